@@ -1,4 +1,4 @@
-//! [`ByClass`]: each request's handler runs in the class of its route.
+//! [`ByClass`]: the handler of each request runs in the class of its route.
 
 mod body;
 mod chain;
@@ -16,28 +16,30 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// A service whose handlers run each in the class of their route: what an urgent client asks for is
-/// read, answered and written before what others compute, on one port, by one listener.
+/// A service that runs the handler of each request in the class of its route. An urgent request then does not
+/// wait for the computations of others, on the same port and listener.
 ///
-/// `class_of` tells a request's class from its head. If that is of the connection's own kind the handler runs in
-/// the connection's task, as without this, whatever their numbers. Otherwise it is a task of its own, and so is
-/// the body of its answer: not a line of it runs in the connection's class. If the connection ends before the
-/// answer the task is aborted, at its next `await`.
+/// `class_of` returns the class of a request from its head. If the class is of the connection's kind (Rt,
+/// Fair or Batch), the handler runs in the connection's task, as without `ByClass`; the numbers of two Rt
+/// classes do not matter. Otherwise the handler runs in a task of its own, which also produces the body of
+/// the answer. If the connection ends before the answer is complete, that task is aborted at its next
+/// `await`.
 ///
-/// While everything computes, an urgent worker may read and write for a connection ([`doorbell::rescue`]; a
-/// [`Server::classes`](crate::Server::classes) has that done). Then every handler is a task of its own, and bodies
-/// that the connection's own workers have begun to send wait for those.
+/// While the Fair worker of a core is stuck in long polls, an urgent worker may serve its connections
+/// ([`doorbell::rescue`]; [`Server::classes`](crate::Server::classes) turns this on). During a rescue every
+/// handler starts in a task of its own. An answer whose handler runs in the connection's task waits for a
+/// worker of the connection's class.
 ///
-/// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on workers of its class only, and
-/// the connection's worker does no more for it than to read, to parse and to write, and never waits for it.* And: *a
-/// handler runs on workers of its class only, whichever worker serves its connection.* Not covered: over HTTP/2 the
-/// requests of one connection share a lock of `h2`, which a handler takes when it reads or drops its request's body,
-/// for a moment, and in which it may lose its CPU; and what is dropped of a handler, or of its answer, when its client
-/// goes away.
+/// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on workers of its class
+/// only; the connection's worker only reads, parses and writes for it, and never waits for it.* And: *a
+/// handler runs on workers of its class only, whichever worker serves its connection.* Not covered:
+/// - Over HTTP/2 the requests of one connection share a lock of `h2`. A handler takes it briefly when it
+///   reads or drops its request's body, and may lose its CPU while it has the lock.
+/// - When a client goes away, the drop of its handler or answer may run on the connection's worker.
 ///
-/// The first request of a class whose workers have not begun has a Fair worker start them; what else that worker has
-/// waits meanwhile, and connections do not. With [`Handle::open_class`](doorbell::Handle::open_class) they begin
-/// before.
+/// If the workers of a class have not been started, its first request makes a Fair worker start them. The
+/// other tasks of that Fair worker wait meanwhile; the connections of other workers do not. To start them
+/// earlier, call [`Handle::open_class`](doorbell::Handle::open_class).
 ///
 /// ```
 /// use doorbell::Class;
@@ -62,12 +64,13 @@ pub struct ByClass<S> {
     class_of: Arc<ClassOf>,
 }
 
-/// Tells the class of a request from its head.
+/// Returns the class of a request from its head.
 pub(crate) type ClassOf = dyn Fn(&Request<Incoming>) -> Class + Send + Sync;
 
 impl<S> ByClass<S> {
-    /// Of a service and what tells a request's class. The latter runs wherever the connection is served, also on
-    /// urgent workers: it should do no more than compare. So does the clone of the service.
+    /// Wraps a service; `class_of` returns the class of a request. `class_of` and the `clone` of the service
+    /// run on the worker that serves the connection, in a rescue an urgent one. Keep both short: compare and
+    /// copy, do not compute.
     pub fn new(
         service: S,
         class_of: impl Fn(&Request<Incoming>) -> Class + Send + Sync + 'static,

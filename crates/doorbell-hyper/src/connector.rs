@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Connects by TCP to where a URI leads: what the pooled client of `hyper-util` needs.
+/// Connects by TCP to the host of a URI, for the pooled client of `hyper-util`.
 ///
-/// Names are looked up off the worker ([`lookup_host`]), and their addresses tried in turn.
+/// Another thread looks up names ([`lookup_host`]), so the worker does not block. The addresses of a name are
+/// tried in turn.
 ///
 /// ```
 /// use doorbell_hyper::{DoorbellConnector, DoorbellExecutor, DoorbellTimer};
@@ -38,20 +39,20 @@ impl Default for DoorbellConnector {
 }
 
 impl DoorbellConnector {
-    /// For URIs of `http`.
+    /// A connector for `http` URIs only.
     pub fn new() -> Self {
         DoorbellConnector { any_scheme: false }
     }
 
-    /// Connects for URIs of other schemes too: for what wraps this, as a connector for TLS does.
-    /// The port is 443 for `https`, and else 80, unless the URI has one.
+    /// Accepts URIs of other schemes too. A wrapper needs this, for example a connector for TLS. If the URI
+    /// has no port the connector uses 443 for `https` and 80 for every other scheme.
     #[must_use]
     pub fn any_scheme(mut self) -> Self {
         self.any_scheme = true;
         self
     }
 
-    /// The host and the port.
+    /// The host and port of a URI.
     fn target(&self, uri: &Uri) -> Result<(String, u16), ConnectError> {
         let scheme = uri.scheme_str();
         if !self.any_scheme && scheme != Some("http") {
@@ -60,7 +61,7 @@ impl DoorbellConnector {
         }
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or(ConnectError::NoHost)?;
-        // An address of IPv6.
+        // An IPv6 address is in brackets.
         let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
         let port = if scheme == Some("https") { 443 } else { 80 };
         let port = uri.port_u16().unwrap_or(port);
@@ -68,40 +69,40 @@ impl DoorbellConnector {
     }
 }
 
-/// Why there is no connection.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URI is of another scheme than `http`.
+    /// The scheme of the URI is not `http`.
     #[error(
         "no connection for a URI of scheme `{scheme}`; only `http` is spoken without TLS: wrap DoorbellConnector::any_scheme() in a connector for TLS"
     )]
     Scheme {
-        /// That of the URI; empty without one.
+        /// The scheme of the URI; empty if it has none.
         scheme: String,
     },
     /// The URI has no host.
     #[error("a URI without a host leads nowhere; write it out, as in http://host:port/path")]
     NoHost,
-    /// The host's name was not found, or nobody could look it up.
+    /// The host's name was not found, or could not be looked up.
     #[error("the addresses of `{host}` were not found: {source}")]
     Lookup {
         /// The name.
         host: String,
-        /// What the OS said; or that there is no runtime, or that it is about to end.
+        /// The error of the OS, or of a runtime that is missing or about to end.
         source: io::Error,
     },
-    /// There is a host, and none of its addresses takes a connection.
+    /// The host was found, but none of its addresses accepted a connection.
     #[error("no connection to {address}: {source}")]
     Refused {
-        /// The one tried last.
+        /// The address tried last.
         address: SocketAddr,
-        /// What the OS said of it; or that there is no runtime to wait in.
+        /// The error of the OS, or that there is no runtime to wait in.
         source: io::Error,
     },
 }
 
-/// Connects; see [`DoorbellConnector`].
+/// The future of a connection: see [`DoorbellConnector`].
 #[must_use = "nothing is connected before it is awaited"]
 pub struct Connecting(Pin<Box<dyn Future<Output = Result<DoorbellIo, ConnectError>> + Send>>);
 
@@ -137,7 +138,7 @@ impl tower_service::Service<Uri> for DoorbellConnector {
     }
 }
 
-/// The addresses of a host: one at least.
+/// Looks up the addresses of a host: at least one.
 async fn look_up(host: String, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
     match lookup_host((host.as_str(), port)).await {
         Ok(addresses) if addresses.len() > 0 => Ok(addresses.collect()),
@@ -147,13 +148,13 @@ async fn look_up(host: String, port: u16) -> Result<Vec<SocketAddr>, ConnectErro
     .map_err(|source| ConnectError::Lookup { host, source })
 }
 
-/// To the first of the addresses that can be had.
+/// Connects to the first address that accepts.
 async fn connect(addresses: Vec<SocketAddr>) -> Result<DoorbellIo, ConnectError> {
     let mut refused = ConnectError::NoHost;
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // It makes requests slower at most.
+                // A failure only makes requests slower.
                 let _ = stream.set_nodelay(true);
                 return Ok(DoorbellIo::new(stream));
             }

@@ -1,18 +1,20 @@
-//! [`Ending`]: a body that has ended has its connection polled once more.
+//! [`Ending`]: wakes a connection when a body of its ends.
 
 use std::task::{Context, Poll, Waker};
 
-/// What a body keeps to wake its connection with when it is dropped, if it was ever `Pending`.
+/// A body has one of these. If the body was ever `Pending`, the drop wakes the connection that polled it
+/// last.
 ///
-/// hyper 1.10 to 1.12 asks a body twice in one poll of a connection of HTTP/1. If that was `Pending` at first and
-/// has ended by the second time, in a task of another thread, the next request may be in hyper's buffer
-/// already, and hyper does not look there before it is polled for another reason: the client
-/// waits for ever. (What was left in the buffer of writes the same way is flushed since hyper's pull request 4143.)
+/// Without it a client could wait for ever, with hyper 1.10 to 1.12 and HTTP/1. hyper may poll a body twice
+/// in one poll of the connection. The body can be `Pending` at the first, then end in a task on another
+/// thread, and be complete at the second. If the next request is already in hyper's read buffer, hyper does
+/// not look at it until something else wakes the connection. (hyper's pull request 4143 fixed the same for
+/// its write buffer.)
 #[derive(Debug, Default)]
 pub(crate) struct Ending(Option<Waker>);
 
 impl Ending {
-    /// The body was polled, and came to that.
+    /// Notes the result of a poll of the body, and returns it.
     pub(crate) fn note<T>(&mut self, polled: Poll<T>, cx: &Context<'_>) -> Poll<T> {
         let known = self.0.as_ref();
         if polled.is_pending() && !known.is_some_and(|it| it.will_wake(cx.waker())) {

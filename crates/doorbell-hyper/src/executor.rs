@@ -2,10 +2,10 @@
 
 use hyper::rt::Executor;
 
-/// Spawns what hyper has to run beside a connection, in the class of the task that asks.
+/// Spawns the tasks that hyper runs beside a connection, in the class of the calling task.
 ///
 /// # Panics
-/// Outside of a runtime.
+/// [`execute`](Executor::execute) panics outside of a runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DoorbellExecutor;
 

@@ -7,44 +7,44 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A connection as hyper has it: a [`TcpStream`], or what refers to one.
+/// A [`TcpStream`], or a reference to one, as a connection for hyper.
 ///
-/// Other streams, as those of TLS, come with the traits of tokio or of `futures-io`: `TokioIo` of
-/// `hyper-util` takes the former (a `TcpStream` has them with doorbell's feature `tokio-io`), and
-/// `tokio_util::compat` makes them of the latter.
+/// For other streams, such as those of TLS crates, use `TokioIo` of `hyper-util`. It takes every stream with
+/// tokio's traits (a `TcpStream` has them with doorbell's feature `tokio-io`). `tokio_util::compat` adapts
+/// streams that have the traits of `futures-io`.
 #[derive(Debug)]
 pub struct DoorbellIo<T = TcpStream> {
     inner: T,
 }
 
 impl<T> DoorbellIo<T> {
-    /// Of a connection.
+    /// Wraps a connection.
     pub fn new(inner: T) -> Self {
         DoorbellIo { inner }
     }
 
-    /// The connection.
+    /// Returns the wrapped connection.
     pub fn get(&self) -> &T {
         &self.inner
     }
 
-    /// The connection, without this.
+    /// Unwraps the connection.
     pub fn into_inner(self) -> T {
         self.inner
     }
 }
 
-/// Reads into hyper's memory, and shows what was read.
+/// Reads into hyper's buffer, and passes what was read to `see`.
 pub(crate) fn poll_read_seen(
     stream: &TcpStream,
     cx: &mut Context<'_>,
     mut buffer: ReadBufCursor<'_>,
     see: impl FnOnce(&[u8]),
 ) -> Poll<io::Result<()>> {
-    // SAFETY: nothing is written there but what was read.
+    // SAFETY: `poll_read_uninit` only writes bytes that it read, so nothing there becomes uninitialised.
     let room = unsafe { buffer.as_mut() };
     let read = ready!(stream.poll_read_uninit(cx, room))?;
-    // SAFETY: so many bytes were read, from the front.
+    // SAFETY: `poll_read_uninit` has initialised the first `read` bytes.
     see(unsafe { room[..read].assume_init_ref() });
     // SAFETY: as above.
     unsafe { buffer.advance(read) };
@@ -76,7 +76,7 @@ impl<T: AsRef<TcpStream> + Unpin> Write for DoorbellIo<T> {
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(match self.inner.as_ref().shutdown(Shutdown::Write) {
-            // The other end was faster.
+            // The other end has closed the connection already.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
             other => other,
         })

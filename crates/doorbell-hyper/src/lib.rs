@@ -1,5 +1,5 @@
-//! HTTP on doorbell, by [hyper](https://hyper.rs): a server of HTTP/1 and HTTP/2, for hyper's
-//! services, axum and tonic; and hyper's IO, executor, timer and connector.
+//! HTTP on doorbell with [hyper](https://hyper.rs): an HTTP/1 and HTTP/2 server for hyper's services, axum
+//! and tonic, and the IO, executor, timer and connector that hyper asks of a runtime.
 //!
 //! ```no_run
 //! use doorbell::net::TcpListener;
@@ -20,8 +20,7 @@
 //! ```
 //!
 //! # axum
-//! A `Router` is served by one call. axum needs none of its default features for it, and no runtime
-//! of tokio:
+//! One call serves a `Router`. It needs no default feature of axum and no tokio runtime:
 //!
 //! ```no_run
 //! use axum::{Router, extract::Path, routing::get};
@@ -38,11 +37,12 @@
 //! }
 //! ```
 //!
-//! What a handler takes from tokio's runtime (`tokio::time`, `tokio::net`, `tokio::spawn`) is not
-//! there; use doorbell's. `tokio::sync` works.
+//! Handlers cannot use what needs tokio's runtime (`tokio::time`, `tokio::net`, `tokio::spawn`); use
+//! doorbell's instead. `tokio::sync` works.
 //!
 //! # tonic
-//! So are `Routes` (tonic's feature `router`; `transport` and `server` are for tokio's own server):
+//! The same call serves `Routes`. Enable tonic's feature `router`, not `transport` or `server`, which are for
+//! tokio's own server:
 //!
 //! ```no_run
 //! use doorbell::net::TcpListener;
@@ -61,11 +61,12 @@
 //! ```
 //!
 //! # Upgrades
-//! `hyper::upgrade::on` resolves after the answer was written (`101`, or `2xx` to `CONNECT`). Await it in a task that the
-//! handler spawns; the task inherits the handler's class. What the client sent behind its request is read first.
-//! For crates of `WebSocket` there is `TokioIo` of `hyper-util` around it, or [`ServerIo`] to have the
-//! [`TcpStream`](doorbell::net::TcpStream) itself. axum's own extractor `WebSocketUpgrade` spawns on tokio's runtime, and
-//! so panics here; a handler can take hyper's `OnUpgrade` out of the request's extensions instead:
+//! `hyper::upgrade::on` resolves once the answer is written (`101`, or `2xx` to `CONNECT`). Await it in a
+//! task that the handler spawns; that task inherits the handler's class. The upgraded connection first yields
+//! the bytes that the client sent behind its request. For a `WebSocket` crate, wrap the connection in
+//! `TokioIo` of `hyper-util`, or get the [`TcpStream`](doorbell::net::TcpStream) itself by [`ServerIo`].
+//! axum's extractor `WebSocketUpgrade` spawns on tokio's runtime, so it panics here. Pass the request to
+//! `hyper::upgrade::on` instead:
 //!
 //! ```
 //! use axum::extract::Request;
@@ -87,11 +88,12 @@
 //! ```
 //!
 //! # Two servers, the urgent one on its own port
-//! A server's connections have the class of the task that awaits it. So a server whose every request is urgent, metrics and
-//! probes say, is spawned in class Rt and listens on its own port. Its connections do not queue behind polls of class Fair. How
-//! soon they get a CPU depends on the OS ([`Handle::policies`](doorbell::Handle::policies)) and on
-//! [`Builder::rt_budget`](doorbell::Builder::rt_budget). On one port with others, [`Server::classes`] tells the class of each
-//! request.
+//! A server's connections have the class of the task that awaits it. A server with only urgent requests, such
+//! as metrics and probes, can be spawned in class Rt and listen on its own port. Its connections do not queue
+//! behind polls of class Fair. How soon they get a CPU depends on the OS
+//! ([`Handle::policies`](doorbell::Handle::policies)) and on
+//! [`Builder::rt_budget`](doorbell::Builder::rt_budget). If urgent and other requests share a port, choose
+//! the class of each request by [`Server::classes`].
 //!
 //! ```no_run
 //! use axum::{Router, routing::get};
@@ -111,13 +113,13 @@
 //! }
 //! ```
 //!
-//! A flood of requests on the urgent port goes before all of class Fair, up to
-//! [`Builder::rt_budget`](doorbell::Builder::rt_budget): keep that port from the public.
+//! Do not expose the urgent port to the public: a flood of requests there takes CPU time from all of class
+//! Fair, up to [`Builder::rt_budget`](doorbell::Builder::rt_budget).
 //!
 //! # How a server ends
-//! When the future given to [`shutdown_on`](Server::shutdown_on) is ready, the server accepts no more, closes idle
-//! connections, and answers requests in flight for up to [`drain_timeout`](Server::drain_timeout) (30 s unless told). What is
-//! not done by then is dropped:
+//! When the future given to [`shutdown_on`](Server::shutdown_on) is ready, the server stops accepting, closes
+//! idle connections, and answers requests in flight for up to [`drain_timeout`](Server::drain_timeout)
+//! (default: 30 s). Then it drops the remaining connections:
 //!
 //! ```
 //! use doorbell::net::TcpListener;
@@ -143,18 +145,20 @@
 //! ```
 //!
 //! # TLS
-//! The server speaks none; behind a proxy that does it needs none. To do it yourself, accept from a
-//! [`TcpListener`](doorbell::net::TcpListener), hand each stream to a crate of TLS by the traits it
-//! knows (features `tokio-io` and `futures-io` of doorbell), and give what comes out of it, in
-//! `hyper_util`'s `TokioIo`, to a builder of hyper's with [`DoorbellExecutor`] and [`DoorbellTimer`].
+//! The server has no TLS; put it behind a proxy that has. To serve TLS yourself:
+//! 1. Accept connections from a [`TcpListener`](doorbell::net::TcpListener).
+//! 2. Hand each stream to a TLS crate. Doorbell's features `tokio-io` and `futures-io` implement the traits
+//!    that such crates expect.
+//! 3. Wrap the TLS stream in `hyper_util`'s `TokioIo`, and serve it by one of hyper's builders with
+//!    [`DoorbellExecutor`] and [`DoorbellTimer`].
 //!
 //! # Features
 //! * `server` (default): [`Server`] and [`serve`].
 //! * `tower` (default): `Server::serve_tower`.
-//! * `client`: `DoorbellConnector`, for the pooled client of `hyper-util`; it brings in tokio's
-//!   sockets, which nothing opens.
+//! * `client`: `DoorbellConnector`, for the pooled client of `hyper-util`. That client depends on tokio's
+//!   sockets, but opens none.
 //!
-//! Without any of them there are [`DoorbellIo`], [`DoorbellExecutor`] and [`DoorbellTimer`].
+//! [`DoorbellIo`], [`DoorbellExecutor`] and [`DoorbellTimer`] are always there.
 
 #[cfg(feature = "server")]
 mod classes;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// hyper's timers on the workers' wheels.
+/// hyper's timers, kept in the workers' timer wheels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DoorbellTimer;
 
@@ -25,11 +25,11 @@ impl Timer for DoorbellTimer {
         Instant::now().into_std()
     }
 
-    /// In place, without a new allocation.
+    /// Resets the timer in place, without a new allocation.
     fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: StdInstant) {
         match sleep.as_mut().downcast_mut_pin::<DoorbellSleep>() {
             Some(sleep) => sleep.get_mut().0.reset(Instant::from_std(new_deadline)),
-            // Another timer made it.
+            // Another `Timer` made it.
             None => *sleep = self.sleep_until(new_deadline),
         }
     }

@@ -1,4 +1,4 @@
-//! [`Handed`]: the body of an answer, which a task of another class may give.
+//! [`Handed`]: the body of an answer, which a task of another class may produce.
 
 use super::chain::Rest;
 use super::handed::{BoxError, HandlerError};
@@ -12,7 +12,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project! {
-    /// The body of an answer: as the handler gave it, or as its task sends it.
+    /// The body of an answer: either the handler's own body, or one that the handler's task sends frame by
+    /// frame.
     pub struct Handed<B: Body> {
         #[pin]
         way: Way<B, B::Data>,
@@ -42,14 +43,15 @@ impl<B: Body> Handed<B> {
         }
     }
 
-    /// Of what the handler's task has sent, and will send. `hint` is of the whole.
+    /// A body that the handler's task sends: its first frame, if that is there, and then `rest`. `hint` is
+    /// the size of the whole body.
     pub(super) fn elsewhere(
         first: Option<Frame<B::Data>>,
         hint: SizeHint,
         rest: Option<Rest<B::Data>>,
         handler: Handler,
     ) -> Self {
-        // If there is nothing else the task is about to end by itself.
+        // Without a rest, the task is about to end by itself.
         let handler = if rest.is_some() {
             Some(handler)
         } else {
@@ -109,7 +111,7 @@ where
         if let Some(Ok(frame)) = &next {
             reduce(hint, frame);
         } else {
-            // It has sent the last, and ends.
+            // The task has sent its last frame, and ends by itself.
             *rest = None;
             if let Some(handler) = handler.take() {
                 handler.let_go();
@@ -133,7 +135,7 @@ where
     }
 }
 
-/// What is left once a frame was given.
+/// Subtracts a frame from the size that is left.
 fn reduce<D: Buf>(hint: &mut SizeHint, frame: &Frame<D>) {
     let Some(data) = frame.data_ref() else { return };
     let given = data.remaining() as u64;

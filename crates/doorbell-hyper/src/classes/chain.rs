@@ -1,8 +1,8 @@
-//! The frames of a body, from its handler to its connection, one at a time.
+//! A channel for the frames of a body, from its handler to its connection, one at a time.
 //!
-//! A chain of one-shot channels: they only try their lock, so neither end ever waits for the other,
-//! which may be of a lower class and have lost its CPU in the midst of it. Channels of many messages
-//! spin, or take a lock, where the other end has begun to send.
+//! It is a chain of one-shot channels. These only try their locks, so neither end ever waits for the other,
+//! which may be of a lower class and lose its CPU at any step. A channel for many messages spins or takes a
+//! lock while the other end is inside a send.
 
 use super::handed::HandlerError;
 use futures_channel::oneshot;
@@ -10,7 +10,7 @@ use hyper::body::Frame;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// One message, and the channel of the next one.
+/// One message, with the channel for the next one.
 enum Link<D> {
     Frame {
         frame: Frame<D>,
@@ -22,18 +22,18 @@ enum Link<D> {
     End,
 }
 
-/// The end of the handler.
+/// The handler's end.
 pub(super) struct Frames<D>(oneshot::Sender<Link<D>>);
 
-/// The end of the connection.
+/// The connection's end.
 pub(super) struct Rest<D>(oneshot::Receiver<Link<D>>);
 
-/// Whether anybody listens.
+/// Whether the other end still receives.
 #[must_use]
 pub(super) enum Sent<D> {
-    /// The frame was taken.
+    /// The frame was taken; the next one goes here.
     Taken(Frames<D>),
-    /// Nobody does.
+    /// The connection's end is gone.
     Unheard,
 }
 
@@ -43,14 +43,15 @@ pub(super) fn chain<D>() -> (Frames<D>, Rest<D>) {
 }
 
 impl<D> Frames<D> {
-    /// Sends a frame, and waits until it is taken.
+    /// Sends a frame, and waits until the connection takes it.
     pub(super) async fn send(self, frame: Frame<D>) -> Sent<D> {
         let (sender, next) = oneshot::channel();
         let (taken, is_taken) = oneshot::channel();
         if self.0.send(Link::Frame { frame, next, taken }).is_err() {
             return Sent::Unheard;
         }
-        // It is never sent to; if the whole chain went instead, the next frame is unheard.
+        // Nothing is ever sent here: the drop of `taken` ends the wait. If the connection's end is gone, the
+        // next send says so.
         let _ = is_taken.await;
         Sent::Taken(Frames(sender))
     }
@@ -65,7 +66,7 @@ impl<D> Frames<D> {
 }
 
 impl<D> Rest<D> {
-    /// The next frame; `None` at the end. Not to be polled after that, or an error.
+    /// The next frame; `None` at the end. Do not poll again after `None` or an error.
     pub(super) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,

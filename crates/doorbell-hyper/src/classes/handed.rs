@@ -1,4 +1,4 @@
-//! What comes back from a handler that ran in another class: its answer's head, and its body.
+//! The answer of a handler that runs in another class: its head and its body.
 
 use super::body::Handed;
 use super::chain::{Frames, Rest, Sent, chain};
@@ -17,35 +17,35 @@ use std::task::{Context, Poll, ready};
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a handler, or the body of its answer, gave nothing more.
+/// Why a handler gave no answer, or its answer's body ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandlerError {
-    /// It said so.
+    /// The handler or the body returned this error.
     #[error(transparent)]
     Failed(BoxError),
-    /// Its task is gone.
+    /// The handler's task panicked, or the runtime has ended.
     #[error("the task of the request's handler has panicked, or its runtime has ended")]
     Gone,
-    /// Its task was not started.
+    /// The handler's task was not started.
     #[error("the request's handler was not started")]
     NotStarted(#[source] SpawnError),
-    /// There is no runtime to start it in.
+    /// There is no runtime to start the handler's task in.
     #[error("the request's handler was not started")]
     NoRuntime(#[from] NoRuntime),
 }
 
-/// A handler's answer, with as much of its body as was there at once.
+/// A handler's answer, with the frame of its body that was ready at once.
 struct Answer<D> {
     head: Response<()>,
     first: Option<Frame<D>>,
     hint: SizeHint,
-    /// What else comes, if anything does.
+    /// The rest of the body, unless `first` is all.
     rest: Option<Rest<D>>,
 }
 
 pin_project! {
-    /// Waits for a handler's answer.
+    /// The future of a handler's answer.
     #[project = AnsweringParts]
     pub struct Answering<F, B: Body> {
         #[pin]
@@ -81,19 +81,20 @@ where
         }
     }
 
-    /// The handler runs in a task of that class.
+    /// The handler runs in a task of class `class`.
     pub(super) fn elsewhere<S>(class: Class, service: S, request: Request<Incoming>) -> Self
     where
         S: Service<Request<Incoming>, Response = Response<B>, Future = F> + Send + 'static,
         F: Future<Output = Result<Response<B>, S::Error>> + Send,
         S::Error: Into<BoxError> + Send,
     {
-        // Not by the task's handle: who awaits that has the task run by workers of its own class.
+        // The answer does not come by the task's join handle: a connection of a higher class that awaited it
+        // would raise the handler to its own class.
         let (sender, answer) = oneshot::channel();
         let handled = async move {
             match service.call(request).await {
                 Ok(response) => send(response, sender).await,
-                // Nobody listens only if the client is gone.
+                // The receiver is dropped only if the client is gone.
                 Err(error) => drop(sender.send(Err(HandlerError::Failed(error.into())))),
             }
         };
@@ -108,7 +109,7 @@ where
     }
 }
 
-/// Sends the answer, and then what else its body gives, as fast as that is taken.
+/// Sends the answer, and then the rest of its body, as fast as the connection takes it.
 async fn send<B>(
     response: Response<B>,
     sender: oneshot::Sender<Result<Answer<B::Data>, HandlerError>>,
@@ -118,7 +119,7 @@ async fn send<B>(
 {
     let (parts, body) = response.into_parts();
     let hint = body.size_hint();
-    // A body is not moved once it was polled.
+    // Pinned, since it is polled here and in `send_rest`.
     let mut body = Box::pin(body);
     let first = first_of(body.as_mut()).await;
     let is_all = match &first {
@@ -154,7 +155,7 @@ async fn send<B>(
     }
 }
 
-/// Sends what is left of a body, as fast as that is taken.
+/// Sends the rest of a body, as fast as the connection takes it.
 async fn send_rest<B>(mut body: Pin<&mut B>, mut frames: Frames<B::Data>)
 where
     B: Body,
@@ -172,7 +173,7 @@ where
     }
 }
 
-/// What a body gives without a wait.
+/// What a body has ready at once.
 enum First<D, E> {
     Frame(Frame<D>),
     End,
@@ -227,7 +228,7 @@ where
         }
         let answer = match ready!(Pin::new(answer).poll(cx)) {
             Ok(answer) => answer?,
-            // The sender was dropped.
+            // The task dropped the sender.
             Err(oneshot::Canceled) => return Poll::Ready(Err(HandlerError::Gone)),
         };
         let handler = handler.take().expect("polled after it was ready");

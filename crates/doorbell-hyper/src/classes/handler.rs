@@ -6,18 +6,18 @@ use futures_channel::oneshot;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The task of a handler, which is aborted if nobody wants its answer any more.
+/// The task of a handler. Dropping this aborts it, since its answer is not needed then.
 pub(super) struct Handler(State);
 
 enum State {
-    /// The workers of its class are being started: rare, so in a place of its own.
+    /// The workers of its class are being started. Boxed, since this is rare.
     Waits(Box<Waiting>),
     Runs(JoinHandle<()>),
-    /// It was not started, or has sent all there is.
+    /// The handler was not started, or has sent its whole answer.
     Over,
 }
 
-/// A handler that was not spawned yet.
+/// A handler that is not spawned yet.
 struct Waiting {
     here: Handle,
     class: Class,
@@ -26,8 +26,9 @@ struct Waiting {
 }
 
 impl Handler {
-    /// Has it run in a task of that class. Where that class has no workers yet a task of class Fair has them started:
-    /// that takes the OS a while, for which the connections of the caller's worker should not wait.
+    /// Runs `handled` in a task of class `class`. If the workers of the class have not been started, a task
+    /// of class Fair starts them first: the OS takes a while for it, and the connections of the caller's
+    /// worker should not wait.
     pub(super) fn start(
         class: Class,
         handled: impl Future<Output = ()> + Send + 'static,
@@ -41,7 +42,7 @@ impl Handler {
         let (tell, opened) = oneshot::channel();
         let opener = here.clone();
         let opens = async move {
-            // Whoever waited may be gone.
+            // The connection may have dropped its receiver.
             let _ = tell.send(opener.open_class(class));
         };
         let opens = here.task().class(Class::FAIR).try_spawn(opens);
@@ -54,7 +55,7 @@ impl Handler {
         }))))
     }
 
-    /// Ready once it is a task.
+    /// Ready once the handler is a task.
     pub(super) fn poll_started(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandlerError>> {
         let State::Waits(waiting) = &mut self.0 else {
             return Poll::Ready(Ok(()));
@@ -62,7 +63,7 @@ impl Handler {
         let opened = ready!(Pin::new(&mut waiting.opened).poll(cx));
         let opened = match opened {
             Ok(opened) => opened.map_err(HandlerError::NotStarted),
-            // The runtime has ended meanwhile.
+            // The runtime has ended before the task that starts the workers.
             Err(oneshot::Canceled) => Err(HandlerError::Gone),
         };
         let waited = std::mem::replace(&mut self.0, State::Over);
@@ -74,7 +75,7 @@ impl Handler {
         Poll::Ready(opened)
     }
 
-    /// It has sent all there is.
+    /// The handler has sent its whole answer: its task may end by itself.
     pub(super) fn let_go(mut self) {
         self.0 = State::Over;
     }

@@ -17,19 +17,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long nobody is accepted after the first refusal of the OS; twice as long after each further one.
+/// The pause after the first refusal of the OS. It doubles with each further refusal.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
-/// How long at most.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How long is waited for connections that were cut. Their tasks are dropped at once, but for those
-/// inside a poll.
+/// How long to wait for connections that were cut. Their tasks end at once, except those inside a poll.
 const CUT: Duration = Duration::from_secs(1);
 
-/// Ready when the server is to end.
+/// Ready when the server must end.
 pub(super) type Signal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What accepts.
+/// Accepts the connections of a server.
 pub(super) struct Acceptor<F> {
     pub(super) listener: TcpListener,
     pub(super) make_service: F,
@@ -49,7 +48,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// Accepts until the signal, and then waits for those that are open.
+    /// Accepts until the signal, then waits for the open connections.
     pub(super) async fn run(mut self) -> Result<Served, ServeError> {
         let mut served = Served::default();
         let (open, gone) = oneshot::channel();
@@ -60,7 +59,7 @@ where
         Ok(served)
     }
 
-    /// Until the signal. Each connection has a share of `open`.
+    /// Accepts until the signal. Each connection has a share of `open`.
     async fn accept(&mut self, open: &Open, served: &mut Served) -> Result<(), ServeError> {
         let mut pause = PAUSE_MIN;
         loop {
@@ -74,7 +73,7 @@ where
             let error = match unless(&mut self.signal, self.listener.accept()).await {
                 None => return Ok(()),
                 Some(Ok((stream, _))) => {
-                    // It makes the answer slower at most.
+                    // A failure only makes answers slower.
                     let _ = stream.set_nodelay(true);
                     let shared = Arc::clone(&self.shared);
                     let tasks = shared.tasks();
@@ -104,10 +103,10 @@ where
     }
 }
 
-/// Dropped by the last connection, which is heard at the other end.
+/// Each connection has a share of this. The receiver is woken when the last share is dropped.
 pub(super) type Open = Arc<oneshot::Sender<()>>;
 
-/// Tells the connections to end, and drops those that do not in time.
+/// Tells the connections to end, and drops those that do not end in time.
 async fn drain(
     shared: &Shared,
     open: Open,
@@ -122,13 +121,14 @@ async fn drain(
     if timeout(drain_timeout, &mut gone).await.is_err() {
         served.cut = left.strong_count() as u64;
         shared.cut();
-        // Who is inside a poll now ends after it.
+        // A connection inside a poll ends after it.
         let _ = timeout(CUT, &mut gone).await;
     }
     served.drained = were - served.cut;
 }
 
-/// What the future gives; `None` if the signal came before. The signal is the user's: it is not polled in a rescue.
+/// The output of the future; `None` if the signal came first. A rescue does not poll the signal, which is
+/// user code.
 async fn unless<T>(signal: &mut Option<Signal>, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -140,7 +140,7 @@ async fn unless<T>(signal: &mut Option<Signal>, future: impl Future<Output = T>)
         }
         let polled = future.as_mut().poll(cx).map(Some);
         if polled.is_pending() && is_rescue && signal.is_some() {
-            // The signal may be what has woken the task.
+            // The signal may have woken the task: leave its poll to the task's own workers.
             rescue::decline(cx);
         }
         polled

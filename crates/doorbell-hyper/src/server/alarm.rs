@@ -1,4 +1,4 @@
-//! When a connection has taken too long: [`Alarm`].
+//! [`Alarm`]: the timeouts of a connection.
 
 use super::progress::{Phase, Progress};
 use doorbell::time::{Instant, Sleep, sleep_until};
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-/// Alarms this near to each other share a wake-up.
+/// Slack of the timers: alarms whose deadlines lie this close together share a wake-up.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// How long a client may take to leave that was asked to.
+/// How long a client that was asked to leave may take for it.
 const LEAVE: Duration = Duration::from_secs(5);
 
-/// While a request is in flight it is not looked more often than that whether one is.
+/// Minimum time between two checks whether a request is still in flight.
 const LOOK_MIN: Duration = Duration::from_secs(1);
 
-/// How long a connection may be at what.
+/// How long a connection may stay in a phase: see [`Server`](crate::Server). `None` means for ever.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) header: Option<Duration>,
@@ -27,26 +27,27 @@ pub(super) struct Times {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Its time is not over.
+    /// The connection has time left.
     Wait,
-    /// Ask it to leave.
+    /// Ask the client to leave.
     Close,
-    /// Drop it.
+    /// Drop the connection.
     Drop,
 }
 
-/// Measures how long a connection is at what it is at. The timer is armed once for many requests: when it
-/// fires, it is armed anew for the time that is left.
+/// Measures how long a connection has been in its phase. The timer is not armed for each request: when it
+/// fires, it is armed again for the time that is left.
 #[derive(Debug)]
 pub(super) struct Alarm {
     progress: Arc<Progress>,
-    /// The phase at the last look, and since when.
+    /// The phase at the last look.
     seen: Phase,
+    /// The start of that phase. A first head, and the first idle time over HTTP/2, start with the connection.
     since: Instant,
-    /// Since when it is asked to leave.
+    /// When the client was asked to leave.
     leaving: Option<Instant>,
     sleep: Sleep,
-    /// For when `sleep` is armed.
+    /// The deadline of `sleep`, while it is armed for the current waker.
     armed: Option<Instant>,
 }
 
@@ -63,17 +64,17 @@ impl Alarm {
         }
     }
 
-    /// The connection was asked to leave.
+    /// Notes that the client was asked to leave.
     pub(super) fn leaves(&mut self) {
         self.leaving = Some(Instant::now());
     }
 
-    /// Another waker is to be woken.
+    /// Arms the timer again at the next poll, which has another waker.
     pub(super) fn rearm(&mut self) {
         self.armed = None;
     }
 
-    /// Looks at the connection, after its poll. Wakes the task when it has to look again.
+    /// Looks at the connection after its poll. Wakes the task when the next look is due.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, times: Times) -> Verdict {
         loop {
             let now = Instant::now();
@@ -95,7 +96,7 @@ impl Alarm {
         }
     }
 
-    /// Notes what the connection is at.
+    /// Notes the phase of the connection.
     fn see(&mut self, now: Instant) {
         let mut phase = self.progress.phase();
         let idle = match phase {
@@ -109,7 +110,7 @@ impl Alarm {
             self.progress.set(idle);
             (phase, self.since) = (idle, now);
         }
-        // The first head has to be complete in time, not only to begin.
+        // The first head must be complete in time, not only begin.
         if phase != self.seen && self.seen != Phase::New {
             self.since = now;
         }

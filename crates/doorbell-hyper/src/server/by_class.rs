@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// A server whose requests are answered each in the class of its route: see [`Server::classes`].
+/// A server that runs the handler of each request in the class of its route: see [`Server::classes`].
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct ClassServer {
     server: Server,
@@ -27,17 +27,18 @@ impl fmt::Debug for ClassServer {
 }
 
 impl Server {
-    /// Each request's handler runs in the class that this tells from the request's head, as with
-    /// [`ByClass`]. Connections have the class of the caller, mostly Fair: handlers of that class run in the
-    /// connection's task.
+    /// Runs the handler of each request in the class that `class_of` returns for the request's head, as
+    /// [`ByClass`] does. Connections have the class of the task that awaits the server, usually Fair.
+    /// Handlers of that class run in the connection's task.
     ///
-    /// Connections, and the task that accepts, are [rescuable](doorbell::rescue): while the Fair worker of a core is
-    /// stuck in long polls, its urgent worker accepts, reads, parses and writes for them, until that worker, its urgent
-    /// handlers included, has run three tenths of the time. So an urgent route is answered while all workers of Fair
-    /// compute. `make_service` and the clone of a service may run there, too: they should do no more than copy.
+    /// Connections and the accepting task are [rescuable](doorbell::rescue). While the Fair worker of a core
+    /// is stuck in long polls, the Rt worker of that core accepts, reads, parses and writes in its place. So
+    /// urgent routes are answered although every Fair worker computes. An Rt worker rescues nothing while it
+    /// has run, its urgent handlers included, for more than three tenths of the time. It may also call
+    /// `make_service` and clone the service: both should only copy.
     ///
-    /// The workers of class Rt begin before the first connection is accepted. Those of class Batch
-    /// begin with its first request, as [`ByClass`] says, or before by
+    /// The workers of class Rt start before the first connection is accepted. Those of class Batch start with
+    /// the first request of that class, as [`ByClass`] says. To start them earlier, call
     /// [`Handle::open_class`](doorbell::Handle::open_class).
     ///
     /// ```no_run
@@ -66,7 +67,7 @@ impl Server {
 }
 
 impl ClassServer {
-    /// As [`Server::serve`]. A handler of another class has a clone of its connection's service.
+    /// Like [`Server::serve`]. A handler of another class runs on a clone of its connection's service.
     ///
     /// # Errors
     /// As for [`Server::serve`].
@@ -88,7 +89,7 @@ impl ClassServer {
         self.server.serve(by_class).await
     }
 
-    /// As [`Server::serve_tower`].
+    /// Like [`Server::serve_tower`].
     ///
     /// # Errors
     /// As for [`Server::serve`].

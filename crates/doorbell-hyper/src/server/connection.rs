@@ -23,9 +23,9 @@ pub(super) struct Shared {
     settings: Settings,
     times: Times,
     tasks: Tasks,
-    /// Set when the connections are to end as soon as no request is in flight.
+    /// Set when each connection must end as soon as it has no request in flight.
     stop: OnceCell<()>,
-    /// Set when they are to end at once.
+    /// Set when every connection must end at once.
     cut: OnceCell<()>,
 }
 
@@ -40,24 +40,24 @@ impl Shared {
         })
     }
 
-    /// How they are spawned.
+    /// Spawns the connections.
     pub(super) fn tasks(&self) -> Tasks {
         self.tasks
     }
 
-    /// Tells the connections to end as soon as no request is in flight.
+    /// Tells each connection to end as soon as it has no request in flight.
     pub(super) fn stop(&self) {
-        // It may have been said before.
+        // An error says that it is set already.
         let _ = self.stop.set_blocking(());
     }
 
-    /// Tells the connections to end at once.
+    /// Tells every connection to end at once.
     pub(super) fn cut(&self) {
         let _ = self.cut.set_blocking(());
         self.stop();
     }
 
-    /// Ready when one of the two is set.
+    /// Ready when `stop` or `cut` is set; `which` chooses.
     fn when(self: &Arc<Self>, which: fn(&Shared) -> &OnceCell<()>) -> Told {
         let shared = Arc::clone(self);
         Box::pin(async move {
@@ -70,8 +70,8 @@ impl Shared {
 type Told = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pin_project! {
-    /// A connection that is served until it ends: the future of its task. There are as many of it as of
-    /// idle clients, so it is written by hand: of what an `async fn` is called with it keeps two copies.
+    /// The future of a connection's task. It is written by hand, since each idle client has one: an `async
+    /// fn` would keep two copies of its arguments.
     pub(super) struct Connection<S>
     where
         S: HttpService<Incoming>,
@@ -80,13 +80,14 @@ pin_project! {
         protocol: Protocol<S>,
         alarm: Alarm,
         leaves: bool,
-        // Who is woken by `stop`: a task's waker stays the same, so that one look at it is enough.
+        // The waker that `told` wakes for `stop`. While the task's waker stays the same, `told` is not polled
+        // again.
         woken: Option<Waker>,
-        // By `stop`, and once that has come, by `cut`.
+        // Waits for `stop`, and after that for `cut`.
         told: Option<Told>,
         awaits_cut: bool,
         shared: Arc<Shared>,
-        // Behind all that is open with it.
+        // Last, so that everything else of the connection is dropped before it.
         _open: Open,
     }
 }
@@ -193,7 +194,7 @@ mod tests {
     use hyper::service::service_fn;
     use std::convert::Infallible;
 
-    /// Bytes of the task that serves with such a service.
+    /// Size in bytes of the future that serves a connection with this service.
     fn size<S, B>(_: &S) -> usize
     where
         S: Service<Request<Incoming>, Response = Response<B>>,
@@ -210,7 +211,7 @@ mod tests {
             Ok::<_, Infallible>(Response::new(body))
         });
         let size = size(&hello);
-        // Most of it is of hyper.
+        // Most of it is hyper's.
         assert!(size <= 1_024, "it has {size} bytes");
     }
 }

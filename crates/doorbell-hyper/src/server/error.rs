@@ -3,27 +3,27 @@
 use doorbell::{JoinError, NoRuntime, SpawnError};
 use std::io;
 
-/// Why a server has ended that nobody told to.
+/// Why a server ended without its signal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// It was awaited outside of a runtime.
+    /// The server was awaited outside of a runtime.
     #[error(transparent)]
     NoRuntime(#[from] NoRuntime),
-    /// The runtime has ended meanwhile.
+    /// The runtime has ended.
     #[error("the runtime has ended, and its server with it")]
     RuntimeEnded,
-    /// The OS refused what a server with [`classes`](crate::Server::classes) needs: the workers of class Rt, or
-    /// the descriptors by which they look after those of class Fair.
+    /// The OS refused what a server with [`classes`](crate::Server::classes) needs: the threads of class Rt,
+    /// or the descriptors by which these notice stuck Fair workers.
     #[error(transparent)]
     Class(#[from] SpawnError),
-    /// The listener is of no use: what the OS said.
+    /// The listener accepts no connections: the error of the OS.
     #[error("the listener takes no connections: {0}; bind another one")]
     Listener(#[source] io::Error),
 }
 
 impl ServeError {
-    /// Of a task that has ended without a result. A panic goes on here.
+    /// The error of a task that ended without a result. A panic of that task continues here.
     pub(super) fn of_join(error: JoinError) -> ServeError {
         match error.try_into_panic() {
             Ok(payload) => std::panic::resume_unwind(payload),
@@ -32,30 +32,31 @@ impl ServeError {
     }
 }
 
-/// What a server has done until it was told to end.
+/// What a server did until its signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Served {
-    /// Connections that were accepted.
+    /// Number of accepted connections.
     pub accepted: u64,
-    /// How often the OS refused to give one, as for too many descriptors.
+    /// Number of times that the OS refused an accept, for example because the process had no descriptors
+    /// left.
     pub refused: u64,
-    /// Connections that were open at the signal and ended by themselves.
+    /// Number of connections that were open at the signal and ended within the drain timeout.
     pub drained: u64,
-    /// Connections that were still open at the end of the drain timeout, and were dropped.
+    /// Number of connections that were still open after the drain timeout, and were dropped.
     pub cut: u64,
 }
 
 /// What to do after `accept` has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterRefusal {
-    /// That connection is lost, and the next one may be there.
+    /// Accept the next connection: only this one is lost.
     Next,
-    /// Something has run out, which takes a while to come back.
+    /// Pause: the OS has run out of something.
     Pause,
-    /// The worker that looked for the listener has ended.
+    /// End: the worker that watched the listener's descriptor has ended.
     RuntimeEnded,
-    /// It is no listener any more.
+    /// End: the socket does not listen.
     End,
 }
 
@@ -71,10 +72,10 @@ impl AfterRefusal {
             | Kind::NetworkUnreachable
             | Kind::NotConnected
             | Kind::TimedOut => AfterRefusal::Next,
-            // What the OS says has a number.
+            // Every error of the OS has a number.
             Kind::Other if error.raw_os_error().is_none() => AfterRefusal::RuntimeEnded,
             Kind::InvalidInput => AfterRefusal::End,
-            // EMFILE, ENFILE, ENOBUFS, ENOMEM, and what nobody knows.
+            // EMFILE, ENFILE, ENOBUFS, ENOMEM, and unknown errors.
             _ => AfterRefusal::Pause,
         }
     }

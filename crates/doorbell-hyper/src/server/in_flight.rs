@@ -1,4 +1,4 @@
-//! A service whose requests count as in flight until their answers were taken.
+//! [`Counting`]: a service whose requests count as in flight until hyper has taken their answers.
 
 use super::progress::{Phase, Progress};
 use crate::ending::Ending;
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// The service of a connection.
+/// The service of a connection, which counts its requests in flight.
 #[derive(Debug)]
 pub(super) struct Counting<S> {
     service: S,
@@ -47,12 +47,12 @@ where
 }
 
 pin_project! {
-    /// A handler at work.
+    /// The future of a handler's answer.
     #[derive(Debug)]
     pub(super) struct Answering<F> {
-        // In a place of its own: hyper keeps room for this also while no request is in flight.
+        // Boxed: hyper keeps room for this future even while no request is in flight.
         answer: Pin<Box<F>>,
-        // Until the body has it.
+        // `None` once the body has it.
         progress: Option<Arc<Progress>>,
         may_tunnel: bool,
     }
@@ -81,7 +81,7 @@ where
 }
 
 pin_project! {
-    /// A body on its way.
+    /// The body of an answer. Its request is in flight until this is dropped.
     #[derive(Debug)]
     pub(super) struct InFlight<B> {
         #[pin]

@@ -31,22 +31,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tasks::Tasks;
 
-/// A server of HTTP/1 and HTTP/2 on one port, without TLS. See the [crate](crate).
+/// An HTTP/1 and HTTP/2 server on one port, without TLS. For examples see the [crate](crate).
 ///
-/// Each connection is a task, and each request of HTTP/2 one more, all of the class of the task that
-/// awaits the server. A handler that panics ends its connection, or over HTTP/2 its request, and nothing else.
+/// Each connection is a task, and so is each request over HTTP/2. They have the class of the task that awaits
+/// the server. If a handler panics, only its connection ends, or over HTTP/2 only its request.
 ///
-/// A connection that is upgraded (`hyper::upgrade::on`) belongs to whoever has taken it from then on: it counts as open
-/// for [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server
-/// touch it. A tunnel over HTTP/2 (`CONNECT`) is part of its connection, which then is not closed for being idle any
-/// more; at the end of the server it counts as a request in flight. A handler that answers any method with success opens one for
-/// whoever asks: refuse `CONNECT` where none is meant.
+/// An upgraded connection (`hyper::upgrade::on`) belongs to the task that took it. It still counts for
+/// [`connection_limit`](Server::connection_limit), but timeouts and the end of the server do not affect it. A
+/// tunnel over HTTP/2 (`CONNECT`) stays part of its connection, which is then never closed for being idle. At
+/// the end of the server the tunnel counts as a request in flight. A handler that answers every method with
+/// success opens a tunnel for any client: refuse `CONNECT` unless you want tunnels.
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct Server {
     listener: TcpListener,
     limit: Option<NonZeroUsize>,
     times: Times,
-    /// Whether its tasks are served while everything computes.
+    /// Whether its tasks are rescuable.
     rescuable: bool,
     half_close: bool,
     signal: Option<Signal>,
@@ -65,7 +65,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Of what listens.
+    /// A server for the connections of `listener`, with the default settings.
     pub fn new(listener: TcpListener) -> Server {
         Server {
             listener,
@@ -81,63 +81,61 @@ impl Server {
         }
     }
 
-    /// Accepts nobody while so many connections are open: those beyond wait in the listener's
-    /// backlog. Without a limit, unless told.
+    /// Sets how many connections may be open at once. Further connections wait in the listener's backlog.
+    /// Default: no limit.
     pub fn connection_limit(mut self, limit: NonZeroUsize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// How long the head of a request of HTTP/1 may take from its first byte on, and the first one
-    /// of a connection, or the first bytes of HTTP/2, from the accept on. The connection is dropped
-    /// then. 30 s unless told; `None`: for ever.
+    /// Sets how long a client may take to send the head of an HTTP/1 request, counted from its first byte.
+    /// For the first head of a connection, and for the preface of HTTP/2, the time counts from the accept. A
+    /// connection that takes longer is dropped. Default: 30 s; `None` means no limit.
     pub fn header_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.times.header = timeout;
         self
     }
 
-    /// How long a connection may stay open without a request in flight, after the first one or,
-    /// with HTTP/2, from the beginning. It is closed then as at the end of the server. 75 s unless
-    /// told; `None`: for ever. With HTTP/2 it may be twice as long.
+    /// Sets how long a connection may stay open without a request in flight. The time counts from the end of
+    /// a request, over HTTP/2 also from the accept. Then the connection is closed as at the end of the
+    /// server. Over HTTP/2 it may take twice as long. Default: 75 s; `None` means no limit.
     pub fn keep_alive_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.times.keep_alive = timeout;
         self
     }
 
-    /// Whether a client that has closed its direction (`shutdown(SHUT_WR)`) gets its answers still. Unless
-    /// told it does not, as with hyper: it counts as gone, so its handler is dropped and works for
-    /// nobody. With this, a handler whose client is gone is noticed when its answer is written.
+    /// Sets whether a client that has closed its sending direction (`shutdown(SHUT_WR)`) still gets its
+    /// answers, over HTTP/1. Default: `false`, as in hyper. Such a client then counts as gone, and its
+    /// handler is dropped. With `true` the server learns only when it writes the answer that a client is gone.
     pub fn half_close(mut self, half_close: bool) -> Self {
         self.half_close = half_close;
         self
     }
 
-    /// When this future is ready, the server ends: nobody is accepted any more, connections without a
-    /// request in flight are closed, and the others after it.
+    /// Ends the server when `signal` is ready: it stops accepting and closes connections without a request in
+    /// flight. The others are closed after their request.
     pub fn shutdown_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.signal = Some(Box::pin(signal));
         self
     }
 
-    /// How long requests in flight may take after the signal; then their connections are dropped.
-    /// 30 s unless told.
+    /// Sets how long requests in flight may take after the signal. Then their connections are dropped.
+    /// Default: 30 s.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
         self
     }
 
-    /// Serves until the signal of [`shutdown_on`](Server::shutdown_on), with a service for each
-    /// connection, and returns when all connections are gone.
+    /// Serves until the signal of [`shutdown_on`](Server::shutdown_on), and returns when all connections are
+    /// gone. Each connection gets a service of its own from `make_service`.
     ///
-    /// Where the OS has no more descriptors or memory, nobody is accepted for 10 ms, and after each
-    /// further refusal twice as long, up to 1 s. Connections that a client gave up before are
-    /// skipped.
+    /// If the OS is out of descriptors or memory, the server accepts nothing for 10 ms. The pause doubles
+    /// with each further refusal, up to 1 s. Connections that a client closed before the accept are skipped.
     ///
-    /// Dropped, the future ends the server at once: nobody is accepted any more and all connections are
-    /// dropped, with their requests.
+    /// If this future is dropped, the server ends at once and drops all connections with their requests.
     ///
     /// # Errors
-    /// [`ServeError`] says why the server has ended; its connections are dropped.
+    /// [`ServeError`] if the server ended without the signal. All its connections are dropped.
     ///
     /// # Panics
     /// If `make_service` does.
@@ -178,8 +176,8 @@ impl Server {
             .unwrap_or_else(|error| Err(ServeError::of_join(error)))
     }
 
-    /// As [`Server::serve`], for a service of tower: a `Router` of axum, `Routes` of tonic. Each
-    /// connection has a clone.
+    /// Like [`Server::serve`], with a clone of a tower service for each connection: axum's `Router`, tonic's
+    /// `Routes`.
     ///
     /// # Errors
     /// As for [`Server::serve`].
@@ -201,7 +199,7 @@ impl Server {
     }
 }
 
-/// A server that runs. Dropped, it does not.
+/// A running server. Dropping this ends it at once.
 #[derive(Debug)]
 struct Running {
     task: JoinHandle<Result<Served, ServeError>>,
@@ -215,7 +213,7 @@ impl Drop for Running {
     }
 }
 
-/// [`Server::serve`] with the defaults: for ever, with a service for each connection.
+/// [`Server::serve`] with the default settings. It never ends by itself.
 ///
 /// # Errors
 /// As for [`Server::serve`].

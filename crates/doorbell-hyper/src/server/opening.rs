@@ -1,28 +1,27 @@
-//! [`Opening`]: the first bytes of a connection, which tell its version of HTTP.
+//! [`Opening`]: the first bytes of a connection, which tell its HTTP version.
 
 use hyper::rt::ReadBufCursor;
 
-/// What a client of HTTP/2 says first, and nobody else.
+/// The first bytes of every HTTP/2 client, and of no other.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A version of HTTP.
+/// An HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Http1,
     Http2,
 }
 
-/// What the bytes so far say.
+/// What the bytes so far tell.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// More have to come.
+    /// The version needs more bytes.
     TooLittle,
-    /// The version.
     Version(Version),
 }
 
-/// What hyper has now of the first bytes.
+/// How many of the first bytes hyper has.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
@@ -30,23 +29,23 @@ pub(super) enum Given {
     All,
 }
 
-/// The first bytes of a connection, until hyper has them. They are read, and not only looked at in the
-/// socket: with a part of the preface left there, nothing would tell that the client closes.
+/// The first bytes of a connection, until hyper has them. They are read, not only peeked at: if a part of the
+/// preface stayed in the socket, a close by the client would go unnoticed.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     bytes: [u8; PREFACE.len()],
     read: usize,
-    /// How many of them hyper has.
+    /// How many of the bytes hyper has.
     given: usize,
 }
 
 impl Opening {
-    /// Where the next ones go.
+    /// The room for the next bytes.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.read..]
     }
 
-    /// So many have come.
+    /// Notes that `count` bytes were read into the room.
     pub(super) fn add(&mut self, count: usize) -> Heard {
         self.read += count;
         let said = &self.bytes[..self.read];
@@ -59,7 +58,7 @@ impl Opening {
         Heard::Version(Version::Http1)
     }
 
-    /// Gives hyper as many as there is room for.
+    /// Gives hyper as many bytes as its buffer has room for.
     pub(super) fn give(&mut self, buffer: &mut ReadBufCursor<'_>) -> Given {
         let left = &self.bytes[self.given..self.read];
         let now = &left[..left.len().min(buffer.remaining())];

@@ -1,4 +1,4 @@
-//! What a connection is at, and what it carries to say so.
+//! [`Phase`]: what a connection is doing. [`Progress`] shares it, [`ServerIo`] updates it.
 
 use super::opening::{Given, Heard, Opening, Version};
 use crate::DoorbellIo;
@@ -12,12 +12,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// What a connection is at. HTTP/2 has its own, as it is never inside a head: what comes
-/// there while no request is open may be a ping.
+/// What a connection is doing. HTTP/2 has phases of its own and is never in [`Phase::Head`]: bytes that come
+/// while no request is open may be a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
-    /// Its version is not known yet.
+    /// The HTTP version is not known yet.
     New,
     /// Part of a request's head was read.
     Head,
@@ -25,19 +25,20 @@ pub(super) enum Phase {
     Busy,
     /// No request is in flight.
     Idle,
-    /// As [`Phase::Busy`], of HTTP/2.
+    /// Like [`Phase::Busy`], over HTTP/2.
     Busy2,
-    /// As [`Phase::Idle`], of HTTP/2.
+    /// Like [`Phase::Idle`], over HTTP/2.
     Idle2,
 }
 
-/// The phase of a connection, shared by its task, its IO, its service, and each request in flight.
-/// The first three are polled by one task and alone write it; so how many have it is how many requests
-/// there are, and 3.
+/// The phase of a connection, shared by its task, its IO, its service, and each request in flight. Only the
+/// first three write it, and one task polls all three. The number of requests in flight is the number of
+/// holders beyond these three.
 #[derive(Debug)]
 pub(super) struct Progress {
     phase: AtomicCell<Phase>,
-    /// Set for ever by the first request of HTTP/2 that became a tunnel: nothing tells when that ends.
+    /// Set by the first HTTP/2 request that becomes a tunnel. It stays set, since nothing tells when a tunnel
+    /// ends.
     has_tunnel: AtomicCell<bool>,
 }
 
@@ -60,18 +61,18 @@ impl Progress {
         self.phase.store(phase);
     }
 
-    /// Whether a request is in flight, or may be a tunnel still. One that another task has just ended may still
-    /// count.
+    /// Whether a request is in flight, or a tunnel may still be open. A request that another task has just
+    /// ended may still count.
     pub(super) fn in_flight(this: &Arc<Progress>) -> bool {
         Arc::strong_count(this) > HOLDERS || this.has_tunnel.load()
     }
 
-    /// A request of HTTP/2 has become a tunnel.
+    /// Notes that an HTTP/2 request has become a tunnel.
     pub(super) fn tunnels(&self) {
         self.has_tunnel.store(true);
     }
 
-    /// Its version is known.
+    /// Notes the version of the connection.
     fn begins(&self, version: Version) {
         self.set(match version {
             Version::Http1 => Phase::Head,
@@ -79,15 +80,15 @@ impl Progress {
         });
     }
 
-    /// Bytes have come.
+    /// Notes bytes from the client.
     fn heard(&self, bytes: &[u8]) {
         if self.phase() == Phase::Idle && !bytes.is_empty() {
             self.set(Phase::Head);
         }
     }
 
-    /// Bytes have gone. What is left of an answer that is buffered belongs to no request any more, but
-    /// who still reads it is not idle. HTTP/2 answers pings, too, which says nothing.
+    /// Notes a write. The buffered rest of an answer belongs to no request, but a client that still reads it
+    /// is not idle. Over HTTP/2 a write tells nothing: it may answer a ping.
     fn said(&self) {
         if self.phase() == Phase::Idle {
             self.set(Phase::Busy);
@@ -95,8 +96,8 @@ impl Progress {
     }
 }
 
-/// What the connections of a [`Server`](crate::Server) read and write by: what `hyper::upgrade::Upgraded` holds,
-/// and its `downcast` gives back.
+/// The IO of a connection of [`Server`](crate::Server). `hyper::upgrade::Upgraded` holds it, and `downcast`
+/// returns it.
 ///
 /// ```no_run
 /// use doorbell::net::TcpStream;
@@ -104,7 +105,7 @@ impl Progress {
 /// use hyper::body::Bytes;
 /// use hyper::upgrade::Upgraded;
 ///
-/// /// The socket, and what of it was read already. `None` for one of HTTP/2, which shares its socket.
+/// /// The socket, and the bytes that hyper has already read. `None` over HTTP/2: its requests share a socket.
 /// fn socket(upgraded: Upgraded) -> Option<(TcpStream, Bytes)> {
 ///     let parts = upgraded.downcast::<ServerIo>().ok()?;
 ///     Some((parts.io.into_inner(), parts.read_buf))
@@ -113,10 +114,10 @@ impl Progress {
 #[derive(Debug)]
 pub struct ServerIo {
     io: DoorbellIo,
-    /// Until hyper has it.
+    /// `None` once hyper has it.
     opening: Option<Box<Opening>>,
     progress: Arc<Progress>,
-    /// Also an upgraded connection is one of those that are open.
+    /// An upgraded connection counts as open too.
     _permit: Option<SemaphoreGuardArc>,
 }
 
@@ -134,18 +135,18 @@ impl ServerIo {
         }
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn get(&self) -> &TcpStream {
         self.io.get()
     }
 
-    /// The socket, without this: it does not count for
-    /// [`connection_limit`](crate::Server::connection_limit) any more.
+    /// Unwraps the socket. The connection then stops counting for
+    /// [`connection_limit`](crate::Server::connection_limit).
     pub fn into_inner(self) -> TcpStream {
         self.io.into_inner()
     }
 
-    /// The version of HTTP, as soon as the first bytes tell it. `None` where the client is gone before.
+    /// The HTTP version, as soon as the first bytes tell it; `None` if the client goes away before.
     pub(super) fn poll_version(&mut self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
         let Some(opening) = &mut self.opening else {
             return Poll::Ready(None);
@@ -164,7 +165,7 @@ impl ServerIo {
 }
 
 impl ServerIo {
-    /// Reads what comes behind the opening.
+    /// Reads the bytes behind the opening.
     fn poll_read_more(
         &self,
         cx: &mut Context<'_>,
@@ -190,7 +191,7 @@ impl Read for ServerIo {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        // What came behind them is read at once: for a second read hyper would have a larger buffer.
+        // Read the bytes behind the opening at once: for a second read hyper would enlarge its buffer.
         match self.poll_read_more(cx, buffer) {
             Poll::Pending => Poll::Ready(Ok(())),
             Poll::Ready(read) => Poll::Ready(read),

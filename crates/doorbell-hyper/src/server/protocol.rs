@@ -1,4 +1,4 @@
-//! [`Protocol`]: a connection as hyper serves it, once its version is known.
+//! [`Protocol`]: a connection that hyper serves, once its HTTP version is known.
 
 use super::opening::Version;
 use super::progress::ServerIo;
@@ -13,7 +13,7 @@ use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// How hyper serves connections.
+/// hyper's builders for connections.
 #[derive(Debug)]
 pub(super) struct Settings {
     http1: http1::Builder,
@@ -23,7 +23,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn new(tasks: Tasks, half_close: bool) -> Self {
         let mut http1 = http1::Builder::new();
-        // hyper's own timeout starts anew, with a new timer, at each request.
+        // hyper's own timeout arms a new timer for each request; `Alarm` does not.
         http1.timer(DoorbellTimer).header_read_timeout(None);
         http1.half_close(half_close);
         let mut http2 = http2::Builder::new(tasks);
@@ -33,17 +33,17 @@ impl Settings {
 }
 
 pin_project! {
-    /// A connection. hyper-util has the same, which reads the first bytes apart from the others: hyper's
-    /// buffer of 8 KiB grows to 16 then, and has that size as long as the connection.
+    /// A connection of either version. hyper-util has such a type too, but gives hyper the first bytes in a
+    /// read of their own. hyper's buffer of 8 KiB then grows to 16 KiB for the rest of the connection.
     #[project = ProtocolParts]
     pub(super) enum Protocol<S>
     where
         S: HttpService<Incoming>,
     {
-        // Until it is taken, or given up.
+        // `None` once the version is known, or the connection is given up.
         Unknown { opening: Option<(ServerIo, S)> },
         Http1 { #[pin] connection: http1::UpgradeableConnection<ServerIo, S> },
-        // In a place of its own: it is larger, and an idle one of HTTP/1 should not pay for it.
+        // Boxed: it is larger, and idle HTTP/1 connections should not pay for it.
         Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, Tasks>>> },
     }
 }
@@ -63,8 +63,8 @@ where
         }
     }
 
-    /// Serves until the connection ends. A client that goes away in the midst of a request is no concern
-    /// of the server's.
+    /// Serves until the connection ends. Errors are dropped: a client that goes away does not concern the
+    /// server.
     pub(super) fn poll(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -96,7 +96,7 @@ where
         }
     }
 
-    /// Has it end as soon as no request is in flight: at its next poll, if none has begun.
+    /// Ends the connection as soon as no request is in flight: at its next poll, if none has begun.
     pub(super) fn graceful_shutdown(self: Pin<&mut Self>) {
         match self.project() {
             ProtocolParts::Unknown { opening } => *opening = None,

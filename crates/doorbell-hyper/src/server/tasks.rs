@@ -1,11 +1,11 @@
-//! [`Tasks`]: how what a server runs beside the task that accepts is spawned.
+//! [`Tasks`]: spawns the tasks of a server.
 
 use hyper::rt::Executor;
 
-/// How the tasks of a server are spawned: connections, and what hyper has to run beside them.
+/// Spawns the connections of a server, and the tasks that hyper runs beside them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tasks {
-    /// Whether they are served while everything computes.
+    /// Whether the tasks are rescuable.
     pub(super) rescuable: bool,
 }
 
