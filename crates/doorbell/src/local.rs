@@ -115,9 +115,9 @@ where
     })
 }
 
-/// Calls `make` on the worker of a core of the current runtime, and runs the future that it returns there, as
-/// a task. The future need not be `Send`; its output must be. The task has the class of the calling task, and
-/// its worker is that of this class.
+/// Calls `make` on a worker of a core of the current runtime, and runs the future that it returns there, as a
+/// task. The future need not be `Send`; its output must be. The task has the class of the calling task, and
+/// runs on the worker that this class has on the core.
 ///
 /// # Panics
 /// If there is no runtime on this thread, if the runtime has no such core, or if that core is off.
