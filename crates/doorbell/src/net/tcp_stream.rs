@@ -114,7 +114,8 @@ impl TcpStream {
         self.io.get().nodelay()
     }
 
-    /// Sets what happens to unsent bytes when the stream is closed (`SO_LINGER`), in whole seconds:
+    /// Sets what happens to unsent bytes when the stream is closed (`SO_LINGER`). The time is rounded down to
+    /// whole seconds:
     ///
     /// * `None`, the default: the OS still sends them.
     /// * A time above zero: the drop of the stream *blocks its thread* until they are sent, at most for this
