@@ -4,7 +4,7 @@
 use crate::{Builder, ClassKind, CoreId, Metrics, Times};
 use std::time::Duration;
 
-/// Default: a poll that takes this time or more is long.
+/// Default: a poll that takes longer than this is long.
 pub(crate) const LONG_POLL: Duration = Duration::from_micros(500);
 
 /// A poll that was long: see [`Metrics::long_polls`].
@@ -117,7 +117,7 @@ impl Builder {
         self
     }
 
-    /// Sets the duration from which on a poll is long, and shown by [`Metrics::long_polls`]. The default is
+    /// Sets the duration above which a poll is long, and shown by [`Metrics::long_polls`]. The default is
     /// 500 µs. Without [`Builder::poll_times`] this has no effect.
     ///
     /// ```
