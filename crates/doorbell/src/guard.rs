@@ -110,8 +110,8 @@ impl<M: Machine> Guard<M> {
         while mem::take(&mut goes_on) || self.is_ready().await {
             let seen = Seen::of(&self.ward);
             if before.replace(seen).is_some_and(|it| seen.idles_since(&it)) {
-                // The ward idles in between, so it will see by itself what is ready. The next edge is another
-                // event.
+                // The ward has idled since the last look. Something in its set stays ready, such as a rung
+                // bell. The next edge is a new event.
                 continue;
             }
             let _ = self.mute(true);
