@@ -92,9 +92,9 @@ where
             // SAFETY: `launch` gives the address of an empty body of the type below.
             unsafe { write_body(at, body) };
         };
-        // To this worker, whichever class it runs now and whichever workers have been started. SAFETY: this
-        // thread is the worker, and a pinned task never leaves its worker: polled, cancelled or refused, the
-        // future stays here. The handle that the output goes to is not Send.
+        // To this worker, whichever class it runs now and whichever workers have been started.
+        // SAFETY: this thread is the worker, and a pinned task never leaves its worker: polled, cancelled or
+        // refused, the future stays here. The handle that the output goes to is not Send.
         let raw = unsafe {
             let inner = worker.handle().inner();
             inner.launch_here(
