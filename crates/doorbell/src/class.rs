@@ -8,8 +8,9 @@ use std::fmt;
 ///
 /// Each class has its own worker on each core: a thread that the OS schedules before those of the lower
 /// classes. [`Handle::policies`](crate::Handle::policies) shows what the OS allowed. A child has the class of
-/// the task that spawns it, unless it is given one. If a task awaits one of a lower class, the workers of its
-/// own class run that one too: see [what inverts priorities](crate#what-inverts-priorities-and-what-to-do).
+/// the task that spawns it, unless it is given one. If a task awaits one of a lower class, the workers of the
+/// higher class run the awaited task too: see [what inverts
+/// priorities](crate#what-inverts-priorities-and-what-to-do).
 ///
 /// ```
 /// use doorbell::Class;
@@ -81,7 +82,7 @@ impl Class {
         }
     }
 
-    /// The number by which the core crate knows the class: a task is launched with it.
+    /// The rank of the class: the number with which a task is launched.
     pub(crate) const fn rank(self) -> u8 {
         self.0
     }

@@ -145,7 +145,7 @@ impl Handle {
 
     /// Has the Rt worker of each core run [rescuable](TaskBuilder::rescuable) tasks while the Fair worker of
     /// that core is stuck: see [`rescue`](crate::rescue). This starts the Rt workers. Call it once: further
-    /// calls have no effect. With a paused clock it has none at all.
+    /// calls have no effect. With a paused clock this has no effect.
     ///
     /// # Errors
     /// [`SpawnError::NoWorkers`] if the OS did not start the Rt workers, [`SpawnError::NoRescue`] if it

@@ -24,8 +24,8 @@ pub struct ShutdownTimeout {
 ///
 /// * Every task is cancelled and dropped on its worker.
 /// * Calls that were posted before still run. Later calls return an error.
-/// * The drop waits for the threads of the workers. It does not wait on a worker of any runtime: there the
-///   workers end by themselves after their current polls.
+/// * The drop waits for the threads of the workers. If it happens on a worker of any runtime, it does not
+///   wait: the threads then end by themselves after their current polls.
 /// * The drop waits for closures of [`spawn_blocking`](crate::spawn_blocking()) that are under way, unless it
 ///   happens on a worker or inside such a closure.
 ///
