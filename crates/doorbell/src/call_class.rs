@@ -66,8 +66,8 @@ impl CallBuilder {
     ///
     /// # Errors
     /// Awaiting the call returns the errors of [`call_on`](crate::call_on()), and [`CallError::NoWorkers`] if
-    /// the OS did not start the workers of the class. A closure that was not posted has been dropped on the
-    /// calling thread.
+    /// the OS did not start the workers of the class. After such a refusal the closure has been dropped on
+    /// the calling thread.
     pub fn on<F, R>(self, core: impl Into<CoreId>, f: F) -> Call<R>
     where
         F: FnOnce() -> R + Send + 'static,

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// A future that is ready at its deadline, never before. See [`sleep`].
 ///
 /// It is `Send`, `Sync` and `Unpin`. [`Sleep::reset`] gives it a new deadline in place.
+///
+/// # Panics
+/// If it has to wait and is polled on a thread without a runtime, or after the runtime has ended.
 #[must_use = "a sleep does nothing before it is polled"]
 #[derive(Debug)]
 pub struct Sleep {

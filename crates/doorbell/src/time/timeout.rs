@@ -12,6 +12,9 @@ use std::time::Duration;
 pub struct Elapsed(());
 
 /// A future with a time limit. See [`timeout`].
+///
+/// # Panics
+/// If it has to wait and is polled on a thread without a runtime, or after the runtime has ended.
 #[must_use = "a timeout does nothing before it is polled"]
 #[derive(Debug)]
 pub struct Timeout<F> {
