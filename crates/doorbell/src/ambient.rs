@@ -1,5 +1,5 @@
-//! How the free functions find the runtime that they are called in: one pointer of the thread
-//! to a frame, and in it an object-safe trait. One indirect call, whatever the machine.
+//! How free functions find the current runtime: the thread has a pointer to a frame, and the frame has the
+//! runtime as an object-safe trait. This costs one indirect call, whatever the machine.
 
 use crate::blocking::Blocking;
 use crate::class_workers::Opened;
@@ -29,7 +29,7 @@ use std::task::Waker;
 
 /// A runtime without its machine.
 pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
-    /// How many cores it has; at least one.
+    /// Number of cores of the runtime, at least one.
     fn cores(&self) -> usize;
 
     /// Whether the core, which is below `cores()`, is on.
@@ -38,63 +38,65 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The room in the mailbox of the core, which is below `cores()`, if it has a limit.
     fn room(&self, core: usize) -> Option<&Arc<crate::room::Room>>;
 
-    /// Takes a core off, or puts it back; [`Ambient::follow_core`] is owed to it if that changed
-    /// anything. `None` if it is the last that is on.
+    /// Takes a core off, or puts it back. Returns whether that changed anything; then the workers of the core
+    /// must call [`Ambient::follow_core`]. `None` if the core is the last one that is on.
     fn set_on(&self, core: usize, on: bool) -> Option<bool>;
 
-    /// Has the worker that the caller runs on, that of this core, do what was set.
+    /// Has the calling worker, which is one of this core, follow the core's state: on or off.
     ///
     /// # Errors
-    /// If the OS does not let the worker move to other CPUs; all else was done.
+    /// If the OS does not let the worker move to other CPUs; all else has been done.
     fn follow_core(&self, core: usize) -> Result<(), crate::ThreadError>;
 
-    /// Starts the workers of a class, if they were not. What is launched for one whose workers cannot be
-    /// had goes to the Fair workers.
+    /// Starts the workers of a class, unless they have been started. Tasks launched for a class without
+    /// workers go to the Fair workers.
     ///
     /// # Errors
-    /// If a thread of theirs was not started; the next call tries again.
+    /// If one of their threads was not started. The next call tries again.
     fn open(&self, kind: ClassKind) -> Result<Opened, crate::ThreadError>;
 
-    /// Whether what is launched for a class begins without [`Ambient::open`]: its workers were started, or
-    /// there will be none.
+    /// Whether a task of this class can be launched without [`Ambient::open`]: its workers have been started,
+    /// or there will be none.
     fn is_open(&self, kind: ClassKind) -> bool;
 
-    /// The classes whose workers were started.
+    /// The classes whose workers have been started.
     fn opened(&self) -> Vec<ClassKind>;
 
-    /// How the OS schedules each worker that was started; waits for those that have not asked it yet.
+    /// How the OS schedules each worker that has been started. Waits for workers that have not asked the OS
+    /// yet.
     fn policies(&self) -> Vec<WorkerPolicy>;
 
-    /// The rank of what the worker that the caller is runs now.
+    /// The rank of what the calling worker runs now.
     fn current_rank(&self) -> u8;
 
-    /// Says what that is, for a call.
+    /// Sets that rank, for a call.
     fn set_current_rank(&self, rank: u8);
 
-    /// The rank of what the worker that the caller is runs now, if that is of a lower class and raised.
+    /// The rank of what the calling worker runs now, if that is a raised task of a lower class.
     fn raised_rank(&self) -> Option<u8>;
 
-    /// Whether that is raised because its own workers may be stuck.
+    /// Whether that task was raised because its own worker may be stuck.
     fn is_rescue(&self) -> bool;
 
-    /// Has the urgent workers look after Fair ones that are stuck, if they do not yet.
+    /// Has the Rt workers look after stuck Fair workers, unless they do so already.
     ///
     /// # Errors
-    /// What keeps one from that; the next call tries again.
+    /// The OS's error for one of them. The next call tries again.
     fn open_rescue(&self) -> io::Result<()>;
 
-    /// The core for a task that may run anywhere, if the caller is on none of its workers.
+    /// The next core in turn, for a task that may run anywhere and whose spawner is not a worker of this
+    /// runtime.
     fn next_core(&self) -> usize;
 
-    /// The number of a group in this runtime's Fair scheduler, in which a place is reserved for a task that
-    /// is launched next.
+    /// Reserves a place in a group for the task that is launched next. Returns the group's number in the Fair
+    /// scheduler of this runtime.
     ///
     /// # Errors
-    /// If as many others are in use as there may be.
+    /// If the runtime already serves as many other groups as it can.
     fn reserve_in_group(&self, group: &Group) -> Result<u8, TooManyGroups>;
 
-    /// Makes a task of a body, of that class and what else is said, and hands it to the worker of `core`, which is
-    /// below `cores()`.
+    /// Makes a task of a body, with this class and description, and hands it to the worker of `core`, which
+    /// is below `cores()`.
     ///
     /// # Safety
     /// As for [`doorbell_core::task::launch_described`]; `write` is called once.
@@ -108,8 +110,8 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;
 
-    /// As [`Ambient::launch`], pinned to the worker of that core and those classes, whether all of
-    /// these have begun or not: for the worker itself.
+    /// As [`Ambient::launch`], pinned to the worker of this core and kind, also if the class is not open yet:
+    /// for the worker itself.
     ///
     /// # Safety
     /// As for [`Ambient::launch`].
@@ -123,7 +125,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;
 
-    /// Calls the worker of those classes, which have begun, and waits.
+    /// Calls the worker of this core and kind, which has been started, and waits.
     ///
     /// # Safety
     /// As for [`doorbell_core::call::wait_for`].
@@ -134,20 +136,21 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         call: &ErasedCall,
     ) -> Result<(), Gone>;
 
-    /// Draws a parcel for a closure that nobody will wait for. `None` if there is no such core, if
-    /// it is off, or if its mailbox has a limit, which is to be heeded.
+    /// Draws a parcel for a posted closure. `None` if there is no such core, if it is off, or if its mailbox
+    /// has a limit that is to be heeded.
     fn draw(&self, core: usize, room: Room, limit: Limit) -> Option<Drawn>;
 
-    /// Posts what was drawn for that core, and filled.
+    /// Posts a parcel that was drawn for this core and filled.
     ///
     /// # Errors
-    /// [`Gone`] if that worker has ended; the closure still lies in the parcel.
+    /// [`Gone`] if the worker has ended; the closure is still in the parcel.
     ///
     /// # Safety
     /// As for [`doorbell_core::call::Pool::send`].
     unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone>;
 
-    /// Posts one call to the worker of each core, all below `cores()`, at least one.
+    /// Posts one call to the Fair worker of each of these cores. There is at least one, and all are below
+    /// `cores()`.
     ///
     /// # Safety
     /// As for [`doorbell_core::call::launch_many`]; `write` is called once.
@@ -159,24 +162,24 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         write: &mut dyn FnMut(NonNull<u8>),
     ) -> RawMany;
 
-    /// Runs a future on the calling thread, which holds a paused clock already or does not.
+    /// Runs a future on the calling thread. `holds` says whether the thread already holds a paused clock.
     fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>);
 
-    /// Sets a paused clock on by so much; what it returns is ready when the runtime is quiescent. `None`
-    /// if the clock runs.
+    /// Moves a paused clock on by `duration_ns`. The listener is notified when the runtime is quiescent.
+    /// `None` if the clock is not paused.
     fn advance(&self, duration_ns: u64) -> Option<EventListener>;
 
     /// The time by the runtime's clock.
     fn now_ns(&self) -> u64;
 
-    /// The moment that lies so far ahead, never early by the OS's clock.
+    /// The moment `duration_ns` from now, never early by the OS's clock.
     fn after_ns(&self, duration_ns: u64) -> u64;
 
-    /// Arms a timer: on the worker that the caller runs on, else on one of this runtime's. `None` if a
-    /// deadline is given, which is not behind `when_ns`, and has passed.
+    /// Arms a timer: on the calling worker, or from another thread on a Fair worker of this runtime. `None`
+    /// if a deadline is given and has passed. The deadline is not later than `when_ns`.
     ///
     /// # Errors
-    /// [`Gone`] if that worker has ended.
+    /// [`Gone`] if the worker has ended.
     fn arm_timer(
         &self,
         deadline_ns: Option<u64>,
@@ -184,75 +187,75 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone>;
 
-    /// Registers a descriptor with the worker that the caller is, else with a Fair one in turn.
+    /// Registers a descriptor with the calling worker, or from another thread with the next Fair worker in
+    /// turn. In a rescue the task's own worker on this core gets it.
     ///
     /// # Errors
-    /// What keeps it from being waited for.
+    /// If the descriptor cannot be waited for.
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>>;
 
-    /// The threads for closures that block.
+    /// The threads for blocking closures.
     fn blocking(&self) -> &dyn Blocking;
 
-    /// All counts at this moment.
+    /// The counts at this moment.
     fn metrics(&self) -> Metrics;
 
-    /// The tasks in the list of the worker that the caller is; none if it is none of this runtime's.
+    /// The tasks in the list of the calling worker. Empty if the caller is not a worker of this runtime.
     fn tasks_here(&self) -> Vec<TaskSeen>;
 
-    /// What the worker of `core`, which is below `cores()`, does now.
+    /// What the Fair worker of `core`, which is below `cores()`, does now.
     fn worker_state(&self, core: usize) -> WorkerState;
 
-    /// The settings of the switches now.
+    /// The current settings of the switches.
     fn switches(&self) -> Switches;
 
-    /// Changes them.
+    /// Changes the switches.
     fn set_switches(&self, switches: Switches);
 }
 
 /// What a post does about the limit of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// It has no place yet.
+    /// The post has no place yet: it must heed the limit.
     Heed,
-    /// It has a place, or needs none.
+    /// The post has a place, or needs none.
     Settled,
 }
 
-/// What a thread does in a runtime.
+/// The role of a thread in a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It runs closures that block.
+    /// It runs blocking closures.
     Blocking,
-    /// It is inside a `block_on`.
+    /// It is inside `block_on`.
     Inside,
-    /// It is a worker, or has only entered.
+    /// It is a worker, or has only entered the runtime.
     Other,
 }
 
-/// One entered runtime of a thread. Frames form a stack, linked from the newest.
+/// A runtime that a thread has entered. The frames of a thread form a stack, linked from the newest.
 pub(crate) struct Frame {
     handle: Handle,
     /// The core whose worker the thread is; `None` for other threads.
     core: Option<usize>,
-    /// Whose worker the thread is, if it is one.
+    /// The kind of class whose worker the thread is; meaningless on other threads.
     kind: ClassKind,
     role: Role,
-    /// The values that belong to the worker; none on other threads.
+    /// The worker's `worker_local!` values; empty on other threads.
     locals: Locals,
-    /// What is left to the poll of the future that the thread runs, if it is inside a `block_on`. A worker
-    /// has a budget of its own.
+    /// The poll budget of the future inside `block_on`. A worker has a budget of its own.
     budget: PollBudget,
     older: Cell<*const Frame>,
 }
 
-/// Keeps a frame on its thread's stack of frames. Frames may be dropped in any order, and
-/// while somebody has one borrowed: it then lives until that ends.
+/// Keeps a frame on its thread's stack of frames. These may be dropped in any order, also while the frame is
+/// borrowed: the frame then lives until the borrow ends.
 pub(crate) struct EnteredRuntime {
-    /// Also makes it stay on the thread that entered.
+    /// `Rc` also keeps this on the thread that entered.
     frame: Rc<Frame>,
 }
 
-/// Enters a runtime on this thread, which is none of its workers.
+/// Enters a runtime on this thread, which is not one of its workers.
 pub(crate) fn enter(handle: Handle) -> EnteredRuntime {
     push(handle, None, ClassKind::Fair, Role::Other)
 }
@@ -262,12 +265,13 @@ pub(crate) fn enter_worker(handle: Handle, core: usize, kind: ClassKind) -> Ente
     push(handle, Some(core), kind, Role::Other)
 }
 
-/// Enters a runtime on a thread that runs a future for it.
+/// Enters a runtime on a thread inside `block_on`.
 pub(crate) fn enter_block_on(handle: Handle) -> EnteredRuntime {
     push(handle, None, ClassKind::Fair, Role::Inside)
 }
 
-/// Whether the caller keeps the clock of a runtime from going on, if that is a paused one.
+/// Whether the calling thread already holds the clock of this runtime, if that is paused: inside `block_on`
+/// or a blocking closure.
 pub(crate) fn holds_clock_of(handle: &Handle) -> Holds {
     find(|frame| {
         let same = std::ptr::addr_eq(frame.handle.inner(), handle.inner());
@@ -276,7 +280,7 @@ pub(crate) fn holds_clock_of(handle: &Handle) -> Holds {
     .unwrap_or(Holds::No)
 }
 
-/// Enters a runtime on a thread for closures that block.
+/// Enters a runtime on a thread for blocking closures.
 pub(crate) fn enter_blocking(handle: Handle) -> EnteredRuntime {
     push(handle, None, ClassKind::Fair, Role::Blocking)
 }
@@ -291,13 +295,14 @@ fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Ent
         budget: PollBudget::default(),
         older: Cell::new(slots::ambient().cast()),
     });
-    // SAFETY: the slot is this module's; `EnteredRuntime` takes the frame off before it goes away.
+    // SAFETY: only this module uses the slot. `EnteredRuntime` takes the frame off the stack before the frame
+    // goes away.
     unsafe { slots::set_ambient(Rc::as_ptr(&frame).cast()) };
     EnteredRuntime { frame }
 }
 
 impl EnteredRuntime {
-    /// Another poll begins of the future that the thread runs.
+    /// Called before each poll of the future inside `block_on`: refills its budget.
     pub(crate) fn begin_poll(&self) {
         self.frame.budget.refill();
     }
@@ -305,13 +310,13 @@ impl EnteredRuntime {
 
 impl Drop for EnteredRuntime {
     fn drop(&mut self) {
-        // Nothing else runs on this worker any more, and their destructors still find it here.
+        // Nothing else runs on this worker any more. The destructors of the values still find the frame.
         self.frame.locals.end();
         let mine = Rc::as_ptr(&self.frame);
         let older = self.frame.older.get();
         let mut newer = slots::ambient().cast::<Frame>();
         if newer == mine {
-            // SAFETY: as in `enter`; the older frame is still on the stack.
+            // SAFETY: as in `push`; the older frame is still on the stack.
             unsafe { slots::set_ambient(older.cast()) };
             return;
         }
@@ -327,14 +332,14 @@ impl Drop for EnteredRuntime {
     }
 }
 
-/// The newest frame of this thread, kept alive while the caller has it.
+/// The newest frame of this thread, kept alive by the returned `Rc`.
 #[inline]
 fn current() -> Option<Rc<Frame>> {
     let frame = slots::ambient().cast::<Frame>();
     if frame.is_null() {
         return None;
     }
-    // SAFETY: the slot leads to a frame on the stack.
+    // SAFETY: the slot points to a frame on the stack.
     Some(unsafe { keep(frame) })
 }
 
@@ -345,29 +350,28 @@ unsafe fn keep(frame: *const Frame) -> Rc<Frame> {
     // SAFETY: a frame is made by `Rc::new` on this thread, and its `EnteredRuntime` holds a count for as
     // long as it is on the stack.
     unsafe { Rc::increment_strong_count(frame) };
-    // SAFETY: as above, and the count added there is this one's.
+    // SAFETY: as above; this `Rc` owns the count that was added.
     unsafe { Rc::from_raw(frame) }
 }
 
-/// Calls `f` with the frame of the worker that the caller is, also where it has entered another
-/// runtime since.
+/// Calls `f` with the frame of the calling worker, also if it has entered another runtime since.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
     let worker = find(|frame| frame.core.is_some().then_some(std::ptr::from_ref(frame)));
-    // SAFETY: found on the stack.
+    // SAFETY: the frame was found on the stack.
     let worker = worker.map(|worker| unsafe { keep(worker) });
     f(worker.as_deref())
 }
 
-/// Calls `f` with the newest frame of this thread. Destructors of the user's may run inside
-/// `f` and leave the runtime; the frame stays until `f` returns.
+/// Calls `f` with the newest frame of this thread. A user's destructors may run inside `f` and leave the
+/// runtime; the frame stays until `f` returns.
 #[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
     f(current().as_deref())
 }
 
-/// Calls `f` with the newest frame of this thread, which nothing keeps: `f` takes no frame off and
-/// calls nothing of a user's.
+/// Calls `f` with the newest frame of this thread, without keeping it alive: `f` takes no frame off and calls
+/// no code of a user.
 #[inline]
 pub(crate) fn peek<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
     // SAFETY: every frame on the stack is alive, and nothing in `f` takes one off.
@@ -379,16 +383,16 @@ impl Frame {
         &self.handle
     }
 
-    /// The core whose worker the thread is.
+    /// The core whose worker the thread is; `None` on other threads.
     pub(crate) fn core(&self) -> Option<usize> {
         self.core
     }
 
-    /// The class of what it runs now.
+    /// The class of what the thread runs now.
     #[inline]
     pub(crate) fn class(&self) -> Class {
         if self.kind == ClassKind::Batch || self.core.is_none() {
-            // Nothing is below it, or nothing is raised to a thread that is no worker.
+            // A Batch worker has no class below it, and a thread that is not a worker runs no raised tasks.
             return Class::any_of(self.kind);
         }
         if let Some(rank) = self.handle.inner().raised_rank() {
@@ -396,13 +400,12 @@ impl Frame {
         }
         match self.kind {
             ClassKind::Fair | ClassKind::Batch => Class::FAIR,
-            // Before its first task, as in hooks, nothing has said which.
+            // Before the worker's first task, for example in hooks, no rank has been set.
             ClassKind::Rt => Class::of_rank(self.handle.inner().current_rank()).max(Class::rt(1)),
         }
     }
 
-    /// The class of what it runs now, or the lowest of those that the worker is there for, if that is
-    /// higher.
+    /// The class of what the thread runs now, or the lowest class of its worker, if that is higher.
     pub(crate) fn urgency(&self) -> Class {
         let lowest = match self.kind {
             ClassKind::Rt => Class::rt(1),
@@ -412,13 +415,13 @@ impl Frame {
         self.class().max(lowest)
     }
 
-    /// Whose worker the thread is; meaningless on a thread that is none.
+    /// The kind of class whose worker the thread is; meaningless on other threads.
     pub(crate) fn kind(&self) -> ClassKind {
         self.kind
     }
 
-    /// Whose worker hears of the descriptors that a task waits for now. Not this one in a rescue: else each would
-    /// bring descriptors here for good.
+    /// Which kind of worker polls the descriptors for which a task waits now. In a rescue it is the task's
+    /// own: otherwise each rescue would move descriptors to this worker for good.
     pub(crate) fn hears(&self) -> ClassKind {
         let is_rescue = self.kind == ClassKind::Rt && self.handle.inner().is_rescue();
         if is_rescue {
@@ -432,15 +435,15 @@ impl Frame {
         &self.locals
     }
 
-    /// The core for a task that may run anywhere: the caller's own, where one of a higher class runs at once and
-    /// interrupts no other core; the next in turn if it has none.
+    /// The core for a task that may run anywhere: the caller's own core, or the next in turn if the caller is
+    /// not a worker. On its own core a task of a higher class runs at once and interrupts no other core.
     pub(crate) fn next_core(&self) -> usize {
         self.core.unwrap_or_else(|| self.handle.inner().next_core())
     }
 }
 
-/// The first frame of this thread, from the newest, of which `f` makes something. `f` takes no
-/// frame off and calls nothing of a user's.
+/// The first value that `f` returns for a frame of this thread, from the newest frame on. `f` takes no frame
+/// off and calls no code of a user.
 fn find<R>(f: impl Fn(&Frame) -> Option<R>) -> Option<R> {
     let mut frame = slots::ambient().cast::<Frame>();
     // SAFETY: every frame on the stack is alive, and nothing in here takes one off.
@@ -454,30 +457,30 @@ fn find<R>(f: impl Fn(&Frame) -> Option<R>) -> Option<R> {
     None
 }
 
-/// As [`PollBudget::begin`], for the innermost `block_on` of this thread. Outside of one nothing is
-/// refused.
+/// As [`PollBudget::begin`], for the innermost `block_on` of this thread. Outside of `block_on` the budget
+/// has no limit.
 pub(crate) fn begin_operation() -> Option<i32> {
     let inside = find(|frame| (frame.role == Role::Inside).then(|| frame.budget.begin()));
     inside.unwrap_or(Some(i32::MAX))
 }
 
-/// As [`PollBudget::end`].
+/// As [`PollBudget::end`], for the innermost `block_on` of this thread.
 pub(crate) fn end_operation(before: i32) {
     let _ = find(|frame| (frame.role == Role::Inside).then(|| frame.budget.end(before)));
 }
 
-/// The core whose worker the caller is, also where it has entered another runtime since.
+/// The core of the calling worker, also if it has entered another runtime since.
 pub(crate) fn current_core() -> Option<CoreId> {
     find(|frame| frame.core.map(CoreId::new))
 }
 
-/// Whether the caller is inside a closure that blocks, of whichever runtime.
+/// Whether the caller is inside a blocking closure of any runtime.
 pub(crate) fn on_a_blocking_thread() -> bool {
     find(|frame| (frame.role == Role::Blocking).then_some(())).is_some()
 }
 
-/// Whether the caller is a worker, of whichever runtime.
+/// Whether the caller is a worker of any runtime.
 pub(crate) fn on_a_worker() -> bool {
-    // A worker that ends still runs the destructors of its values.
+    // The second test is for a worker that ends and runs the destructors of its `worker_local!` values.
     !slots::worker().is_null() || current_core().is_some()
 }

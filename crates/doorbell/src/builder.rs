@@ -1,4 +1,4 @@
-//! [`Builder`]: a runtime before it runs.
+//! [`Builder`]: configures and starts a runtime.
 
 use crate::blocking::BlockingPlan;
 use crate::owner::Owner;
@@ -12,27 +12,27 @@ use doorbell_core::worker::IdlePolicy as WorkerIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
 use std::time::Duration;
 
-/// The longest that an idle worker spins before it parks, unless told otherwise.
+/// Default: the longest that an idle worker spins before it parks.
 const SPIN_MAX_NS: u64 = 50_000;
 
-/// How much of its time an idle worker spins in vain, unless told otherwise.
+/// Default: the share of its time that an idle worker may spin in vain.
 const BUDGET: f64 = 0.05;
 
-/// The priority of urgent workers, unless told otherwise: above other programs' usual threads, below
-/// those of the kernel that serve interrupts (50).
+/// Default priority of Rt workers under `SCHED_FIFO`: above the usual threads of other programs, below the
+/// kernel's interrupt threads (50).
 const RT_PRIORITY: u8 = 10;
 
-/// More workers than any machine has CPUs.
+/// The most cores of a runtime: more than any machine has CPUs.
 const CORES_MAX: usize = 4_096;
 
-/// The environment variable that sets switches for runtimes whose builder does not.
+/// The environment variable that sets the switches, unless the builder does.
 const SWITCHES_VARIABLE: &str = "DOORBELL_SWITCHES";
 
 /// Why a runtime was not built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Zero cores.
+    /// No core was asked for: the number is 0, or the list of CPUs is empty.
     #[error("a runtime needs at least one core; ask for 1 or more, or leave the number out")]
     NoCores,
     /// More cores than a runtime can have.
@@ -41,18 +41,18 @@ pub enum BuildError {
         /// The number of cores asked for.
         asked: usize,
     },
-    /// The name cannot be given to a thread.
+    /// The name contains a NUL byte, so it cannot be the name of a thread.
     #[error("a thread's name cannot contain a NUL byte; choose another name than {name:?}")]
     Name {
         /// The name asked for.
         name: String,
     },
-    /// A mailbox without room.
+    /// The mailbox limit is 0.
     #[error(
         "a mailbox with room for 0 calls takes none; give it room for 1 or more, or set no limit"
     )]
     NoRoom,
-    /// A budget that is no share of a CPU.
+    /// The spin budget of [`IdlePolicy::Adaptive`] is not above 0 and at most 1.
     #[error(
         "an idle worker cannot spin {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
     )]
@@ -60,7 +60,7 @@ pub enum BuildError {
         /// The budget asked for.
         budget: f64,
     },
-    /// A CPU of the list is not in the process's affinity mask.
+    /// A CPU of [`Builder::core_list`] is not in the affinity mask of the thread that builds.
     #[error(
         "CPU {cpu} is not among the CPUs that this process may use ({allowed}); choose from those, or widen the mask (taskset, cpuset)"
     )]
@@ -70,13 +70,13 @@ pub enum BuildError {
         /// The CPUs of the mask.
         allowed: CpuList,
     },
-    /// A CPU stands in the list twice.
+    /// A CPU is in [`Builder::core_list`] twice.
     #[error("CPU {cpu} stands in the list twice; name each CPU once")]
     CpuTwice {
         /// The CPU.
         cpu: usize,
     },
-    /// More cores than CPUs, to be pinned.
+    /// Pinning was asked for, with more cores than CPUs.
     #[error(
         "{asked} cores cannot be pinned to {cpus} CPUs; ask for at most {cpus} cores, or build with pin(false)"
     )]
@@ -86,7 +86,7 @@ pub enum BuildError {
         /// The number of CPUs in the affinity mask.
         cpus: usize,
     },
-    /// A stack that is too small to run anything, or larger than any memory.
+    /// The stack size is below 64 KiB or above `isize::MAX`.
     #[error(
         "a thread cannot have a stack of {asked} bytes; give it at least 64 KiB, or leave the size out"
     )]
@@ -94,7 +94,7 @@ pub enum BuildError {
         /// The size asked for, in bytes.
         asked: usize,
     },
-    /// No thread for closures that block, or more than a runtime can have.
+    /// [`Builder::blocking_threads`] is 0, or more than a runtime can have.
     #[error("{asked} threads for spawn_blocking cannot be; ask for 1 to {most}")]
     BlockingThreads {
         /// The number of threads asked for.
@@ -102,19 +102,19 @@ pub enum BuildError {
         /// The most that a runtime can have.
         most: usize,
     },
-    /// A priority that the OS does not have.
+    /// The priority of the Rt workers is not one of 1 to 99.
     #[error("urgent workers cannot have priority {asked}; give them one from 1 to 99")]
     RtPriority {
         /// The priority asked for.
         asked: u8,
     },
-    /// A budget that is no share of a CPU.
+    /// The share of [`Builder::rt_budget`] is not above 0 and at most 1.
     #[error("urgent workers cannot run {share} of their time; give them more than 0 and at most 1")]
     RtBudget {
         /// The share asked for.
         share: f64,
     },
-    /// A period that is too short to rest in, or too long.
+    /// The period of [`Builder::rt_budget`] is below 1 ms or above 1 s.
     #[error(
         "the budget of urgent workers cannot be for {period:?}; give it a period of 1 ms to 1 s"
     )]
@@ -122,10 +122,10 @@ pub enum BuildError {
         /// The period asked for.
         period: Duration,
     },
-    /// The environment variable `DOORBELL_SWITCHES` could not be read.
+    /// The environment variable `DOORBELL_SWITCHES` cannot be parsed, or names an unknown switch or setting.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
-    /// A worker's thread was not started.
+    /// The OS did not start a thread of the runtime.
     #[error(transparent)]
     Thread(#[from] ThreadError),
 }
@@ -151,7 +151,7 @@ enum Cores {
     List(Vec<usize>),
 }
 
-/// Describes a runtime.
+/// Configures a runtime; [`Builder::build`] starts it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -184,17 +184,17 @@ pub struct Builder {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum IdlePolicy {
-    /// It blocks in the OS at once. Whoever wakes it makes a syscall, and it comes tens of
+    /// The worker blocks in the OS at once. Waking it costs the waker a syscall, and the worker runs tens of
     /// microseconds later.
     Park,
-    /// It spins for up to 50 µs while wakes keep coming soon after it parked, and less and
-    /// less while they do not. Source: the kernel's `haltpoll` governor.
+    /// The worker spins for up to 50 µs before it parks. The time grows while wakes come soon after the
+    /// worker parked, and shrinks while they do not. Source: the kernel's `haltpoll` governor.
     Adaptive {
-        /// How much of its time it may spin in vain, above 0 and at most 1: with 0.05, 5 per
-        /// cent of a CPU.
+        /// The share of its time that the worker may spin in vain, above 0 and at most 1. With 0.05 it is 5
+        /// per cent of a CPU.
         budget: f64,
     },
-    /// It never blocks, and burns its CPU, unless a worker of another class can run there.
+    /// The worker never blocks: it uses its whole CPU, except while a worker of another class can run there.
     NeverPark,
 }
 
@@ -221,50 +221,53 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// One core per CPU of the affinity mask of the thread that builds, but no more than the
-    /// quotas of its control groups leave CPU time for: with `cpu.max` at `150000 100000`, two.
+    /// A runtime with one core for each CPU in the affinity mask of the thread that builds. The CPU quotas of
+    /// its control groups limit the number: with `cpu.max` at `150000 100000` it is at most two.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Uses this many cores, whatever the affinity mask and the quotas are.
+    /// Uses this many cores, at most 4,096, whatever the affinity mask and the quotas are.
     #[must_use]
     pub fn cores(mut self, count: usize) -> Self {
         self.cores = Cores::Count(count);
         self
     }
 
-    /// Uses these CPUs, by the OS's numbers, as cores 0, 1, … in this order, and binds the
-    /// workers to them unless [`Builder::pin`] says otherwise.
+    /// Uses these CPUs, by the OS's numbers, as cores 0, 1, … in this order. The workers are bound to them,
+    /// unless [`Builder::pin`] says otherwise.
     #[must_use]
     pub fn core_list(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.cores = Cores::List(cpus.into_iter().collect());
         self
     }
 
-    /// Names the workers' threads `name-0`, `name-1`, …; Linux shows the first 15 bytes.
+    /// Names the threads of the Fair workers `name-0`, `name-1`, …; the others begin with `name` too, as
+    /// `name-0-rt`. The default is `doorbell`. Linux shows the first 15 bytes.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Whether workers are bound to their CPUs. Unless told, they are if the CPUs were listed, or
-    /// if all CPUs of the affinity mask are used and it leaves out CPUs of the machine: then
-    /// somebody has given this process CPUs of its own.
+    /// Whether each worker is bound to the CPU of its core.
     ///
-    /// Fewer cores than CPUs of the mask are bound to neighbours, from a place that each runtime
-    /// draws by lot: programs that know nothing of each other do not all begin at the first CPU.
-    /// [`Builder::core_list`] says which.
+    /// By default the workers are bound in two cases: the CPUs were listed ([`Builder::core_list`]), or the
+    /// number of cores was left to the runtime, it uses all CPUs of the affinity mask, and the mask leaves
+    /// out CPUs of the machine. In the second case the process has been given CPUs of its own.
+    ///
+    /// A runtime with fewer cores than the mask has CPUs is bound to neighbouring CPUs. Each runtime chooses
+    /// at random where they begin, so that programs that know nothing of each other do not all begin at the
+    /// first CPU. To choose the CPUs, use [`Builder::core_list`].
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = Some(pin);
         self
     }
 
-    /// How an idle worker waits: unless told, [`IdlePolicy::Adaptive`] with a budget of 0.05. While it spins it is
-    /// reached without a syscall, and burns its CPU; while it is parked it costs nothing. Wrong budgets are reported by
-    /// [`Builder::build`].
+    /// How an idle Fair worker waits for work. The default is [`IdlePolicy::Adaptive`] with a budget of 0.05.
+    /// A spinning worker is reached without a syscall, and uses its CPU; a parked worker costs nothing.
+    /// Workers of the other classes always park. [`Builder::build`] reports a wrong budget.
     #[must_use]
     pub fn idle(mut self, policy: IdlePolicy) -> Self {
         self.idle = match policy {
@@ -278,17 +281,16 @@ impl Builder {
         self
     }
 
-    /// The priority of the workers of the urgent classes under `SCHED_FIFO`, where the OS allows that:
-    /// 1 to 99; 10 unless told. It orders the workers among the threads of the computer, not the tasks
-    /// of a worker.
+    /// The priority of the Rt workers under `SCHED_FIFO`, where the OS allows that: 1 to 99, by default 10.
+    /// It orders these workers among the threads of the machine. It does not order the tasks of a worker.
     #[must_use]
     pub fn rt_priority(mut self, priority: u8) -> Self {
         self.rt_priority = priority;
         self
     }
 
-    /// Has an idle worker spin this long each time, whatever comes of it, before it parks: for
-    /// measurements and tests. Takes the place of [`Builder::idle`].
+    /// Has an idle Fair worker spin this long each time before it parks: for measurements and tests. Replaces
+    /// [`Builder::idle`].
     #[must_use]
     pub fn spin(mut self, time: Duration) -> Self {
         let spin_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -296,30 +298,30 @@ impl Builder {
         self
     }
 
-    /// The settings of the switches. Unless told, those of the environment variable
-    /// `DOORBELL_SWITCHES` (`idle_notify=off,call_coalesce=base`), else the defaults.
+    /// The settings of the switches. Without this they come from the environment variable `DOORBELL_SWITCHES`
+    /// (for example `idle_notify=off,call_coalesce=base`); without that, they are the defaults.
     #[must_use]
     pub fn switches(mut self, switches: Switches) -> Self {
         self.switches = Some(switches);
         self
     }
 
-    /// Gives the runtime a clock that stands still, for tests of what takes long: it goes on by
-    /// itself, at once and exactly to the next timer, when nothing is left to do.
+    /// Gives the runtime a paused clock, to test code with long waits. The clock stands while there is
+    /// something to do. When nothing is left to do, it jumps exactly to the next timer.
     ///
-    /// Contract: *a thread is inside [`block_on`](Runtime::block_on) of this runtime, and every
-    /// worker, every such thread and every closure of [`spawn_blocking`](crate::spawn_blocking())
-    /// waits or has ended ⇒ the clock goes to the next timer; else it stands.* So what a timer
-    /// wakes has run, on all cores, before the next one fires. What only other threads or the OS
-    /// will bring is not waited for: give it to `spawn_blocking`, or the clock may be ahead of it.
+    /// Contract: *a thread is inside [`block_on`](Runtime::block_on) of this runtime, and every worker, every
+    /// such thread and every closure of [`spawn_blocking`](crate::spawn_blocking()) waits or has ended ⇒ the
+    /// clock jumps to the next timer; else it stands.* So everything that a timer wakes has run, on all
+    /// cores, before the next timer fires. The clock does not wait for an event that only another thread or
+    /// the OS will bring. To have it wait, do that work inside `spawn_blocking`.
     ///
-    /// A closure that waits for a thread holds the clock as well: let there be threads for all
-    /// that wait for the clock ([`Builder::blocking_threads`]). A thread that waits inside the
-    /// `block_on` of another runtime still holds this one's clock. A future in `block_on` may be
-    /// polled more often than it was woken.
+    /// A closure of `spawn_blocking` that waits in the queue for a thread holds the clock too. If closures
+    /// wait for the clock, allow a thread for each of them ([`Builder::blocking_threads`]). A thread that
+    /// waits inside the `block_on` of another runtime still holds the clock of this one. A future in
+    /// `block_on` may be polled more often than it was woken.
     ///
-    /// Idle workers do not spin, whatever [`Builder::idle`] says. See also
-    /// [`time::advance`](crate::time::advance()).
+    /// With a paused clock idle workers do not spin, whatever [`Builder::idle`] says, and the tasks of all
+    /// classes run on the Fair workers. See also [`time::advance`](crate::time::advance()).
     ///
     /// ```
     /// use doorbell::time::{Instant, sleep};
@@ -344,10 +346,11 @@ impl Builder {
         self
     }
 
-    /// Starts the runtime.
+    /// Starts the runtime, with the threads of its Fair workers. The workers of the other classes are started
+    /// when they are first needed.
     ///
     /// # Errors
-    /// [`BuildError`] names what is wrong and what to do; no thread is left behind.
+    /// [`BuildError`] says what is wrong and what to do. No thread of the runtime is left.
     pub fn build(self) -> Result<Runtime, BuildError> {
         if self.name.contains('\0') {
             return Err(BuildError::Name { name: self.name });
@@ -392,7 +395,7 @@ impl Builder {
         Ok(Runtime::of(Owner::start(&plan)?))
     }
 
-    /// The CPU of each core, `None` where it is left free.
+    /// The CPU of each core; `None` where the worker is not bound.
     fn choose_cpus(&self, ground: &Ground<'_>) -> Result<Vec<Option<usize>>, BuildError> {
         let allowed: Vec<usize> = ground.topology.cpus.iter().map(|cpu| cpu.os_id).collect();
         let within = ground
@@ -401,9 +404,9 @@ impl Builder {
         let of_its_own = allowed.len() < ground.on_machine;
         let pin = self.pin.unwrap_or(match self.cores {
             Cores::List(_) => true,
-            // Under a quota some CPUs are left, and others may be given the same.
+            // A quota leaves some CPUs unused, and another process may have been given the same ones.
             Cores::All => of_its_own && within == allowed.len(),
-            // Two runtimes of two cores each would be bound to the same two CPUs.
+            // Two runtimes of two cores each could be bound to the same two CPUs.
             Cores::Count(_) => false,
         });
         let chosen: Vec<usize> = match &self.cores {
@@ -413,7 +416,7 @@ impl Builder {
                 return Err(BuildError::TooManyCores { asked: *count });
             }
             Cores::Count(count) if *count > allowed.len() => {
-                // More workers than CPUs: fine if the OS spreads them.
+                // More workers than CPUs work if the OS spreads them.
                 return match self.pin {
                     Some(true) => Err(BuildError::TooManyToPin {
                         asked: *count,
@@ -431,22 +434,22 @@ impl Builder {
     }
 }
 
-/// What a runtime finds when it is built.
+/// What `choose_cpus` decides by, taken when the runtime is built.
 #[derive(Debug)]
 struct Ground<'a> {
     /// The CPUs of the affinity mask.
     topology: &'a Topology,
-    /// How many CPUs the machine has, allowed or not.
+    /// How many CPUs the machine has, in the mask or not.
     on_machine: usize,
-    /// For how many CPUs there is time.
+    /// For how many CPUs the quotas leave time; `None` without a quota.
     quota: Option<usize>,
-    /// Any number, another one for each runtime.
+    /// A random number, drawn for each runtime.
     lot: u64,
 }
 
-/// `count` of these CPUs that follow one another, round the end. Where they begin comes from
-/// `lot`, and is a multiple of `count`: two runtimes of one size share all their CPUs or none,
-/// but for those that go round the end.
+/// `count` neighbouring CPUs of the list, which wraps around at its end. `lot` chooses the first one, at a
+/// multiple of `count`. So two runtimes of the same size share all their CPUs or none, except where the
+/// choice wraps around.
 fn neighbours(cpus: &[usize], count: usize, lot: u64) -> Vec<usize> {
     if count == 0 || count >= cpus.len() {
         return cpus[..count.min(cpus.len())].to_vec();

@@ -1,4 +1,4 @@
-//! Calls: a closure run on the worker of a named core.
+//! Calls: closures that run on the worker of a named core.
 
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A call without a result.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -21,7 +21,7 @@ pub enum CallError {
     NoSuchCore {
         /// The core asked for.
         core: CoreId,
-        /// How many there are.
+        /// Number of cores of the runtime.
         cores: usize,
     },
     /// A core was named twice in one call to many. The closure ran nowhere.
@@ -36,7 +36,7 @@ pub enum CallError {
         /// The core asked for.
         core: CoreId,
     },
-    /// The workers of the call's class were not started. The closure did not run.
+    /// The OS did not start the workers of the call's class. The closure did not run.
     #[error(
         "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another class"
     )]
@@ -46,7 +46,7 @@ pub enum CallError {
         /// What the OS said.
         kind: std::io::ErrorKind,
     },
-    /// As many calls wait for the core as its mailbox has room for. The closure did not run.
+    /// The core's mailbox has a limit and is full. The closure did not run.
     #[error(
         "the mailbox of core {core} is full; await call_on, which waits for room, or raise Builder::mailbox_limit"
     )]
@@ -57,7 +57,7 @@ pub enum CallError {
     /// The runtime is going away or gone. The closure did not run.
     #[error("the runtime is gone; the call was not run")]
     RuntimeGone,
-    /// The blocking form was used on a worker. The closure did not run.
+    /// A blocking form of a call was used on a worker. The closure did not run.
     #[error(
         "a blocking call was made on a worker, which could wait for itself; use call_on(core, f).await"
     )]
@@ -80,10 +80,10 @@ impl CallError {
     }
 }
 
-/// A call under way: a future of the closure's result. See [`call_on`].
+/// A call that is under way, and a future of the closure's result. See [`call_on`].
 ///
-/// Dropping it withdraws the call: if the closure has not begun by then, it never will, and is
-/// dropped on the core it was posted to. [`Call::detach`] lets it run unobserved instead.
+/// Dropping it withdraws the call: a closure that has not begun does not run, and is dropped on the core to
+/// which it was posted. [`Call::detach`] lets it run instead.
 ///
 /// # Panics
 /// If it is polled again after it was ready.
@@ -92,13 +92,13 @@ impl CallError {
 pub struct Call<R>(CallState<R>);
 
 enum CallState<R> {
-    /// The mailbox is full: this posts the call when there is room.
+    /// The mailbox is full: the future posts the call when there is room.
     Waiting(Waiting<R>, Handle),
     Posted(Join<R>),
     Refused(Option<CallError>),
 }
 
-/// Posts the call when there is room.
+/// Posts the call when the mailbox has room.
 type Waiting<R> = Pin<Box<dyn Future<Output = Result<Join<R>, CallError>> + Send>>;
 
 impl<R> std::fmt::Debug for CallState<R> {
@@ -114,15 +114,15 @@ impl<R> std::fmt::Debug for CallState<R> {
 impl<R> Unpin for Call<R> {}
 
 impl<R> Call<R> {
-    /// One that was not posted.
+    /// A call that was not posted.
     pub(crate) fn refused(error: CallError) -> Self {
         Call(CallState::Refused(Some(error)))
     }
 }
 
 impl<R: Send + 'static> Call<R> {
-    /// Lets the call run without anybody waiting for it, also if it has to wait for room first. Its
-    /// result is dropped where it ran.
+    /// Lets the call run without being awaited, also if it still waits for room. Its result is dropped on the
+    /// core where it ran.
     pub fn detach(mut self) {
         let state = std::mem::replace(&mut self.0, CallState::Refused(None));
         if let CallState::Waiting(waiting, handle) = state {
@@ -152,8 +152,8 @@ impl<R> Call<R> {
             CallState::Waiting(..) => unreachable!("it was posted above"),
             CallState::Posted(join) => Pin::new(join).poll(cx).map_err(|error| match error {
                 JoinError::Panicked(payload) => CallError::Panicked(payload),
-                // Only a withdrawal or the end of the worker cancels a call, and who awaits it
-                // has not withdrawn it.
+                // A call is cancelled by its withdrawal or by the end of its worker, and this one was not
+                // withdrawn.
                 _ => CallError::RuntimeGone,
             }),
             CallState::Refused(error) => {
@@ -174,19 +174,19 @@ impl<R> Drop for Call<R> {
     }
 }
 
-/// Runs a closure on the worker of a core of the current runtime: its worker of class Fair, whoever
-/// calls. [`call`](crate::call()) asks for another class.
+/// Runs a closure on the Fair worker of a core of the current runtime, whatever the class of the caller.
+/// [`call`](crate::call()) chooses another class.
 ///
-/// It is posted at once, unless the core's mailbox has a [limit](crate::Builder::mailbox_limit) and is full, and runs
-/// as soon as the poll that the core may be in has ended, before its tasks and without a pass over its queues; so it
-/// should be short. Calls from one task or thread to one core run in the order they were posted. The core is rung only
-/// if it sleeps.
+/// The call is posted at once. Only if the core's mailbox has a [limit](crate::Builder::mailbox_limit) and is
+/// full, it waits for room when it is awaited. The worker runs it after its current poll, before its tasks
+/// and without a pass over its queues. So the closure should be short. Calls from one task or thread to one
+/// core run in the order in which they were posted. The core is rung only if its worker sleeps.
 ///
-/// The result, or the panic, comes back by awaiting. A call that is dropped before it ran is
-/// withdrawn.
+/// Awaiting the call gives the closure's result, or an error with its panic. Dropping the call before the
+/// closure has begun withdraws it.
 ///
 /// # Errors
-/// Awaiting it returns [`CallError::NoSuchCore`], [`CallError::CoreOffline`],
+/// Awaiting the call returns [`CallError::NoSuchCore`], [`CallError::CoreOffline`],
 /// [`CallError::RuntimeGone`] or [`CallError::Panicked`].
 ///
 /// # Panics
@@ -206,12 +206,12 @@ where
     }))
 }
 
-/// As [`call_on`], but it does not wait for room in the core's mailbox.
+/// As [`call_on`], but does not wait for room in the core's mailbox.
 ///
 /// # Errors
 /// [`CallError::Full`] if the mailbox has a [limit](crate::Builder::mailbox_limit) and is full;
-/// [`CallError::NoSuchCore`], [`CallError::CoreOffline`]. The closure was dropped here. Awaiting the
-/// call returns the errors of [`call_on`].
+/// [`CallError::NoSuchCore`] and [`CallError::CoreOffline`]. The closure has then been dropped on the calling
+/// thread. Awaiting the call returns the errors of [`call_on`].
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::try_call_on`] works anywhere.
@@ -263,7 +263,7 @@ where
     }
 }
 
-/// Runs a closure on the worker of a class that has begun, whatever room there is.
+/// Runs a closure on the worker of a class that has been started, without heeding the mailbox limit.
 pub(crate) fn post_to_class<F, R>(handle: &Handle, core: usize, class: Class, f: F) -> Call<R>
 where
     F: FnOnce() -> R + Send + 'static,
@@ -273,7 +273,7 @@ where
     Call(CallState::Posted(launch_call(handle, core, class, once)))
 }
 
-/// As [`post`], but it does not wait for room.
+/// As [`post`], but does not wait for room.
 pub(crate) fn try_post<F, R>(handle: &Handle, core: CoreId, f: F) -> Result<Call<R>, CallError>
 where
     F: FnOnce() -> R + Send + 'static,
@@ -287,7 +287,7 @@ where
     Ok(Call(CallState::Posted(join)))
 }
 
-/// A place in the mailbox of a core that is there, if places are counted.
+/// A place in the core's mailbox; `None` if it has no limit. The runtime has the core.
 pub(crate) fn place(handle: &Handle, core: CoreId) -> Result<Option<Place>, CallError> {
     match handle.inner().room(core.index()) {
         None => Ok(None),
@@ -298,7 +298,7 @@ pub(crate) fn place(handle: &Handle, core: CoreId) -> Result<Option<Place>, Call
     }
 }
 
-/// The place is given back when the closure has run or is dropped.
+/// Launches a call that holds its place in the mailbox until the closure has run or is dropped.
 fn launch_in<F, R>(handle: &Handle, core: usize, place: Place, f: F) -> Join<R>
 where
     F: FnOnce() -> R + Send + 'static,
@@ -319,7 +319,7 @@ where
     let then = handle.clone();
     let waiting = async move {
         let place = room.acquire().await;
-        // The core may have gone off meanwhile.
+        // The core may have been taken off meanwhile.
         check(&then, CoreId::new(core))?;
         Ok(launch_in(&then, core, place, f))
     };
@@ -340,7 +340,7 @@ where
         let wait = async { waited = Some(Arc::clone(room).acquire().await) };
         let holds = ambient::holds_clock_of(handle);
         handle.inner().block_on(holds, std::pin::pin!(wait));
-        // The core may have gone off meanwhile.
+        // The core may have been taken off meanwhile.
         check(handle, CoreId::new(core))?;
     }
     // The place is kept until the closure has run.
@@ -348,8 +348,8 @@ where
     wait_on(handle, core, ClassKind::Fair, f)
 }
 
-/// Runs a closure on the worker of those classes, which have begun, and blocks; whatever room there is.
-/// The caller is no worker.
+/// Runs a closure on a worker of this kind, and blocks until it has run, without heeding the mailbox limit.
+/// The workers of this kind have been started. The caller is not a worker.
 pub(crate) fn wait_on<F, R>(
     handle: &Handle,
     core: usize,
@@ -360,7 +360,7 @@ where
     F: FnOnce() -> R + Send,
     R: Send,
 {
-    // SAFETY: closure and result are Send, and the caller is no worker.
+    // SAFETY: closure and result are Send, and the caller is not a worker.
     let post = |call: ErasedCall| unsafe { handle.inner().call_blocking(core, workers, &call) };
     // SAFETY: `call_blocking` is `wait_for`, and keeps nothing.
     let done = unsafe { core_call::blocking(f, post) };

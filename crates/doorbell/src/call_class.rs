@@ -1,14 +1,14 @@
-//! Calls of a class: a closure run on the worker of a core that a class has there.
+//! Calls of a class: closures that run on the worker that the class has on a core.
 
 use crate::call::{self, Call, CallError};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::{Class, ClassKind, CoreId, ambient};
 
-/// A call of the current runtime, to be described before it is made.
+/// Starts to describe a call of the current runtime; [`CallBuilder::on`] makes it.
 ///
 /// [`call_on`](crate::call_on()) runs its closure on the Fair worker of a core, where it waits for the
-/// poll that the worker may be in. An urgent call waits for polls of other urgent work only:
+/// worker's current poll. A call of an Rt class waits only for other Rt work:
 ///
 /// ```
 /// use doorbell::Class;
@@ -28,7 +28,7 @@ pub fn call() -> CallBuilder {
     CallBuilder::of(Handle::current())
 }
 
-/// A call that is not made yet: see [`call`].
+/// Describes a call before it is made: see [`call`].
 #[must_use = "nothing is called before `on` is"]
 #[derive(Clone, Debug)]
 pub struct CallBuilder {
@@ -44,29 +44,30 @@ impl CallBuilder {
         }
     }
 
-    /// Has the closure run on the worker that this class has on the core. Unless told, it is
-    /// [`Class::FAIR`], whatever the class of the caller is.
+    /// Has the closure run on the worker that this class has on the core. The default is [`Class::FAIR`],
+    /// whatever the class of the caller.
     ///
-    /// The workers of a class begin with its first task or call. Inside the closure
-    /// [`current_class`](crate::current_class()) is this class, and what it spawns inherits it. The
-    /// values of [`worker_local!`](crate::worker_local) are those of that worker. A call runs before the
-    /// tasks that wait there, also before more urgent ones, in order with the other calls of the same
-    /// task or thread to that worker; so it should be short.
+    /// The first task or call of a class starts its workers. Inside the closure
+    /// [`current_class`](crate::current_class()) is this class, and tasks that it spawns have this class. The
+    /// values of [`worker_local!`](crate::worker_local) are those of that worker.
     ///
-    /// With a [paused clock](crate::Builder::start_paused) the calls of all classes run on the Fair
-    /// workers.
+    /// The call runs before all tasks that wait on that worker, also before more urgent ones. So it should be
+    /// short. Calls of one task or thread to one worker run in the order in which they were posted.
+    ///
+    /// With a [paused clock](crate::Builder::start_paused) the calls of all classes run on the Fair workers.
     pub fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
-    /// Posts the call at once, to be awaited: as [`call_on`](crate::call_on()) does. A
-    /// [limit](crate::Builder::mailbox_limit) of mailboxes is one of the Fair workers: calls of other
-    /// classes do not wait for room, and take none.
+    /// Posts the call at once, as [`call_on`](crate::call_on()) does, and returns a future of its result. The
+    /// [mailbox limit](crate::Builder::mailbox_limit) holds for Fair workers only: calls of other classes do
+    /// not wait for room, and take none.
     ///
     /// # Errors
-    /// Awaiting it returns the errors of [`call_on`](crate::call_on()), and [`CallError::NoWorkers`] if
-    /// the OS did not start the workers of the class. Without a result the closure was dropped here.
+    /// Awaiting the call returns the errors of [`call_on`](crate::call_on()), and [`CallError::NoWorkers`] if
+    /// the OS did not start the workers of the class. After such a refusal the closure has been dropped on
+    /// the calling thread.
     pub fn on<F, R>(self, core: impl Into<CoreId>, f: F) -> Call<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -90,8 +91,8 @@ impl CallBuilder {
         }
     }
 
-    /// Makes the call and blocks until it has run: as [`Handle::call_blocking`] does. For threads that
-    /// are no worker. The closure may borrow from the caller.
+    /// Makes the call and blocks the calling thread until it has run, as [`Handle::call_blocking`] does. For
+    /// threads that are not workers. The closure may borrow from the caller.
     ///
     /// ```
     /// use doorbell::Class;
@@ -129,7 +130,7 @@ impl CallBuilder {
         call::wait_on(&self.handle, number, self.class.kind(), self.urged(f))
     }
 
-    /// The core is there, and so are the workers of the class.
+    /// Checks that the core can be called, and starts the workers of the class.
     fn check(&self, core: CoreId) -> Result<usize, CallError> {
         let number = call::check(&self.handle, core)?;
         let class = self.class;
@@ -139,7 +140,7 @@ impl CallBuilder {
         }
     }
 
-    /// The closure, with the number of its class known where it runs.
+    /// The closure, which first tells its worker the class of the call.
     fn urged<R, F: FnOnce() -> R>(&self, f: F) -> impl FnOnce() -> R + use<R, F> {
         let rank = self.class.rank();
         move || {

@@ -1,4 +1,4 @@
-//! One closure run on many cores at once.
+//! Calls of one closure on many cores at once.
 
 use crate::call::{CallError, check};
 use crate::core_state::online;
@@ -9,14 +9,14 @@ use doorbell_core::call::{Many, ManyCall, Outcome};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What the closure returned on each core, in the order of the cores. On some it may have
-/// panicked, or have come too late.
+/// What the closure returned on each core, in the order in which the cores were named. A core's result is an
+/// error if the closure panicked there, or did not run because the runtime ended.
 pub type ManyResults<R> = Vec<Result<R, CallError>>;
 
-/// Calls under way on many cores: a future of their results, in the order of the cores. See
-/// [`call_many`].
+/// Calls that are under way on many cores, and a future of their results, in the order in which the cores
+/// were named. See [`call_many`].
 ///
-/// It is ready when every one of them has ended. Dropping it withdraws those that have not begun.
+/// It is ready when all calls have ended. Dropping it withdraws the calls that have not begun.
 ///
 /// # Panics
 /// If it is polled again after it was ready.
@@ -60,16 +60,16 @@ fn results<R>(outcomes: Vec<Outcome<R>>) -> ManyResults<R> {
     results.collect()
 }
 
-/// Runs a closure once on the worker of each of these cores of the current runtime, on all of them
-/// at the same time: their workers of class Fair, whoever calls.
+/// Runs a closure once on the Fair worker of each of these cores of the current runtime, on all at the same
+/// time, whatever the class of the caller.
 ///
-/// Every call runs as one of [`call_on`](crate::call_on()) would, also that of the core that the
-/// caller is on; a core is rung only if it sleeps, once. All are posted at once, and share the
-/// closure and one allocation.
+/// Each call runs as a call of [`call_on`](crate::call_on()) does, also on the caller's own core. A core is
+/// rung only if its worker sleeps, and then once. All calls are posted at once; they share the closure and
+/// one allocation. A [mailbox limit](crate::Builder::mailbox_limit) does not count them.
 ///
-/// Awaiting it waits for every call, and gives the results in the order in which the cores were
-/// named. A panic on one core is that core's result; the others run all the same. A future that is
-/// dropped withdraws what has not begun.
+/// Awaiting the future waits for all calls, and gives the results in the order in which the cores were named.
+/// A panic on one core is that core's result; the other calls run all the same. Dropping the future withdraws
+/// the calls that have not begun.
 ///
 /// ```
 /// # #[doorbell::main(cores = 3)]
@@ -82,9 +82,9 @@ fn results<R>(outcomes: Vec<Outcome<R>>) -> ManyResults<R> {
 /// ```
 ///
 /// # Errors
-/// Awaiting it returns [`CallError::NoSuchCore`] or [`CallError::DuplicateCore`], and then the
-/// closure ran nowhere. The result of a core may be [`CallError::Panicked`] or
-/// [`CallError::RuntimeGone`].
+/// Awaiting the future returns [`CallError::NoSuchCore`], [`CallError::CoreOffline`] or
+/// [`CallError::DuplicateCore`]; the closure has then run nowhere. The result of a single core may be
+/// [`CallError::Panicked`] or [`CallError::RuntimeGone`].
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::call_many`] works anywhere.
@@ -103,8 +103,7 @@ where
     }))
 }
 
-/// Runs a closure once on every core of the current runtime that is on, on its worker of class Fair; see
-/// [`call_many`].
+/// Runs a closure once on the Fair worker of every core of the current runtime that is on; see [`call_many`].
 ///
 /// ```
 /// # #[doorbell::main(cores = 2)]
@@ -117,8 +116,9 @@ where
 /// ```
 ///
 /// # Errors
-/// Awaiting it returns [`CallError::CoreOffline`] if a core goes off at that very moment. The result
-/// of a core may be [`CallError::Panicked`] or [`CallError::RuntimeGone`].
+/// Awaiting the future returns [`CallError::CoreOffline`] if a core is taken off during this call; the
+/// closure has then run nowhere. The result of a single core may be [`CallError::Panicked`] or
+/// [`CallError::RuntimeGone`].
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::call_all`] works anywhere.
@@ -134,7 +134,7 @@ where
     }))
 }
 
-/// The numbers of the cores: each is there, and is named once.
+/// The numbers of the cores, after checking that each can be called and is named once.
 fn checked<I: IntoIterator<Item: Into<CoreId>>>(
     handle: &Handle,
     cores: I,
@@ -151,7 +151,7 @@ fn checked<I: IntoIterator<Item: Into<CoreId>>>(
     numbers.collect()
 }
 
-/// Posts to these cores, of which there is one at least.
+/// Posts to these cores, at least one.
 ///
 /// # Safety
 /// Closure and results may be sent to the workers and back; what they borrow outlives the calls.
@@ -170,10 +170,10 @@ where
         // SAFETY: memory of the call's own layout.
         unsafe { call.write(data) };
     };
-    // SAFETY: what is written is of the table's types and for as many cores; the rest is the
-    // caller's promise.
+    // SAFETY: `write` writes a call of the table's types, for this number of cores; the caller promises the
+    // rest.
     let raw = unsafe { handle.inner().call_many(cores, table, layout, &mut write) };
-    // SAFETY: launched with that table just now.
+    // SAFETY: launched with the table of `F` above.
     unsafe { Many::typed::<F>(raw) }
 }
 
@@ -212,8 +212,8 @@ where
     if cores.is_empty() {
         return Ok(Vec::new());
     }
-    // SAFETY: a reference to a closure that is Sync, and results that are Send. Both are gone
-    // from the block when `wait` returns, which waits for every call and does not unwind before.
+    // SAFETY: the closure is Sync and is lent by reference, and the results are Send. `wait` waits for every
+    // call and does not unwind before; when it returns, neither is in the block any more.
     let many = unsafe { launch(handle, &cores, move |core| f(CoreId::new(core))) };
     Ok(results(many.wait()))
 }

@@ -3,13 +3,13 @@
 use crate::ambient;
 use std::fmt;
 
-/// How urgent a task is: Rt, Fair or Batch. A task that can run takes the CPU from those of a lower
-/// of these three at once, also from one that is inside a long poll.
+/// How urgent a task is: Rt, Fair or Batch, the most urgent first. A task that can run takes the CPU at once
+/// from a task of a lower one of these three, also from one that is inside a long poll.
 ///
-/// Each class has a worker of its own on each core: a thread that the OS schedules before those of
-/// the lower classes. What the OS allowed is told by [`Handle::policies`](crate::Handle::policies).
-/// Children have the class of the task that spawns them, unless they are given one. What a task
-/// awaits of a lower class is run by the workers of its own class too: see [what inverts
+/// Each class has its own worker on each core: a thread that the OS schedules before those of the lower
+/// classes. [`Handle::policies`](crate::Handle::policies) shows what the OS allowed. A child has the class of
+/// the task that spawns it, unless it is given one. If a task awaits one of a lower class, the workers of the
+/// higher class run the awaited task too: see [what inverts
 /// priorities](crate#what-inverts-priorities-and-what-to-do).
 ///
 /// ```
@@ -25,7 +25,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(u8);
 
-/// The number is none of an urgent class.
+/// The number of an Rt class is not one of 1 to 99.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no class Rt {number}; choose 1, the least urgent, to 99, the most urgent")]
 pub struct ClassError {
@@ -34,26 +34,27 @@ pub struct ClassError {
 }
 
 impl Class {
-    /// For work that computes for long and may wait: it runs where nobody else wants the CPU.
+    /// For work that computes for long and may wait. It runs on CPUs that no other thread wants.
     ///
-    /// So do threads that such a task starts by itself (`std::thread`): a thread begins under the policy
-    /// of the one that starts it, and without a privilege it stays under `SCHED_IDLE`. Threads that the
-    /// runtime starts, as those of [`spawn_blocking`](crate::spawn_blocking()), do not.
+    /// The same holds for threads that such a task starts itself (`std::thread`): a thread begins under the
+    /// policy of its starter, and without a privilege it cannot leave `SCHED_IDLE`. It does not hold for
+    /// threads that the runtime starts, such as those of [`spawn_blocking`](crate::spawn_blocking()).
     pub const BATCH: Class = Class(0);
-    /// What a task is unless told otherwise.
+    /// The default class.
     pub const FAIR: Class = Class(1);
 
-    /// An urgent class. The number says how urgent among such tasks: of those that could run on a core,
-    /// pinned to it or not, the highest number runs next, and equal ones run in the order in which they
-    /// could. What becomes ready during a poll of another urgent task waits for the end of that poll,
-    /// whatever the numbers are: keep such polls short. Idle cores take over the most urgent that waits
-    /// elsewhere, one at a time; the numbers of two tasks on two cores are not compared.
+    /// An urgent class. The number, 1 to 99, orders the Rt tasks that can run on the same core, pinned or
+    /// not: the highest number runs next, and equal numbers run in the order in which they became ready.
+    ///
+    /// A task that becomes ready while another Rt task is polled waits for the end of that poll, whatever the
+    /// numbers are. So keep Rt polls short. An idle core takes over the most urgent task that waits
+    /// elsewhere, one at a time. The numbers of two tasks on two cores are not compared.
     ///
     /// With a [paused clock](crate::Builder::start_paused) the number orders nothing.
     ///
     /// # Panics
-    /// If the number is not one of 1 to 99; in a constant that is an error of the compiler's.
-    /// [`Class::try_rt`] returns an error instead.
+    /// If the number is not one of 1 to 99. In a constant this is a compile error. [`Class::try_rt`] returns
+    /// an error instead.
     pub const fn rt(number: u8) -> Class {
         match Class::try_rt(number) {
             Ok(class) => class,
@@ -61,7 +62,7 @@ impl Class {
         }
     }
 
-    /// As [`Class::rt`].
+    /// As [`Class::rt`], but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`ClassError`] if the number is not one of 1 to 99.
@@ -72,7 +73,7 @@ impl Class {
         }
     }
 
-    /// The number of an urgent class, 1 to 99.
+    /// The number of an Rt class, 1 to 99; `None` for Fair and Batch.
     pub const fn rt_number(self) -> Option<u8> {
         if self.0 > Class::FAIR.0 {
             Some(self.0 - 1)
@@ -81,17 +82,17 @@ impl Class {
         }
     }
 
-    /// What a task of this class is launched with.
+    /// The rank of the class: the number with which a task is launched.
     pub(crate) const fn rank(self) -> u8 {
         self.0
     }
 
-    /// The class of what was launched with that.
+    /// The class with this rank.
     pub(crate) const fn of_rank(rank: u8) -> Class {
         Class(rank)
     }
 
-    /// A class that runs on those workers.
+    /// A class that runs on the workers of this kind.
     pub(crate) const fn any_of(kind: ClassKind) -> Class {
         match kind {
             ClassKind::Batch => Class::BATCH,
@@ -100,7 +101,7 @@ impl Class {
         }
     }
 
-    /// Which workers it runs on.
+    /// Which workers run tasks of this class.
     pub const fn kind(self) -> ClassKind {
         match self.0 {
             0 => ClassKind::Batch,
@@ -131,15 +132,15 @@ impl fmt::Display for Class {
     }
 }
 
-/// Which workers a class runs on.
+/// Which workers run a class: the class without its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ClassKind {
-    /// Those of [`Class::BATCH`].
+    /// The workers of [`Class::BATCH`].
     Batch,
-    /// Those of [`Class::FAIR`].
+    /// The workers of [`Class::FAIR`].
     Fair,
-    /// Those of the urgent classes.
+    /// The workers of all Rt classes.
     Rt,
 }
 
@@ -153,8 +154,7 @@ impl fmt::Display for ClassKind {
     }
 }
 
-/// The class of the task that the caller is, or of the worker that it runs a call on; `None` on a
-/// thread that is no worker.
+/// The class of the task or call that runs on this thread; `None` on a thread that is not a worker.
 pub fn current_class() -> Option<Class> {
     ambient::with_worker(|worker| worker.map(ambient::Frame::class))
 }

@@ -1,4 +1,4 @@
-//! The workers of the classes above and below Fair: one per core, started with their first use.
+//! The workers of one class, one for each core, and how the OS schedules them.
 
 use crate::policy_hook::{Heard, PolicyHook};
 use crate::{ClassKind, CoreId};
@@ -9,13 +9,13 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Whether a class had to be opened.
+/// Whether a class was opened by this call.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// Its workers have just begun.
+    /// This call started its workers.
     Now,
-    /// They had before, or there are none and there will be none.
+    /// Its workers had been started before, or there are none and will be none.
     Before,
 }
 
@@ -24,16 +24,16 @@ pub(crate) enum Opened {
 pub(crate) struct ClassWorkers<M: Machine> {
     pub(crate) kind: ClassKind,
     pub(crate) workers: Box<[Arc<WorkerShared<M>>]>,
-    /// How the OS schedules each; empty until it has begun.
+    /// How the OS schedules each worker; empty until the worker has begun.
     pub(crate) obtained: Box<[OnceCell<Obtained>]>,
-    /// How many have their threads: the first ones.
+    /// Number of workers that have a thread. They are started from core 0 on.
     begun: M::U32,
-    /// 1 once all have their threads.
+    /// 1 once all workers have a thread.
     open: M::U32,
-    /// 1 once somebody was told that one of them got less than it asked for.
+    /// 1 once a worker has called the hook `refused`.
     told: M::U32,
     refused: PolicyHook,
-    /// How often that one has panicked.
+    /// Number of panics of `refused`.
     pub(crate) hook_panics: M::Counter,
 }
 
@@ -58,7 +58,7 @@ impl<M: Machine> ClassWorkers<M> {
         }
     }
 
-    /// Whether all its workers have their threads.
+    /// Whether all workers have a thread.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         // ORDER: Acquire pairs with the Release of `set_open`: the threads were started.
@@ -70,20 +70,20 @@ impl<M: Machine> ClassWorkers<M> {
         self.open.store(1, Ordering::Release);
     }
 
-    /// How many workers have their threads: the first ones.
+    /// Number of workers that have a thread. They are started from core 0 on.
     pub(crate) fn begun(&self) -> usize {
         // ORDER: Acquire pairs with the Release of `set_begun`: the threads were started.
         self.begun.load(Ordering::Acquire) as usize
     }
 
-    /// One thread at a time calls this.
+    /// Callers exclude each other.
     pub(crate) fn set_begun(&self, workers: usize) {
         // ORDER: Release pairs with the Acquire of `begun`.
         self.begun.store(workers as u32, Ordering::Release);
     }
 
-    /// Those of all workers that have their threads. A worker whose thread has not asked the OS yet is waited
-    /// for: the thread does that first, before it calls anything of a user's.
+    /// The policies of all workers that have a thread. This waits for a worker that has not asked the OS yet.
+    /// A worker asks first, before it calls a user's code.
     pub(crate) fn policies(&self) -> impl Iterator<Item = WorkerPolicy> {
         (0..self.begun()).filter_map(|core| {
             let _ = self.obtained[core].wait_blocking();
@@ -100,14 +100,14 @@ impl<M: Machine> ClassWorkers<M> {
         })
     }
 
-    /// Tells whoever wants to hear of it, once, that this worker has less than it asked for. The Fair
-    /// workers asked for nothing.
+    /// Calls the hook, once for the class, if this worker got less than it asked for. Fair workers ask for
+    /// nothing.
     pub(crate) fn tell_if_refused(&self, core: usize) {
         let policy = self.policy(core).filter(|policy| !policy.is_as_wanted());
         let Some(policy) = policy.filter(|_| self.kind != ClassKind::Fair) else {
             return;
         };
-        // ORDER: Relaxed; the workers only agree on who tells, and nothing hangs on it.
+        // ORDER: Relaxed; this only decides which worker calls the hook, and publishes nothing.
         let told = self.told.swap(1, Ordering::Relaxed) != 0;
         if !told && self.refused.call(&policy) == Heard::Panicked {
             self.hook_panics.add_shared(1);
@@ -115,7 +115,7 @@ impl<M: Machine> ClassWorkers<M> {
     }
 }
 
-/// What a worker wanted of the OS, and what it got.
+/// The policy that a worker asked the OS for, and the one that it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Obtained {
     wanted: Policy,
@@ -124,21 +124,21 @@ pub(crate) struct Obtained {
 }
 
 impl Obtained {
-    /// Whether it runs before all threads that share the CPU, for as long as it wants to.
+    /// Whether the worker runs under `SCHED_FIFO`: before the usual threads of its CPU, for as long as it can
+    /// run.
     pub(crate) fn is_fifo(&self) -> bool {
         matches!(self.got, Some(Policy::Fifo { .. }))
     }
 }
 
-/// Has the OS schedule the calling thread as the worker of a class, as well as it lets; says what
-/// came of it.
+/// Asks the OS to schedule the calling thread as a worker of this class, and reads back what it got.
 pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {
     let before = M::policy().ok();
     let wanted = match kind {
         ClassKind::Rt => Policy::Fifo {
             priority: rt_priority,
         },
-        // As it was started.
+        // A Fair worker keeps the policy with which it was started.
         ClassKind::Fair => {
             let wanted = before.unwrap_or_default();
             return Obtained {
@@ -153,7 +153,7 @@ pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {
         Ok(()) => None,
         Err(PolicyError::Refused { source, .. } | PolicyError::Unknown { source }) => {
             if kind == ClassKind::Rt {
-                // The second best; what came of it is read back below.
+                // Second best. An error shows in the policy that is read back below.
                 let _ = M::set_policy(before.unwrap_or_default().sooner());
             }
             Some(source.kind())
@@ -166,8 +166,8 @@ pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {
     }
 }
 
-/// How the OS schedules a worker: see [`Handle::policies`](crate::Handle::policies). Shown, it says
-/// what is missing and what to do about it.
+/// How the OS schedules a worker: see [`Handle::policies`](crate::Handle::policies). Its `Display` says what
+/// the worker lacks, and what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerPolicy {
     core: CoreId,
@@ -181,22 +181,22 @@ impl WorkerPolicy {
         self.core
     }
 
-    /// The class that it runs.
+    /// The class of the tasks that the worker runs.
     pub fn class(&self) -> ClassKind {
         self.class
     }
 
-    /// What the worker asked for.
+    /// The policy that the worker asked for.
     pub fn wanted(&self) -> Policy {
         self.obtained.wanted
     }
 
-    /// What the OS says; `None` if it does not say.
+    /// The policy that the OS reported; `None` if the OS did not report one.
     pub fn got(&self) -> Option<Policy> {
         self.obtained.got
     }
 
-    /// Whether it is what the worker asked for.
+    /// Whether the worker got the policy that it asked for.
     pub fn is_as_wanted(&self) -> bool {
         self.obtained.got == Some(self.obtained.wanted)
     }

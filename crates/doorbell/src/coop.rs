@@ -1,21 +1,21 @@
-//! Turns: a task for which something is always ready lets the others of its core run.
+//! The poll budget: a task for which something is always ready still lets the other tasks of its worker run.
 //!
-//! A task gives way where it waits. One that reads from a channel that is never empty never waits, and
-//! the other tasks of its core, its timers and its calls would not run. So each poll may complete 128
-//! operations that are ready at once. The next one is refused: its task is woken and polled again behind
-//! the others. Tasks have that budget, and futures that run in [`block_on`](crate::Runtime::block_on).
+//! A task yields where it waits. A task that reads from a channel that is never empty never waits, so the
+//! other tasks, timers and calls of its worker would not run. Therefore each poll may complete 128 operations
+//! that are ready at once. The next operation is not polled: it returns `Pending` and wakes the task, which
+//! is polled again after the others. Tasks have this budget, and so have futures that run in
+//! [`block_on`](crate::Runtime::block_on).
 //!
-//! The futures of this crate count, except for what a stream does without ever waiting: `write_all` and
-//! `read_exact` of no bytes, `poll_flush`, `poll_close` and `poll_shutdown`. Call
-//! [`consume_budget`] in a loop that does only that. Futures of other crates do not count, until
-//! [`cooperative`] makes them.
+//! The futures of this crate count, except operations of a stream that never wait: `write_all` and
+//! `read_exact` of no bytes, `poll_flush`, `poll_close` and `poll_shutdown`. In a loop that does only these,
+//! call [`consume_budget`]. Futures of other crates do not count, unless they are wrapped in [`cooperative`].
 //!
-//! A deadline does not need the budget: [`timeout`](crate::time::timeout()) ends also where its future
-//! spends all of it in each poll, and so does a [`sleep`](crate::time::sleep()) that had to wait.
+//! Deadlines do not depend on the budget: a [`timeout`](crate::time::timeout()) ends also if its future
+//! spends the whole budget in each poll, and so does a [`sleep`](crate::time::sleep()) that had to wait.
 //!
-//! The budget belongs to the task. If one task polls several futures in a fixed order, as `join!` does,
-//! and the first is always ready, the others are refused for as long as that lasts. Spawn them as tasks
-//! of their own.
+//! The budget belongs to the task. If one task polls several futures in a fixed order, as `join!` does, and
+//! the first is always ready, the others get no budget for as long as that lasts. Spawn them as tasks of
+//! their own.
 //!
 //! Source: tokio's cooperative budget.
 
@@ -26,15 +26,15 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future that counts: see [`cooperative`].
+/// A future that counts against the poll budget: see [`cooperative`].
 #[must_use = "futures do nothing unless polled"]
 #[derive(Debug)]
 pub struct Cooperative<F>(F);
 
-/// Makes a future count against the budget of the poll that it is polled in: it takes one of 128
-/// when it is ready, and where none is left it gives the other tasks of the core a turn first.
+/// Makes a future count against the budget of the poll in which it is polled. It takes one of 128 when it is
+/// ready. If none is left, it is not polled until the other tasks of the worker have had a turn.
 ///
-/// Outside of tasks and of [`block_on`](crate::Runtime::block_on) it does nothing.
+/// Outside of tasks and of [`block_on`](crate::Runtime::block_on) this has no effect.
 ///
 /// ```
 /// # #[doorbell::main(cores = 1)]
@@ -63,8 +63,8 @@ impl<F: Future + Unpin> Future for Cooperative<F> {
     }
 }
 
-/// Polls what takes one from the budget of the current poll when it is ready. Where none is left, the
-/// task is woken instead, and comes again behind the others.
+/// Polls an operation that takes one from the budget of the current poll when it is ready. If none is left,
+/// this wakes the task instead, and the task is polled again after the others.
 #[inline]
 pub(crate) fn poll<R>(
     cx: &mut Context<'_>,
@@ -90,8 +90,8 @@ pub(crate) fn poll<R>(
     })
 }
 
-/// Takes one from the budget of the current poll, and gives the other tasks of the core a turn first
-/// if none is left: for loops that compute.
+/// Takes one from the budget of the current poll. If none is left, the other tasks of the worker have a turn
+/// first. For loops that compute.
 pub async fn consume_budget() {
     poll_fn(|cx| poll(cx, |_| Poll::Ready(()))).await;
 }

@@ -1,4 +1,4 @@
-//! Cores taken off and put back while the runtime runs.
+//! Taking cores off and putting them back while the runtime runs.
 
 use crate::class_workers::Opened;
 use crate::coop::consume_budget;
@@ -16,10 +16,10 @@ pub enum CoreError {
     NoSuchCore {
         /// The core asked for.
         core: CoreId,
-        /// How many there are.
+        /// Number of cores of the runtime.
         cores: usize,
     },
-    /// It is the last core that is on.
+    /// The core is the last one that is on.
     #[error(
         "core {core} is the last one that is on; put another one back first, or drop the runtime"
     )]
@@ -30,15 +30,15 @@ pub enum CoreError {
     /// The runtime is going away or gone.
     #[error("the runtime is gone")]
     RuntimeGone,
-    /// The core was taken off or put back, but its worker is bound to the CPUs that it was bound to
-    /// before.
+    /// The core was taken off or put back, but the OS refused to bind its worker to other CPUs. The worker
+    /// keeps the CPUs that it had.
     #[error(
         "core {core} was switched, but the OS does not let its worker move to other CPUs ({kind}); look whether the affinity mask or the cpuset of the process has become smaller"
     )]
     Bind {
         /// The core.
         core: CoreId,
-        /// What the OS says.
+        /// What the OS said.
         kind: std::io::ErrorKind,
     },
 }
@@ -51,24 +51,24 @@ impl CoreError {
 }
 
 impl Handle {
-    /// Takes a core off: its CPU is left to others. When this is ready, every task that was queued
-    /// there and may run elsewhere is on another core; nothing is lost.
+    /// Takes a core off, and leaves its CPU to other programs. The core is off as soon as this returns. When
+    /// the future is ready, every task that was queued there and may run elsewhere is on another core.
+    /// Nothing is lost.
     ///
     /// * Tasks that may run anywhere run on the other cores.
-    /// * Calls that were posted before run first; later ones, and tasks pinned to the core, are
-    ///   refused with [`CallError::CoreOffline`](crate::CallError::CoreOffline) and
-    ///   [`SpawnError::CoreOffline`](crate::SpawnError::CoreOffline). [`call_all`](crate::call_all())
-    ///   leaves the core out.
-    /// * Tasks that cannot leave it (pinned and local ones) go on, but on the CPUs of the cores that
-    ///   are on: as in the kernel, their pinning is broken rather than the task.
+    /// * Calls that were posted before still run. Later calls, and new tasks pinned to the core, are refused
+    ///   with [`CallError::CoreOffline`](crate::CallError::CoreOffline) and
+    ///   [`SpawnError::CoreOffline`](crate::SpawnError::CoreOffline). [`call_all`](crate::call_all()) leaves
+    ///   the core out.
+    /// * Tasks that cannot leave the core (pinned and local ones) go on, on the CPUs of the cores that are
+    ///   on. As in the kernel, their pinning is broken, not the task.
     ///
-    /// It waits for the polls that the core's workers are in; a worker of class Batch may be in one for
-    /// long. Dropped before it is ready, the core is off all
-    /// the same.
+    /// The future waits for the current polls of the core's workers. A poll of a Batch worker may take long.
+    /// Dropping the future does not put the core back.
     ///
     /// # Errors
     /// [`CoreError::NoSuchCore`], [`CoreError::LastOne`], [`CoreError::RuntimeGone`]. With
-    /// [`CoreError::Bind`] the core is off, but what cannot leave it still runs on its CPU.
+    /// [`CoreError::Bind`] the core is off, but tasks that cannot leave it still run on its CPU.
     ///
     /// ```
     /// # #[doorbell::main(cores = 2)]
@@ -90,11 +90,11 @@ impl Handle {
         self.set_core(core.into(), false)
     }
 
-    /// Puts a core back that was taken off. When this is ready it takes work again, on its CPU.
+    /// Puts back a core that was taken off. When the future is ready, the core runs work again, on its CPU.
     ///
     /// # Errors
-    /// [`CoreError::NoSuchCore`], [`CoreError::RuntimeGone`]. With [`CoreError::Bind`] the core is
-    /// on, but its worker runs on the CPUs of others.
+    /// [`CoreError::NoSuchCore`], [`CoreError::RuntimeGone`]. With [`CoreError::Bind`] the core is on, but
+    /// its worker runs on the CPUs of other cores.
     pub fn core_online(
         &self,
         core: impl Into<CoreId>,
@@ -102,20 +102,20 @@ impl Handle {
         self.set_core(core.into(), true)
     }
 
-    /// Whether the core is on; `false` for one that the runtime does not have.
+    /// Whether the core is on. `false` if the runtime does not have the core.
     pub fn core_is_online(&self, core: impl Into<CoreId>) -> bool {
         let core = core.into().index();
         core < self.cores() && self.inner().is_on(core)
     }
 
-    /// Has the worker of a core do what was set.
+    /// Calls a worker of the core, which follows the new state of its core.
     fn follow(&self, core: usize, class: Class) -> Join<Result<(), ThreadError>> {
         let handle = self.clone();
         let follow = Once::new(move || handle.inner().follow_core(core));
         launch_call(self, core, class, follow)
     }
 
-    /// Has all workers of a core do what was set.
+    /// Calls all workers of the core, as [`Handle::follow`] does.
     fn follow_all(&self, core: usize) -> Vec<Join<Result<(), ThreadError>>> {
         let kinds = self.inner().opened().into_iter();
         kinds
@@ -123,13 +123,14 @@ impl Handle {
             .collect()
     }
 
-    /// Starts the workers of a class, if they were not.
+    /// Starts the workers of a class, unless they have been started.
     ///
     /// # Errors
-    /// What the OS said if a thread of theirs was not started.
+    /// What the OS said when it did not start one of their threads.
     pub(crate) fn open_workers(&self, kind: ClassKind) -> Result<(), std::io::ErrorKind> {
         if kind == ClassKind::Batch {
-            // They come first, and are told of cores that are off.
+            // `Ambient::open` would start the Rt workers first, but would not tell them of cores that are
+            // off.
             self.open_workers(ClassKind::Rt)?;
         }
         match self.inner().open(kind).map_err(|error| error.kind())? {
@@ -139,14 +140,14 @@ impl Handle {
         Ok(())
     }
 
-    /// The workers of a class have begun: those of cores that are off are to do what was set.
+    /// Tells the workers of a class that has just been opened about the cores that are off.
     fn follow_opened(&self, kind: ClassKind) {
         for core in (0..self.cores()).filter(|core| !self.inner().is_on(*core)) {
             drop(self.follow(core, Class::any_of(kind)));
         }
     }
 
-    /// What can be done at once is done at once; the rest is waited for.
+    /// Switches the core and posts the calls to its workers at once; the future waits for these calls.
     fn set_core(
         &self,
         core: CoreId,
@@ -158,21 +159,21 @@ impl Handle {
         } else if self.inner().set_on(core.index(), on).is_none() {
             Err(CoreError::LastOne { core })
         } else {
-            // Those that were off before are bound to other CPUs now; where the OS refuses, they
-            // stay asleep where they are.
+            // The workers of other cores that are off get a new set of CPUs too. If the OS refuses, they keep
+            // the old one.
             for other in (0..cores).filter(|other| *other != core.index()) {
                 if !self.inner().is_on(other) {
                     drop(self.follow_all(other));
                 }
             }
-            // Also if nothing changed: somebody else's change may be under way.
+            // Also if nothing changed: the same change by another thread may be under way.
             Ok(self.follow_all(core.index()))
         };
         async move {
             consume_budget().await;
             let mut ended = Ok(());
             for follow in posted? {
-                // A call, which is cancelled only by the end of the worker.
+                // Only the end of the worker cancels this call.
                 let followed = follow.await.map_err(|_| CoreError::RuntimeGone)?;
                 ended = ended.and(followed.map_err(|error| CoreError::of_bind(core, &error)));
             }
@@ -181,7 +182,7 @@ impl Handle {
     }
 }
 
-/// The cores that are on, of one that the runtime has.
+/// The cores of the runtime that are on.
 pub(crate) fn online(handle: &Handle) -> impl Iterator<Item = CoreId> {
     (0..handle.cores())
         .map(CoreId::new)

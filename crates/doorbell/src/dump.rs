@@ -1,4 +1,4 @@
-//! [`Handle::dump`]: which tasks there are, and what they do.
+//! [`Handle::dump`]: lists the tasks of a runtime and what they do.
 
 use crate::call::{Call, post_to_class};
 use crate::handle::Handle;
@@ -8,19 +8,19 @@ use crate::{
 use doorbell_core::task::{Phase, TaskSeen};
 use std::time::Duration;
 
-/// What a task does.
+/// What a task does when it is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TaskState {
-    /// It waits for a wake.
+    /// The task waits for a wake.
     Idle,
-    /// It was woken, and waits for its poll.
+    /// The task was woken, and waits for its poll.
     Queued,
-    /// It is polled.
+    /// A worker polls the task.
     Running,
 }
 
-/// A task that has run and is not complete: see [`Handle::dump`].
+/// A task that has been polled and is not complete: see [`Handle::dump`].
 #[derive(Clone, Debug)]
 pub struct TaskDump {
     seen: TaskSeen,
@@ -38,33 +38,33 @@ impl TaskDump {
         Some(TaskDump { seen, state })
     }
 
-    /// Its number. [`Handle::dump`] has an example.
+    /// The number of the task. [`Handle::dump`] has an example.
     pub fn id(&self) -> TaskId {
         TaskId::new(self.seen.id)
     }
 
-    /// Its name, if it was given one. [`Handle::dump`] has an example.
+    /// The name of the task, if it was given one. [`Handle::dump`] has an example.
     pub fn name(&self) -> Option<&str> {
         self.seen.name.as_ref().map(TaskName::as_str)
     }
 
-    /// What it did. [`Handle::dump`] has an example.
+    /// What the task did. [`Handle::dump`] has an example.
     pub fn state(&self) -> TaskState {
         self.state
     }
 
-    /// The core that it ran on last, or runs on. [`Handle::dump`] has an example.
+    /// The core on which the task ran last, or runs. [`Handle::dump`] has an example.
     pub fn core(&self) -> CoreId {
         CoreId::new(self.seen.last)
     }
 
-    /// The core that it ran on first, in whose list it is. [`Handle::dump`] has an example.
+    /// The core on which the task ran first. The worker of that core has the task in its list.
+    /// [`Handle::dump`] has an example.
     pub fn home(&self) -> CoreId {
         CoreId::new(self.seen.home)
     }
 
-    /// How long ago it was spawned. `None` without
-    /// [`Builder::poll_times`](crate::Builder::poll_times).
+    /// How long ago the task was spawned. `None` without [`Builder::poll_times`](crate::Builder::poll_times).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;
@@ -79,13 +79,13 @@ impl TaskDump {
     }
 }
 
-/// The tasks of the worker that the caller is.
+/// The tasks in the list of the calling worker.
 fn here() -> Vec<TaskSeen> {
     ambient::with_worker(|worker| worker.map(|worker| worker.handle().inner().tasks_here()))
         .unwrap_or_default()
 }
 
-/// A worker that has ended has no tasks.
+/// The tasks of all workers that answered. A worker that has ended has no tasks.
 fn together(workers: ManyResults<Vec<TaskSeen>>) -> Vec<TaskDump> {
     workers
         .into_iter()
@@ -94,7 +94,7 @@ fn together(workers: ManyResults<Vec<TaskSeen>>) -> Vec<TaskDump> {
         .collect()
 }
 
-/// Adds what other workers answer.
+/// Adds the answers of these calls.
 async fn add(all: &mut Vec<TaskDump>, workers: Vec<Call<Vec<TaskSeen>>>) {
     for worker in workers {
         let seen = worker.await.unwrap_or_default();
@@ -103,15 +103,15 @@ async fn add(all: &mut Vec<TaskDump>, workers: Vec<Call<Vec<TaskSeen>>>) {
 }
 
 impl Handle {
-    /// Lists the tasks that have run at least once and are not complete, by their home cores, the
-    /// newest first, class after class. Tasks that never ran are missing.
+    /// Lists the tasks that have been polled at least once and are not complete: class by class, by their
+    /// home cores, the newest first. Tasks that have never been polled are missing.
     ///
-    /// Each core is called and walks its own list, so nothing is locked, and every task is in it
-    /// once, wherever it runs. It also means that the dump waits for a core that is inside a long
-    /// poll, and that tasks of different cores are not seen at the same moment. To find out which
-    /// core is stuck without waiting for it: [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll).
+    /// A call has each worker walk its own list. So nothing is locked, and every task is listed once,
+    /// wherever it runs. But the dump waits for a worker that is inside a long poll, and the tasks of
+    /// different workers are not seen at the same moment. To find a stuck worker without waiting for it, use
+    /// [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll).
     ///
-    /// It is empty if the runtime is gone. The calls are posted when this returns; dropping the
+    /// The list is empty if the runtime is gone. The calls are posted before this returns. Dropping the
     /// future withdraws them.
     ///
     /// ```
@@ -137,7 +137,7 @@ impl Handle {
         }
     }
 
-    /// Asks the workers of the other classes that have begun.
+    /// Calls the workers of the other classes that have been started.
     fn others(&self) -> Vec<Call<Vec<TaskSeen>>> {
         let kinds = self.inner().opened().into_iter();
         let kinds = kinds.filter(|kind| *kind != ClassKind::Fair);
@@ -147,7 +147,8 @@ impl Handle {
             .collect()
     }
 
-    /// As [`Handle::dump`], for threads that are no worker: blocks until every core has answered.
+    /// As [`Handle::dump`], but blocks the calling thread until every worker has answered. For threads that
+    /// are not workers.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(2).build()?;

@@ -1,4 +1,4 @@
-//! [`Group`]: tasks that share the CPU time by weight.
+//! [`Group`]: tasks that share CPU time by weight.
 
 use crate::{Class, ClassKind, TaskName};
 use doorbell_core::group::{DEFAULT, Groups, WEIGHT_MAX};
@@ -7,30 +7,29 @@ use doorbell_core::task::About;
 use doorbell_machine::Machine;
 use std::sync::{Arc, Weak};
 
-/// Tasks that get CPU time together, in proportion to a weight. This is a handle; a clone is of the
-/// same group.
+/// Tasks that get CPU time together, in proportion to a weight. This is a handle; a clone refers to the same
+/// group.
 ///
-/// When tasks of several groups can run, each group gets a part of the time of all cores in
-/// proportion to its weight, however many tasks it has. What no group is given to is a group of
-/// weight 100 by itself. Groups are of class Fair. Children are in the group of the task that spawns
-/// them, unless they are given another ([`TaskBuilder::group`](crate::TaskBuilder::group)) or none
-/// ([`TaskBuilder::no_group`](crate::TaskBuilder::no_group)). A pinned task counts as any other, and
-/// stays on its core. Closures that are called or that block are in no group.
+/// While tasks of several groups can run, each group gets a part of the time of all cores in proportion to
+/// its weight, however many tasks it has. The tasks without a group are together the default group, of weight
+/// 100. Only tasks of class Fair can be in a group. A child is in the group of the task that spawns it,
+/// unless it is given another ([`TaskBuilder::group`](crate::TaskBuilder::group)) or none
+/// ([`TaskBuilder::no_group`](crate::TaskBuilder::no_group)). A pinned task counts like any other, and stays
+/// on its core. Calls and blocking closures are in no group.
 ///
-/// Contract: *in each moment of a span every group has at least one task more that can run than there
-/// are cores, none of them pinned, and no poll takes longer than 1 ms ⇒ over 100 ms each group gets its
-/// part of the time, within 5 per cent of the time of all cores.* A group may gather credit for 4 ms of
-/// CPU time while it has too few tasks, and none while it does nothing: what was idle for 5 ms begins
-/// where the others are. No core is idle for the sake of a part: where one group alone can run, it gets
-/// all.
+/// Contract: *in each moment of a span every group has at least one task more that can run than there are
+/// cores, none of them pinned, and no poll takes longer than 1 ms ⇒ over 100 ms each group gets its part of
+/// the time, within 5 per cent of the time of all cores.* A group that has too few tasks gathers credit for
+/// at most 4 ms of CPU time. An idle group gathers none: after 5 ms without work it starts where the others
+/// are. No core stays idle to keep the proportion: if only one group can run, it gets all the time.
 ///
-/// Time is counted at the end of each poll, so a poll is never interrupted, and one that was long is
-/// made up for: after `t` the group waits until the others had theirs. Time of polls is real time,
-/// with a [paused clock](crate::Builder::start_paused) too: do not rely on an order there. Who is not
-/// in a group pays two readings of the clock per poll while groups are in use, and nothing else.
+/// Time is counted at the end of each poll, and a poll is never interrupted. After a poll of length `t` the
+/// group waits until the others have had their part. Polls are counted by wall time, with a [paused
+/// clock](crate::Builder::start_paused) too: do not rely on an order there. While groups are in use, each
+/// poll of a task without a group costs two readings of the clock.
 ///
-/// One runtime serves 63 groups at a time; a group counts from its first task there, until the last
-/// handle and the last task of it are gone.
+/// One runtime serves 63 groups at a time. A group counts from its first task there until its last handle and
+/// its last task are gone.
 ///
 /// ```
 /// use doorbell::Group;
@@ -51,7 +50,7 @@ struct GroupInner {
     name: Option<TaskName>,
 }
 
-/// The weight is none that a group may have.
+/// The weight is not one of 1 to 10,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a group has no weight of {weight}; choose 1 to {max}, where 100 is that of tasks without a group", max = WEIGHT_MAX)]
 pub struct WeightError {
@@ -72,7 +71,7 @@ impl Group {
         }
     }
 
-    /// As [`Group::new`].
+    /// As [`Group::new`], but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`WeightError`] if the weight is not one of 1 to 10,000.
@@ -80,7 +79,7 @@ impl Group {
         Group::made(weight, None)
     }
 
-    /// As [`Group::try_new`], with a name for people.
+    /// As [`Group::try_new`], with a name for logs.
     ///
     /// # Errors
     /// As for [`Group::try_new`].
@@ -101,19 +100,19 @@ impl Group {
         }
     }
 
-    /// Its weight.
+    /// The weight of the group.
     pub fn weight(&self) -> u32 {
         self.0.weight
     }
 
-    /// The name that it was given.
+    /// The name of the group, if it was given one.
     pub fn name(&self) -> Option<&str> {
         self.0.name.as_ref().map(TaskName::as_str)
     }
 }
 
 impl PartialEq for Group {
-    /// Whether both are handles of one group.
+    /// Whether both are handles of the same group.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -121,13 +120,13 @@ impl PartialEq for Group {
 
 impl Eq for Group {}
 
-/// As many groups are in use as there may be.
+/// As many groups are in use as a runtime serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyGroups {
     pub(crate) max: usize,
 }
 
-/// What a task of a class is launched with. Only Fair has groups.
+/// Completes what a task of this class is launched with. Only Fair tasks have groups.
 pub(crate) fn about_of(class: Class, about: About<'_>) -> About<'_> {
     let none = (class.kind() != ClassKind::Fair).then_some(DEFAULT);
     About {
@@ -142,26 +141,26 @@ pub(crate) fn about_of(class: Class, about: About<'_>) -> About<'_> {
 pub(crate) struct Registry(Vec<Weak<GroupInner>>);
 
 impl Registry {
-    /// Reserves a place for a task in a group. Its number stands for it while it has tasks, and while
-    /// there are handles of it.
+    /// Reserves a place for a task in a group. The number stands for the group while the group has tasks or
+    /// handles.
     pub(crate) fn reserve<M: Machine>(
         &mut self,
         scheduler: &Scheduler<M>,
         group: &Group,
     ) -> Result<u8, TooManyGroups> {
         let number = self.number(scheduler, group)?;
-        // While nobody else has the registry: who looks for an unused number sees it.
+        // Under the lock of the registry: a thread that looks for an unused number sees this place.
         scheduler.groups().reserve(number);
         Ok(number)
     }
 
-    /// The number of a group, which is opened if it has none.
+    /// The number of a group. A group without one is opened.
     fn number<M: Machine>(
         &mut self,
         scheduler: &Scheduler<M>,
         group: &Group,
     ) -> Result<u8, TooManyGroups> {
-        // What is remembered keeps its address.
+        // A weak reference keeps the address from being used again.
         let known = |known: &Weak<GroupInner>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&group.0));
         if let Some(at) = self.0.iter().position(known) {
             return Ok(at as u8 + 1);
@@ -175,8 +174,8 @@ impl Registry {
         if at == max {
             return Err(TooManyGroups { max });
         }
-        // SAFETY: the registry is this caller's, so nobody else opens one or reserves a place; no task
-        // is of the group that had the number before.
+        // SAFETY: the registry is borrowed exclusively, so no other thread opens a group or reserves a place.
+        // No task belongs to the group that had the number before.
         unsafe {
             scheduler
                 .groups()
@@ -223,7 +222,7 @@ mod tests {
         assert_eq!(number(&Group::new(5)), Err(TooManyGroups { max }));
         drop(groups);
         assert_eq!(number(&Group::new(7)), Ok(1));
-        // One whose handles are gone keeps its number for its tasks.
+        // A group without handles keeps its number for its tasks.
         let scheduler = remotes[0].scheduler();
         assert_eq!(registry.reserve(scheduler, &Group::new(8)), Ok(1));
         assert_eq!(registry.number(scheduler, &Group::new(9)), Ok(2));

@@ -1,19 +1,21 @@
-//! The guards: one task of each urgent worker, which looks after the Fair worker of its core, its *ward*.
+//! Guards: one task on each Rt worker, which looks after the Fair worker of its core, its *ward*.
 //!
-//! It waits for the ward's set of descriptors as for any descriptor. What becomes ready there wakes it, unless it has
-//! muted that; so no thread busy-polls, and while nothing is ready nothing wakes, but in a poll that others keep from
-//! its CPU. A worker that hears of nothing parks on its bell, which takes less than to park in its own set.
+//! The guard waits for the ward's epoll descriptor like for any other descriptor. A ready descriptor of the
+//! ward wakes the guard, unless the guard has muted the set. So no thread busy-polls. While nothing is ready
+//! the guard does not run; the exception is a ward that is inside a poll while other threads have its CPU. A
+//! worker with no descriptors to wait for parks on its bell, which costs less than parking in its own set.
 //!
-//! | it is | the set is | until |
+//! | the guard is | the set is | until |
 //! |---|---|---|
-//! | quiet | heard | something is ready at the ward |
-//! | observing | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
-//! | backing off, as it was not | muted | 250 µs later, and twice as long each time, up to 16 ms |
-//! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
+//! | quiet | heard | a descriptor of the ward is ready |
+//! | observing | muted | 250 µs have passed: if the ward is in the same poll, it is stuck |
+//! | backing off, after a ward that was not stuck | muted | 250 µs have passed, and twice as long each time, up to 16 ms |
+//! | serving | heard, except while the guard's share of the time is used up | the ward has slept, or its polls are short again |
 //!
-//! A ward that is in the same poll because others have its CPU is served once, and again after each back-off while that
-//! poll goes on: a wake that came meanwhile raised nothing, and no descriptor tells of it. These back-offs grow up to 64
-//! ms, so that a busy neighbour does not have the urgent worker run more of its tasks than the OS lets it.
+//! A ward can be in the same poll because other threads have its CPU. The guard then serves it once, and
+//! again after each back-off while that poll goes on: a wake that came meanwhile raised nothing, and no
+//! descriptor reports it. These back-offs grow up to 64 ms. So a busy neighbour does not have the Rt worker
+//! run more of the ward's tasks than the OS would let the ward run.
 
 use crate::class::Class;
 use crate::rt::Rt;
@@ -29,14 +31,15 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use std::{io, mem};
 
-/// Of the rank of what is rescued: it has its turn behind what it had raised, and before what that brings.
+/// The rank of rescued tasks: the guard has its turn after the tasks that it raised, and before those that
+/// they wake.
 const GUARD: Class = Class::rt(49);
 
-/// Before it tries again what the OS refused.
+/// Pause before the guard retries what the OS refused.
 const RETRY: Duration = Duration::from_millis(16);
 
 impl<M: Machine> Rt<M> {
-    /// Makes the guards, once. The urgent workers have begun, or there are none.
+    /// Makes the guards, once. The Rt workers have been started, or there are none.
     pub(crate) fn guard_fair(&self) -> io::Result<()> {
         let Some(urgent) = self.classes.iter().find(|it| it.kind == ClassKind::Rt) else {
             return Ok(());
@@ -44,7 +47,7 @@ impl<M: Machine> Rt<M> {
         let guard_all = || {
             let workers = self.workers.iter().zip(&urgent.workers);
             let guards = workers.map(|(ward, worker)| Guard::new(ward.remote(), worker.remote()));
-            // All, before one runs.
+            // Make all guards before the first one runs: if one fails, none is launched.
             let guards: Vec<_> = guards.collect::<io::Result<Vec<Option<Guard<M>>>>>()?;
             for guard in guards.into_iter().flatten() {
                 guard.launch();
@@ -55,24 +58,24 @@ impl<M: Machine> Rt<M> {
     }
 }
 
-/// Whether a guard that has served goes on.
+/// Whether a guard goes on after serving.
 enum AfterServing {
     Done,
-    /// The worker ends.
+    /// The worker ends, and so does its guard.
     End,
 }
 
 /// Looks after one ward.
 struct Guard<M: Machine> {
     ward: RemoteRef<M>,
-    /// With the urgent worker. Before the descriptor: it goes first.
+    /// With the Rt worker. Before `_set`: the registration is dropped before its descriptor.
     registration: Registration<M, RemoteRef<M>>,
-    /// The ward's set, under a number of its own.
+    /// The ward's set, as a descriptor of the guard's own.
     _set: OwnedFd,
 }
 
 impl<M: Machine> Guard<M> {
-    /// `None` of a machine whose sets are no descriptors.
+    /// `None` on a machine whose sets are not descriptors.
     fn new(ward: &RemoteRef<M>, worker: &RemoteRef<M>) -> io::Result<Option<Self>> {
         let refused = |kind: io::ErrorKind| io::Error::from(kind);
         let poller = ward.parker().open_poller();
@@ -80,7 +83,7 @@ impl<M: Machine> Guard<M> {
         let Some(set) = poller.as_descriptor()? else {
             return Ok(None);
         };
-        // SAFETY: it stays open as long as the registration, which is dropped before it.
+        // SAFETY: `set` is kept in the guard, where the registration is dropped before it.
         let fd = unsafe { BorrowedFd::borrow_raw(set.as_raw_fd()) };
         let Some(fd) = M::Poller::name_of(fd) else {
             return Ok(None);
@@ -102,12 +105,13 @@ impl<M: Machine> Guard<M> {
         let mut rescue = Rescue::new(self.ward.clone());
         let mut before = None;
         let mut back_offs = BackOffs::default();
-        // Whether what was served may wait behind the same poll again: no descriptor tells of that.
+        // Whether tasks may wait behind the same poll again, which no descriptor reports.
         let mut goes_on = false;
         while mem::take(&mut goes_on) || self.is_ready().await {
             let seen = Seen::of(&self.ward);
             if before.replace(seen).is_some_and(|it| seen.idles_since(&it)) {
-                // What is ready says so all along, as a bell that was rung: the next edge is of something else.
+                // The ward has idled since the last look. Something in its set stays ready, such as a rung
+                // bell. The next edge is a new event.
                 continue;
             }
             let _ = self.mute(true);
@@ -125,7 +129,7 @@ impl<M: Machine> Guard<M> {
         }
     }
 
-    /// Waits until something is ready at the ward, or was before it is heard. `false` at the end of the worker.
+    /// Unmutes the set, and waits until a descriptor of the ward is ready. `false` at the end of the worker.
     async fn is_ready(&mut self) -> bool {
         while !self.mute(false) {
             sleep(RETRY).await;
@@ -137,13 +141,13 @@ impl<M: Machine> Guard<M> {
         !event.is_shut()
     }
 
-    /// Whether the OS has done that. Where it refuses, the guard is woken more often, or later: nobody is worse off
-    /// than without one.
+    /// Mutes or unmutes the set. Returns whether the OS has done it. If not, the guard is woken more often,
+    /// or later, which is no worse than having no guard.
     fn mute(&mut self, is_muted: bool) -> bool {
         self.registration.mute(is_muted).is_ok()
     }
 
-    /// What becomes of the poll that the ward is inside of, if it is.
+    /// Whether the poll that the ward is inside, if any, turns out to be long.
     async fn observe(&self, seen: Seen) -> Then {
         if !seen.is_inside() {
             return Then::Brief;
@@ -152,16 +156,16 @@ impl<M: Machine> Guard<M> {
         Seen::of(&self.ward).since(&seen)
     }
 
-    /// Until the polls of the ward are short again, or once.
+    /// Rescues until the polls of the ward are short again; once if other threads have the ward's CPU.
     async fn serve(&mut self, then: Then, rescue: &mut Rescue<M>) -> AfterServing {
         let mut pace = Pace::new(Seen::of(&self.ward));
         rescue.begin();
-        // Whether the ward's set has told of something.
+        // Whether the ward's set has reported an event.
         let mut is_told = true;
         loop {
             set_rescues::<M>(true);
             let may_be_more = rescue.turn(is_told);
-            // Behind what was raised here.
+            // Run the raised tasks first.
             yield_now().await;
             let pause_ns = rescue.pause_ns();
             if then == Then::Starved {
@@ -186,7 +190,7 @@ impl<M: Machine> Guard<M> {
     }
 }
 
-/// Whether the worker that the caller is rescues from here on.
+/// Sets whether the calling worker rescues from now on.
 fn set_rescues<M: Machine>(rescues: bool) {
     Local::<M>::with_current(|worker| {
         if let Some(worker) = worker {
@@ -195,7 +199,7 @@ fn set_rescues<M: Machine>(rescues: bool) {
     });
 }
 
-/// Launches a task that stays on that worker.
+/// Launches a task that is pinned to this worker.
 fn launch_pinned<M: Machine, F>(worker: RemoteRef<M>, future: F) -> Join<F::Output>
 where
     F: Future + Send + 'static,

@@ -1,4 +1,4 @@
-//! [`Handle`]: a runtime as others hold it.
+//! [`Handle`]: refers to a runtime, without keeping it running.
 
 use crate::ambient::{self, Ambient};
 use crate::call::{self, Call, CallError};
@@ -15,7 +15,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A runtime, to be used from anywhere: cheap to clone, and harmless once the runtime is gone.
+/// Refers to a runtime, and can be used from any thread. It is cheap to clone and does not keep the runtime
+/// running.
 ///
 /// After the runtime was dropped, a spawn returns a task that is cancelled, and a call returns
 /// [`CallError::RuntimeGone`].
@@ -24,7 +25,7 @@ pub struct Handle {
     inner: Arc<dyn Ambient>,
 }
 
-/// There is no runtime on this thread.
+/// The thread has no current runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no doorbell runtime on this thread; call this from a task or inside block_on, or keep a Handle and use its methods"
@@ -42,7 +43,7 @@ pub enum BlockOnError {
     InsideWorker,
 }
 
-/// Makes a runtime the current one of the thread until dropped: see [`Handle::enter`].
+/// Keeps a runtime the current one of the thread until this is dropped: see [`Handle::enter`].
 #[must_use = "the runtime is left as soon as the guard is dropped"]
 pub struct EnterGuard {
     _entered: ambient::EnteredRuntime,
@@ -64,12 +65,12 @@ impl Handle {
         &*self.inner
     }
 
-    /// Whether both are handles of one runtime.
+    /// Whether both are handles of the same runtime.
     pub fn is(&self, other: &Handle) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.inner), Arc::as_ptr(&other.inner))
     }
 
-    /// The runtime that the caller runs in.
+    /// The current runtime of the thread: see [`Handle::try_current`].
     ///
     /// # Panics
     /// If there is none; [`Handle::try_current`] returns an error instead.
@@ -81,31 +82,32 @@ impl Handle {
         }
     }
 
-    /// The runtime that the caller runs in: that of its worker, of the innermost
-    /// [`Runtime::block_on`](crate::Runtime::block_on), or of the latest [`Handle::enter`].
+    /// The current runtime of the thread: the one that the thread entered last. A thread enters a runtime as
+    /// its worker, as its thread for blocking closures, inside
+    /// [`Runtime::block_on`](crate::Runtime::block_on), or by [`Handle::enter`].
     ///
     /// # Errors
-    /// [`NoRuntime`] on any other thread.
+    /// [`NoRuntime`] if the thread has entered none.
     pub fn try_current() -> Result<Handle, NoRuntime> {
         ambient::with_current(|frame| frame.map(|frame| frame.handle().clone()).ok_or(NoRuntime))
     }
 
-    /// Makes this the current runtime of the thread until the guard is dropped. Guards may be
-    /// dropped in any order.
+    /// Makes this runtime the current one of the thread until the guard is dropped. Guards may be dropped in
+    /// any order.
     pub fn enter(&self) -> EnterGuard {
         EnterGuard {
             _entered: ambient::enter(self.clone()),
         }
     }
 
-    /// How many cores the runtime uses.
+    /// Number of cores of the runtime, including those that are off.
     pub fn cores(&self) -> usize {
         self.inner.cores()
     }
 
-    /// Spawns a task on any core.
+    /// Spawns a task that may run on any core.
     ///
-    /// The task begins at once, also if the handle is dropped, which only lets it go.
+    /// The task starts without being awaited. Dropping the [`JoinHandle`] lets it run on.
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -115,9 +117,10 @@ impl Handle {
         boxed_if_large!(future: F, Box::pin => self.task().spawn(future))
     }
 
-    /// Starts the workers of a class, one thread for each core. Otherwise they begin with its first task or
-    /// call, and whoever spawns or calls waits for the OS to start them. Without effect where they have
-    /// begun, where the runtime has ended, and with a paused clock, where all classes run on the Fair workers.
+    /// Starts the workers of a class, one thread for each core. Without this, the first task or call of the
+    /// class starts them, and its caller waits for the OS to do so. This has no effect if the workers have
+    /// been started, if the runtime has ended, or with a paused clock, where all classes run on the Fair
+    /// workers. Opening Batch opens Rt first.
     ///
     /// ```
     /// use doorbell::Class;
@@ -128,33 +131,34 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// [`SpawnError::NoWorkers`] if the OS did not start all of them. The next one who needs them tries again.
+    /// [`SpawnError::NoWorkers`] if the OS did not start all of them. The next call, or the next task or call
+    /// of the class, tries again.
     pub fn open_class(&self, class: Class) -> Result<(), SpawnError> {
         let opened = self.open_workers(class.kind());
         opened.map_err(|kind| SpawnError::NoWorkers { class, kind })
     }
 
-    /// Whether a task of that class is spawned without starting a thread: see [`Handle::open_class`].
+    /// Whether a task of this class can be spawned without starting threads: see [`Handle::open_class`].
     pub fn class_is_open(&self, class: Class) -> bool {
         self.inner().is_open(class.kind())
     }
 
-    /// Lets the urgent worker of each core run [rescuable](TaskBuilder::rescuable) tasks while its Fair worker is
-    /// stuck: see [`rescue`](crate::rescue). Call it once; it starts the workers of class Rt. A further call has no
-    /// effect, and none has with a paused clock.
+    /// Has the Rt worker of each core run [rescuable](TaskBuilder::rescuable) tasks while the Fair worker of
+    /// that core is stuck: see [`rescue`](crate::rescue). This starts the Rt workers. Call it once: further
+    /// calls have no effect. With a paused clock this has no effect.
     ///
     /// # Errors
-    /// [`SpawnError::NoWorkers`] if the OS did not start them, [`SpawnError::NoRescue`] if it refused a descriptor. The
-    /// next call tries again.
+    /// [`SpawnError::NoWorkers`] if the OS did not start the Rt workers, [`SpawnError::NoRescue`] if it
+    /// refused a descriptor. The next call tries again.
     pub fn open_rescue(&self) -> Result<(), SpawnError> {
         self.open_class(Class::rt(1))?;
         let opened = self.inner().open_rescue();
         opened.map_err(|error| SpawnError::NoRescue { kind: error.kind() })
     }
 
-    /// How the OS schedules each worker that was started, as the OS said when the worker began. The workers of a
-    /// class begin with its first task, or by [`Handle::open_class`]. This waits for workers whose threads have
-    /// just been started and have not asked the OS yet, so it lists all workers of every class that is open.
+    /// How the OS schedules each worker, as the OS reported when the worker began. The list has all workers
+    /// of every class that is [open](Handle::open_class): this waits for workers that have just been started
+    /// until they have asked the OS.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -168,12 +172,12 @@ impl Handle {
         self.inner().policies()
     }
 
-    /// A task to be described before it is spawned.
+    /// Starts to describe a task of this runtime; [`TaskBuilder::spawn`] spawns it.
     pub fn task(&self) -> TaskBuilder {
         TaskBuilder::of(self.clone())
     }
 
-    /// A call to be described before it is made, as to a worker of another class than Fair; see
+    /// Starts to describe a call, for example to a worker of another class than Fair; see
     /// [`call`](crate::call()).
     pub fn call(&self) -> CallBuilder {
         CallBuilder::of(self.clone())
@@ -188,11 +192,11 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => call::post(self, core.into(), f))
     }
 
-    /// Runs a closure on the Fair worker of a core, soon; nobody waits for it. See
+    /// Runs a closure on the Fair worker of a core, without a result to await. See
     /// [`post_on`](crate::post_on()).
     ///
-    /// The nodes that it takes belong to the calling thread, and are used again once the core
-    /// has given them back.
+    /// The nodes for such closures belong to the calling thread, which uses each again once the core has
+    /// given it back.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -204,7 +208,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`CallError::NoSuchCore`], [`CallError::CoreOffline`], [`CallError::Full`] and
-    /// [`CallError::RuntimeGone`]; the closure was dropped here.
+    /// [`CallError::RuntimeGone`]. The closure has then been dropped on the calling thread.
     pub fn post_on<F>(&self, core: impl Into<CoreId>, f: F) -> Result<(), CallError>
     where
         F: FnOnce() + Send + 'static,
@@ -212,7 +216,7 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => post::post(self, core.into(), f))
     }
 
-    /// Runs a closure once on the worker of each of these cores, on all at the same time; see
+    /// Runs a closure once on the Fair worker of each of these cores, on all at the same time; see
     /// [`call_many`](crate::call_many()).
     ///
     /// ```
@@ -231,7 +235,7 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => call_many::post(self, cores, f))
     }
 
-    /// Runs a closure once on every core; see [`call_all`](crate::call_all()).
+    /// Runs a closure once on the Fair worker of every core that is on; see [`call_all`](crate::call_all()).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(2).build()?;
@@ -247,10 +251,11 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => call_many::post(self, online(self), f))
     }
 
-    /// Runs a closure once on the worker of each of these cores and blocks until all have ended.
-    /// For threads that are no worker. The closure may borrow from the caller.
+    /// Runs a closure once on the Fair worker of each of these cores, and blocks the calling thread until all
+    /// have ended. For threads that are not workers. The closure may borrow from the caller. The results are
+    /// in the order in which the cores were named.
     ///
-    /// The thread spins for up to 50 µs, then it parks. Each core is rung only if it sleeps.
+    /// The thread spins for up to 50 µs, then it parks. A core is rung only if its worker sleeps.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(2).build()?;
@@ -261,9 +266,9 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::NoSuchCore`] and [`CallError::DuplicateCore`]; [`CallError::InsideWorker`] if
-    /// the caller is a worker, which could wait for itself. In all of these the closure ran
-    /// nowhere. The result of a core may be [`CallError::Panicked`] or
+    /// [`CallError::NoSuchCore`], [`CallError::CoreOffline`] and [`CallError::DuplicateCore`];
+    /// [`CallError::InsideWorker`] if the caller is a worker, which could wait for itself. After any of these
+    /// the closure has run nowhere. The result of a single core may be [`CallError::Panicked`] or
     /// [`CallError::RuntimeGone`].
     pub fn call_many_blocking<I, F, R>(&self, cores: I, f: F) -> Result<ManyResults<R>, CallError>
     where
@@ -274,7 +279,7 @@ impl Handle {
         call_many::blocking(self, cores, &f)
     }
 
-    /// Runs a closure once on every core and blocks until all have ended; see
+    /// Runs a closure once on the Fair worker of every core that is on, and blocks until all have ended; see
     /// [`Handle::call_many_blocking`].
     ///
     /// ```
@@ -294,7 +299,7 @@ impl Handle {
         call_many::blocking(self, online(self), &f)
     }
 
-    /// As [`Handle::call_on`], but it does not wait for room; see
+    /// As [`Handle::call_on`], but does not wait for room in the core's mailbox; see
     /// [`try_call_on`](crate::try_call_on()).
     ///
     /// # Errors
@@ -307,16 +312,16 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => call::try_post(self, core.into(), f))
     }
 
-    /// Runs a closure on the Fair worker of a core and blocks until it has run. For threads that are
-    /// no worker. The closure may borrow from the caller.
+    /// Runs a closure on the Fair worker of a core, and blocks the calling thread until it has run. For
+    /// threads that are not workers. The closure may borrow from the caller.
     ///
-    /// The thread spins for up to 50 µs, then it parks. If the worker spins, no syscall is
-    /// made; if it is parked, one.
+    /// With a [mailbox limit](crate::Builder::mailbox_limit) this waits for room first. The thread spins for
+    /// up to 50 µs, then it parks. Posting makes no syscall if the worker spins, and one if it is parked.
     ///
     /// # Errors
-    /// [`CallError::NoSuchCore`]; [`CallError::InsideWorker`] if the caller is a worker, which
-    /// could wait for itself; [`CallError::RuntimeGone`]; [`CallError::Panicked`] with what
-    /// the closure panicked with.
+    /// [`CallError::NoSuchCore`] and [`CallError::CoreOffline`]; [`CallError::InsideWorker`] if the caller is
+    /// a worker, which could wait for itself; [`CallError::RuntimeGone`]; [`CallError::Panicked`] with the
+    /// payload of the closure's panic.
     pub fn call_blocking<F, R>(&self, core: impl Into<CoreId>, f: F) -> Result<R, CallError>
     where
         F: FnOnce() -> R + Send,
@@ -355,25 +360,24 @@ impl Handle {
         Ok(output.expect("the future was run to its end"))
     }
 
-    /// All counts of all workers at this moment.
+    /// The counts of all workers at this moment.
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()
     }
 
-    /// What the worker of a core does now: it runs, spins or is parked. `None` if there is no
-    /// such core. A moment later it may do something else; a worker that has ended shows as
-    /// running.
+    /// What the Fair worker of a core does now: it runs, spins or is parked. `None` if there is no such core.
+    /// The answer may be out of date at once. A worker that has ended shows as running.
     pub fn worker_state(&self, core: impl Into<CoreId>) -> Option<WorkerState> {
         let core = core.into().index();
         (core < self.cores()).then(|| self.inner.worker_state(core))
     }
 
-    /// The settings of the switches.
+    /// The current settings of the switches.
     pub fn switches(&self) -> Switches {
         self.inner.switches()
     }
 
-    /// Changes the switches while the runtime runs; posts that begin later follow them.
+    /// Changes the switches while the runtime runs. They apply to posts that begin later.
     pub fn set_switches(&self, switches: Switches) {
         self.inner.set_switches(switches);
     }

@@ -5,7 +5,7 @@ use crate::{Builder, ClassKind, CoreId, Metrics, TaskId};
 use doorbell_core::worker::{TaskEvent, TaskHook, WorkerHook};
 use std::sync::Arc;
 
-/// A worker, as a hook is shown it: see [`Builder::on_worker_start`].
+/// The worker for which a hook is called: see [`Builder::on_worker_start`].
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerInfo {
     core: CoreId,
@@ -17,7 +17,7 @@ impl WorkerInfo {
         WorkerInfo { core, class }
     }
 
-    /// Its core.
+    /// The core of the worker.
     ///
     /// ```
     /// let builder = doorbell::Builder::new().on_worker_start(|worker| println!("{}", worker.core()));
@@ -27,7 +27,7 @@ impl WorkerInfo {
         self.core
     }
 
-    /// The class whose tasks it runs: a core has a worker for each class that is used.
+    /// The class of the tasks that the worker runs. A core has one worker for each class that is used.
     ///
     /// ```
     /// use doorbell::{Builder, ClassKind};
@@ -44,25 +44,26 @@ impl WorkerInfo {
     }
 }
 
-/// A task, as a hook is shown it: see [`Builder::on_task_spawn`].
+/// The task for which a hook is called: see [`Builder::on_task_spawn`].
 #[derive(Clone, Copy, Debug)]
 pub struct TaskInfo<'a> {
     event: &'a TaskEvent<'a>,
 }
 
 impl TaskInfo<'_> {
-    /// Its number; [`Builder::on_task_spawn`] has an example.
+    /// The number of the task. [`Builder::on_task_spawn`] has an example.
     pub fn id(&self) -> TaskId {
         TaskId::new(self.event.id)
     }
 
-    /// Its name, if it was given one; [`Builder::on_task_spawn`] has an example.
+    /// The name of the task, if it was given one. [`Builder::on_task_spawn`] has an example.
     pub fn name(&self) -> Option<&str> {
         self.event.name
     }
 
-    /// The core that the hook runs on: the one that spawns the task, or that has ended it. `None`
-    /// on a thread that is no worker of the runtime. [`Builder::on_task_spawn`] has an example.
+    /// The core on which the hook runs: the core that spawns the task, or the core on which the task has
+    /// ended. `None` on a thread that is not a worker of the runtime. [`Builder::on_task_spawn`] has an
+    /// example.
     pub fn core(&self) -> Option<CoreId> {
         self.event.worker.map(CoreId::new)
     }
@@ -70,7 +71,7 @@ impl TaskInfo<'_> {
 
 fn worker_hook(hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> WorkerHook {
     let hook = move |worker| {
-        // The caller is that worker.
+        // The hook is called on that worker.
         let class = ambient::with_worker(|frame| frame.map(ambient::Frame::kind));
         let class = class.unwrap_or(ClassKind::Fair);
         hook(&WorkerInfo::new(CoreId::new(worker), class));
@@ -84,11 +85,12 @@ fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> TaskHook {
     })
 }
 
-/// Hooks: of each kind there is one, the last that was given. It runs on the worker, whose tasks
-/// wait meanwhile; that of [`Builder::on_stall`] does not. If it panics, that is caught and counted
-/// ([`Metrics::hook_panics`]), and nothing else happens. What is not given costs a branch.
+/// Hooks. There is one of each kind: a second one replaces the first. A hook runs on the thread that the
+/// event concerns, and the tasks of a worker wait for it. ([`Builder::on_stall`] is the exception: it has a
+/// thread of its own.) A panic of a hook is caught and counted ([`Metrics::hook_panics`]), and has no other
+/// effect. A hook that is not set costs one branch.
 impl Builder {
-    /// Calls `hook` on each worker before it runs anything. [`crate::current_core`] and
+    /// Calls `hook` on each worker before the worker runs anything else. [`crate::current_core`] and
     /// [`crate::spawn`] work in it.
     ///
     /// ```
@@ -108,8 +110,8 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` on each worker that ends, after all its tasks were dropped. What is spawned in it
-    /// is cancelled.
+    /// Calls `hook` on each worker that ends, after all its tasks have been dropped. A task that the hook
+    /// spawns is cancelled.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -129,8 +131,8 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` on a worker that has nothing to do and is about to block. A task that is spawned
-    /// in it runs, instead of the worker blocking.
+    /// Calls `hook` on a worker that has nothing to do and is about to park. If the hook spawns a task, the
+    /// worker runs it instead of parking.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -149,8 +151,8 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` on a worker that goes on after [`Builder::before_park`], once for each: it was
-    /// woken, or had found something to do before it blocked.
+    /// Calls `hook` on a worker that goes on after [`Builder::before_park`], once for each call of that hook:
+    /// the worker was woken, or found something to do before it parked.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -170,8 +172,8 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each task that is spawned, on the thread that spawns it. The task does not
-    /// run before the hook has returned. A hook that spawns is called for that task too.
+    /// Calls `hook` for each task that is spawned, on the thread that spawns it. The task does not run before
+    /// the hook has returned. If the hook spawns a task, it is called for that task too.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -194,8 +196,8 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each task that has ended: by its output, a panic, or cancelled. Its future
-    /// is dropped by then; whoever awaits the task sees its end after the hook has returned.
+    /// Calls `hook` for each task that has ended: it returned, panicked or was cancelled. The future has been
+    /// dropped by then. A task that awaits this one sees its end only after the hook has returned.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -219,7 +221,7 @@ impl Builder {
 }
 
 impl Metrics {
-    /// How many hooks have panicked.
+    /// Number of hook calls that have panicked.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new()

@@ -1,10 +1,9 @@
-//! The traits by which other people's code reads and writes, and what can be done by them. They are
-//! those of other crates, as they are: a library that asks for them takes doorbell's streams.
+//! The read and write traits of other crates, re-exported with their helpers. All streams of
+//! [`net`](crate::net) and their halves implement them, so a library that asks for these traits accepts
+//! doorbell's streams.
 //!
-//! * `tokio`, with the feature `tokio-io`: `tokio::io`.
-//! * `futures`, with the feature `futures-io`: `futures::io`.
-//!
-//! All streams of [`net`](crate::net) and their halves have them.
+//! * `tokio`, with the feature `tokio-io`: from `tokio::io`.
+//! * `futures`, with the feature `futures-io`: from `futures::io`.
 //!
 #![cfg_attr(
     feature = "tokio-io",
@@ -28,7 +27,7 @@ assert_eq!(lines.next_line().await?, None);
 "#
 )]
 
-/// The traits of `tokio::io`, and what it makes of who has them.
+/// The traits of `tokio::io`, and its helpers for types that implement them.
 #[cfg(feature = "tokio-io")]
 pub mod tokio {
     pub use ::tokio::io::{
@@ -38,7 +37,7 @@ pub mod tokio {
     };
 }
 
-/// The traits of `futures::io`, and what it makes of who has them.
+/// The traits of `futures::io`, and its helpers for types that implement them.
 #[cfg(feature = "futures-io")]
 pub mod futures {
     pub use futures_util::io::{

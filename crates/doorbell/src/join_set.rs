@@ -1,4 +1,4 @@
-//! [`JoinSet`]: tasks of one kind that are awaited as they end.
+//! [`JoinSet`]: tasks with one type of output that are awaited as they end.
 
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Tasks with one type of output, awaited in the order in which they end.
 ///
-/// Dropping the set aborts all of them. A task that ends costs the set a fixed amount of work,
-/// however many others there are.
+/// Dropping the set aborts all of its tasks. The cost of awaiting a task that has ended does not depend on
+/// the number of tasks in the set.
 ///
 /// ```
 /// use doorbell::JoinSet;
@@ -31,7 +31,7 @@ use std::task::{Context, Poll, Waker};
 /// # }).unwrap();
 /// ```
 pub struct JoinSet<T> {
-    /// Without the handles, which would count what the set counts.
+    /// Joins, not [`JoinHandle`]s: those would count against the poll budget a second time.
     tasks: FuturesUnordered<Join<T>>,
 }
 
@@ -50,22 +50,22 @@ impl<T> Default for JoinSet<T> {
 }
 
 impl<T> JoinSet<T> {
-    /// A set without tasks.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many tasks are in the set: those whose end was not given out yet.
+    /// Number of tasks in the set: those whose result has not been taken out.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether there are none.
+    /// Whether the set has no tasks.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// Puts a task into the set that was spawned elsewhere.
+    /// Adds a task that was spawned elsewhere.
     ///
     /// ```
     /// # let runtime = doorbell::Builder::new().cores(1).build().unwrap();
@@ -79,7 +79,7 @@ impl<T> JoinSet<T> {
 
     /// Waits for the next task that ends and takes it out of the set. `None` if the set is empty.
     ///
-    /// Nothing is lost if the returned future is dropped.
+    /// Dropping the returned future loses nothing: the task stays in the set.
     ///
     /// # Errors
     /// [`JoinError`] says how the task ended without an output.
@@ -87,7 +87,7 @@ impl<T> JoinSet<T> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// As [`JoinSet::join_next`], to be polled by hand.
+    /// As [`JoinSet::join_next`], for code that polls.
     ///
     /// # Errors
     /// [`JoinError`] says how the task ended without an output.
@@ -95,16 +95,16 @@ impl<T> JoinSet<T> {
         coop::poll(cx, |cx| self.poll_ended(cx))
     }
 
-    /// As [`JoinSet::poll_join_next`], and nothing is counted.
+    /// As [`JoinSet::poll_join_next`], without counting against the poll budget.
     pub(crate) fn poll_ended(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<T, JoinError>>> {
-        // If a waker panicked inside `FuturesUnordered`, it would wake nobody from then on.
+        // After a panic of a waker inside it, `FuturesUnordered` would never wake again.
         contained(cx, |cx| self.tasks.poll_next_unpin(cx))
     }
 
-    /// Takes a task out of the set that has ended. `None` if there is none at the moment.
+    /// Takes a task that has ended out of the set. `None` if no task has ended, or if the set is empty.
     ///
     /// # Errors
     /// [`JoinError`] says how the task ended without an output.
@@ -124,8 +124,8 @@ impl<T> JoinSet<T> {
         }
     }
 
-    /// Aborts all tasks. They stay in the set, and give [`JoinError::Cancelled`] unless they had
-    /// ended before.
+    /// Aborts all tasks. They stay in the set; each gives [`JoinError::Cancelled`] unless it had ended
+    /// before.
     pub fn abort_all(&self) {
         for task in &self.tasks {
             task.cancel();
@@ -147,7 +147,7 @@ impl<T> JoinSet<T> {
         while self.join_next().await.is_some() {}
     }
 
-    /// Lets all tasks run on, unobserved, and empties the set.
+    /// Empties the set and lets its tasks run on.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -163,7 +163,7 @@ impl<T> JoinSet<T> {
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// Spawns a task on any core of the current runtime and puts it into the set.
+    /// Spawns a task that may run on any core of the current runtime, and adds it to the set.
     ///
     /// # Panics
     /// If there is no runtime on this thread; [`JoinSet::insert`] with
@@ -176,12 +176,12 @@ impl<T: Send + 'static> JoinSet<T> {
         boxed_if_large!(future: F, Box::pin => self.insert(crate::spawn(future)));
     }
 
-    /// Spawns a task that stays on a core of the current runtime and puts it into the set.
+    /// Spawns a task that is pinned to a core of the current runtime, and adds it to the set.
     ///
     /// # Panics
-    /// If there is no runtime on this thread, the runtime has no such core, or that core is off;
-    /// [`JoinSet::insert`] with [`TaskBuilder::try_spawn`](crate::TaskBuilder::try_spawn) gives an
-    /// error instead.
+    /// If there is no runtime on this thread, if the runtime has no such core, or if that core is off.
+    /// [`TaskBuilder::try_spawn`](crate::TaskBuilder::try_spawn) with [`JoinSet::insert`] gives an error
+    /// instead.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {

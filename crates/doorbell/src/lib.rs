@@ -1,13 +1,14 @@
 //! An async runtime for Linux whose cores work together without disturbing each other.
 //!
-//! Tasks have a [`Class`]: Rt before Fair before Batch. A *worker* is an OS thread that polls the tasks of one class on one
-//! core.
+//! Each task has a [`Class`]: Rt, Fair or Batch, the most urgent first. A *worker* is an OS thread that polls
+//! the tasks of one class on one core.
 //!
-//! * A worker that spins is notified by a store, without a syscall; one that runs is left alone; only one that sleeps is
-//!   rung, as a rule once. There is one interrupt: before a worker fires the overdue timers of one that is stuck in a
-//!   poll, the kernel interrupts every CPU that runs a thread of this process (`membarrier(2)`).
-//! * A closure can be sent to a named core and its result awaited: [`call_on`].
-//! * Tasks may move between cores, but for those that are put on one: [`task`]`().on(core)`.
+//! * **Busy cores are not disturbed.** A spinning worker is notified by a store, without a syscall. A running
+//!   worker sees new work when it next looks. Only a sleeping worker is woken by a syscall, as a rule once.
+//!   There is one interrupt: before a worker fires the overdue timers of a worker that is stuck in a poll,
+//!   the kernel interrupts every CPU that runs a thread of this process (`membarrier(2)`).
+//! * **Calls.** [`call_on`] sends a closure to a named core and returns its result.
+//! * **Tasks move between cores**, unless they are pinned: [`task`]`().on(core)`.
 //!
 //! ```
 //! #[doorbell::main(cores = 2)]
@@ -22,8 +23,8 @@
 //! }
 //! ```
 //!
-//! # What works here without being written again
-//! What needs no runtime of its own. The tests of this crate use `mpsc`, `oneshot`, `watch` and
+//! # Libraries that work unchanged
+//! Any library that needs no runtime of its own. The tests of this crate use `mpsc`, `oneshot`, `watch` and
 //! `Semaphore` of `tokio::sync`, and `join!` and `select!` of `futures`.
 //!
 //! The macros of `futures` await several things in one task. `join!` awaits all of them:
@@ -38,8 +39,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! `select!` awaits the first and drops the others, which withdraws calls and lets tasks run on. Its
-//! futures are fused and pinned:
+//! `select!` awaits the first that is ready and drops the others. Dropping a call withdraws it; dropping a
+//! [`JoinHandle`] lets its task run on. The futures must be fused and pinned:
 //!
 //! ```
 //! use doorbell::time::{Duration, sleep};
@@ -59,45 +60,45 @@
 //! ```
 //!
 //! # What inverts priorities, and what to do
-//! A task of a higher [`Class`] waits for one of a lower: an inversion. What is awaited by the
-//! runtime's own means is run earlier for it:
+//! An inversion is a task of a higher [`Class`] that waits for a task of a lower one. In two cases the lower
+//! task inherits the higher class:
 //!
-//! * **A [`JoinHandle`]** (also in a [`JoinSet`] or a [`scope()`]). While a task of a higher class
-//!   awaits it, the workers of that class run the task too, before their own. What it awaits directly in its
-//!   turn follows. It keeps its own class, and so do
-//!   its children. A long computation in it is then one on those workers: if only its result is wanted,
-//!   whenever it comes, have it sent by a channel.
-//! * **[`sync::Mutex`]**. The same for the task that holds it, and who waits is served by class.
+//! * **A [`JoinHandle`]** (also in a [`JoinSet`] or a [`scope()`]). While a task of a higher class awaits the
+//!   handle, the workers of that class poll the handle's task too, before their own tasks. The tasks that it
+//!   awaits directly inherit as well. The task keeps its own class, and its children get that class. If the
+//!   task computes for long, it does so on the workers of the higher class. To get only the result, without
+//!   the inheritance, have the task send it by a channel.
+//! * **[`sync::Mutex`]**. The task that holds the lock inherits in the same way. The lock goes to waiting
+//!   tasks in the order of their classes.
 //!
-//! What is not, and what to do instead:
+//! These cases invert priorities, and need a remedy in the program:
 //!
 //! | what | what to do |
 //! |---|---|
 //! | a poll that a worker of a lower class has begun: no other worker can continue it, so it must finish on its own thread | keep polls short, or compute in [`spawn_blocking`] |
-//! | a task that is pinned (`.on(core)`, [`spawn_local`]), a call ([`call_on`]), a closure that blocks | do not await them from a higher class, or pin them in that class |
-//! | channels, semaphores, `Notify`, `RwLock` and the like of other crates: nobody knows who will send or let go | give the task that sends the class of the one that receives; or await its handle too, beside the channel |
+//! | a pinned task (`.on(core)`, [`spawn_local`]), a call ([`call_on`]), a closure that blocks | do not await them from a higher class, or pin them in that class |
+//! | channels, semaphores, `Notify`, `RwLock` and the like of other crates: the runtime does not know which task will send or release | give the sender the class of the receiver; or await the sender's handle too, beside the channel |
 //! | `tokio::sync::Mutex`, `async_lock::Mutex` | [`sync::Mutex`], where classes share a lock |
-//! | `std::sync::Mutex`: its holder may be a thread that the OS keeps waiting, and then the whole worker waits | share it within one class only, or [`sync::Mutex`] |
-//! | a handle in `FuturesUnordered` or the like, which polls a handle only when it is woken. If the set's task is awaited from a higher class later, the handle's task runs earlier only after the set has polled the handle again | await urgent handles directly |
-//! | what a Batch task does that is awaited from Fair at first, and from Rt later, while all Fair workers are inside long polls | await it from Rt directly |
-//! | Rt tasks that await Rt tasks, or hold a lock that they want: numbers are not handed on | give those that wait for each other one number |
-//! | a guard that was sent to another task, or locked outside of tasks | lock where it is used |
-//! | memory that a Batch task allocated and an Rt task frees, or the other way round: most allocators take a short lock for it, and its holder may be a thread that the OS keeps waiting | pass large or many buffers between classes rarely; an allocator with a lock-free remote free (mimalloc, snmalloc) has no such wait |
-//! | a timer that a pinned task armed on a worker which is inside a long poll now | as for the poll |
+//! | `std::sync::Mutex`: the OS may keep the holder's thread waiting, and then the whole worker waits | share it within one class only, or use [`sync::Mutex`] |
+//! | a handle in `FuturesUnordered` or the like, which polls a handle only when it is woken. If a higher class awaits the set's task later, the handle's task inherits only when the set next polls the handle | await urgent handles directly |
+//! | a Batch task that is awaited from Fair first and from Rt later, while all Fair workers are inside long polls | await it from Rt from the start |
+//! | Rt tasks that await Rt tasks, or wait for a lock that Rt tasks hold: the numbers are not inherited | give tasks that wait for each other the same number |
+//! | a guard that was sent to another task, or locked outside of tasks | lock in the task that uses the value |
+//! | memory that a Batch task allocates and an Rt task frees, or the other way round: most allocators take a short lock for that, and the OS may keep the holder's thread waiting | pass large or many buffers between classes rarely; an allocator with a lock-free remote free (mimalloc, snmalloc) has no such wait |
+//! | a timer that a pinned task armed on a worker that is now inside a long poll | keep polls short |
 //!
-//! With a [paused clock](Builder::start_paused) the tasks of all classes run on the workers of class Fair.
+//! With a [paused clock](Builder::start_paused) the tasks of all classes run on the Fair workers.
 //!
-//! # What gives way, and what does not
-//! A task keeps its core until it waits. If what it awaits is always ready, it does not wait. Each poll
-//! may therefore complete 128 operations of this crate that are ready at once; then the other tasks,
-//! timers and calls of the core have their turn. The module [`coop`] has the rules.
+//! # Tasks that do not yield
+//! A task keeps its worker until it waits. A task does not wait if what it awaits is always ready. So each
+//! poll may complete at most 128 operations of this crate that are ready at once; then the other tasks,
+//! timers and calls of the worker have their turn. The module [`coop`] has the rules.
 //!
-//! This has a limit: futures of other crates do not count. `tokio::sync` has a budget of its own, but
-//! only inside tokio; [`sync::CancellationToken`] is a future of `tokio-util`. A task that loops over
-//! such a future while it is ready keeps its core. Its `timeout` and `abort` have no effect meanwhile,
-//! and the drop of the runtime waits for it. Other cores take over the tasks and timers that may move.
-//! Wrap such a future in
-//! [`coop::cooperative`]:
+//! Futures of other crates do not count. `tokio::sync` has a budget of its own, but only inside tokio. The
+//! futures of [`sync::CancellationToken`] are those of `tokio-util`. A task that loops over such a future
+//! while it is ready keeps its worker. Until it yields, its `timeout` and `abort` have no effect, and
+//! dropping the runtime waits for it. Other cores take over the tasks and timers that may move. Wrap such a
+//! future in [`coop::cooperative`]:
 //!
 //! ```
 //! use doorbell::coop::cooperative;
@@ -116,14 +117,15 @@
 //!
 //! A loop that computes calls [`coop::consume_budget`] now and then.
 //!
-//! [`Builder::poll_times`] shows what does not give way. While such a poll lasts, [`WorkerMetrics::current_poll`] says
-//! on which core, in which class and for how long. When it has ended, [`Metrics::long_polls`] has the name of its task.
-//! [`Builder::on_stall`] tells a hook of it while it lasts: which task, spawned where, on which core, for how long.
+//! To find polls that take long, switch on [`Builder::poll_times`]. While such a poll lasts,
+//! [`WorkerMetrics::current_poll`] shows the core, the class and the time so far. When it has ended,
+//! [`Metrics::long_polls`] has the name of its task. [`Builder::on_stall`] calls a hook while the poll lasts,
+//! with the task, the line that spawned it, the core and the time so far.
 //!
 //! # Features
-//! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
-//! * `futures-io`, `tokio-io`: the traits of those names for all streams of [`net`] and their halves, and
-//!   `doorbell::io`, which has them.
+//! * `cancel` (default): `doorbell::sync::CancellationToken`, re-exported from `tokio-util`.
+//! * `futures-io`, `tokio-io`: the read and write traits of `futures::io` and `tokio::io` for all streams of
+//!   [`net`] and their halves, and the module `doorbell::io`, which re-exports them.
 
 mod ambient;
 mod blocking;
@@ -202,17 +204,17 @@ pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};
 pub use worker_local::{WorkerLocal, WorkerLocalError};
 pub use yield_now::{YieldNow, yield_now};
 
-/// One CPU that a runtime uses: a number from 0 to the number of cores less one.
+/// One CPU that a runtime uses. Cores are numbered from 0 to one less than [`Handle::cores`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoreId(usize);
 
 impl CoreId {
-    /// The core with this number; whether a runtime has it shows when it is used.
+    /// The core with this number. It is checked when it is used: not every runtime has it.
     pub const fn new(index: usize) -> Self {
         CoreId(index)
     }
 
-    /// Its number.
+    /// The number of the core.
     pub const fn index(self) -> usize {
         self.0
     }
@@ -230,7 +232,7 @@ impl std::fmt::Display for CoreId {
     }
 }
 
-/// The core that the caller runs on; `None` on a thread that is no worker.
+/// The core of the worker that calls this; `None` on a thread that is not a worker.
 pub fn current_core() -> Option<CoreId> {
     ambient::current_core()
 }

@@ -1,4 +1,4 @@
-//! Tasks whose futures are not `Send`: made, polled and dropped on one worker.
+//! Tasks whose futures are not `Send`: they are made, polled and dropped on one worker.
 
 use crate::handle::Handle;
 use crate::large::{BOXED_ABOVE, boxed_if_large};
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A local task was spawned on a thread that is no worker.
+/// A local task was spawned on a thread that is not a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "spawn_local was used on a thread that is no worker; use it in a task or in call_on(core, ..), or use spawn_local_on(core, ..), which works anywhere"
@@ -19,12 +19,12 @@ pub struct NotAWorker;
 /// Spawns a task on the worker that the caller runs on. Neither its future nor its output need be
 /// `Send`: the task stays on this worker, and its future is dropped there.
 ///
-/// The handle is not `Send` either, so a task that awaits it must be local as well;
-/// [`spawn_local_on`] makes the first such task from anywhere.
+/// The handle is not `Send` either, so only a local task can await it. [`spawn_local_on`] spawns the first
+/// local task from any thread.
 ///
 /// # Panics
-/// If the caller is no worker; that includes the thread inside of `block_on`.
-/// [`try_spawn_local`] returns an error instead.
+/// If the calling thread is not a worker; a thread inside `block_on` is none. [`try_spawn_local`] returns an
+/// error instead.
 ///
 /// ```
 /// use std::{cell::Cell, rc::Rc};
@@ -56,10 +56,10 @@ where
     }
 }
 
-/// Spawns a task on the worker that the caller runs on; see [`spawn_local`].
+/// As [`spawn_local`], but returns an error instead of panicking.
 ///
 /// # Errors
-/// [`NotAWorker`] on any other thread.
+/// [`NotAWorker`] if the calling thread is not a worker.
 ///
 /// ```
 /// let refused = doorbell::try_spawn_local(async {});
@@ -80,7 +80,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    // Of the caller, which a closure has not.
+    // Here, as a closure does not have the caller's location.
     let about = About::default();
     ambient::with_worker(|worker| {
         let (worker, core) = worker
@@ -92,9 +92,9 @@ where
             // SAFETY: `launch` gives the address of an empty body of the type below.
             unsafe { write_body(at, body) };
         };
-        // By the worker that this is, not by what it runs, nor by which workers have begun.
-        // SAFETY: the worker is this thread and a pinned task never leaves it: polled, cancelled or
-        // refused, the future goes nowhere else. The handle that the output goes to is not Send.
+        // To this worker, whichever class it runs now and whichever workers have been started.
+        // SAFETY: this thread is the worker, and a pinned task never leaves its worker: polled, cancelled or
+        // refused, the future stays here. The handle that the output goes to is not Send.
         let raw = unsafe {
             let inner = worker.handle().inner();
             inner.launch_here(
@@ -115,13 +115,14 @@ where
     })
 }
 
-/// Calls `make` on the worker of a core of the current runtime and runs the future that it returns
-/// there, as a task. The future need not be `Send`, its output does.
+/// Calls `make` on a worker of a core of the current runtime, and runs the future that it returns there, as a
+/// task. The future need not be `Send`; its output must be. The task has the class of the calling task, and
+/// runs on the worker that this class has on the core.
 ///
 /// # Panics
-/// If there is no runtime on this thread, it has no such core, or that core is off;
-/// [`Handle::try_spawn_local_on`] works anywhere and returns an error instead. A panic in `make` is
-/// that of the task.
+/// If there is no runtime on this thread, if the runtime has no such core, or if that core is off.
+/// [`Handle::try_spawn_local_on`] works on any thread and returns an error instead. A panic in `make` is a
+/// panic of the task.
 ///
 /// ```
 /// use std::rc::Rc;
@@ -147,12 +148,12 @@ where
 }
 
 impl Handle {
-    /// Calls `make` on the worker of a core and runs the future that it returns there, as a task; see
+    /// Calls `make` on the worker of a core, and runs the future that it returns there, as a task; see
     /// [`spawn_local_on`](crate::spawn_local_on()).
     ///
     /// # Panics
-    /// If the runtime has no such core, or that core is off; [`Handle::try_spawn_local_on`] returns
-    /// an error instead. A panic in `make` is that of the task.
+    /// If the runtime has no such core, or if that core is off. [`Handle::try_spawn_local_on`] returns an
+    /// error instead. A panic in `make` is a panic of the task.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -174,11 +175,11 @@ impl Handle {
         }
     }
 
-    /// Calls `make` on the worker of a core and runs the future that it returns there, as a task; see
-    /// [`spawn_local_on`](crate::spawn_local_on()).
+    /// As [`Handle::spawn_local_on`], but returns an error instead of panicking.
     ///
     /// # Errors
-    /// [`SpawnError::NoSuchCore`] and [`SpawnError::CoreOffline`]; `make` was dropped here.
+    /// [`SpawnError::NoSuchCore`] and [`SpawnError::CoreOffline`]. `make` has then been dropped on the
+    /// calling thread.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -208,7 +209,7 @@ impl Handle {
     {
         let task = self.task().on(core);
         if const { size_of::<F>() > BOXED_ABOVE } {
-            // In its box where it is made, so that neither this nor that thread moves it.
+            // Boxed where it is made, so that neither thread moves the large future.
             return task.try_spawn(Stays::of(move || Box::pin(make())));
         }
         task.try_spawn(Stays::of(make))
@@ -216,7 +217,7 @@ impl Handle {
 }
 
 pin_project! {
-    /// A future that is made where it is first polled.
+    /// A future that is made on the worker that first polls it.
     struct Stays<M, F> {
         make: Option<M>,
         #[pin]
@@ -236,8 +237,8 @@ where
     }
 }
 
-// SAFETY: until the first poll there is only `make`, which is Send. It is only ever spawned as a
-// pinned task: that is polled on one worker, and once polled, dropped there too.
+// SAFETY: until the first poll there is only `make`, which is Send. This is only spawned as a pinned task,
+// which is polled on one worker, and once polled is dropped there too.
 unsafe impl<M: Send, F> Send for Stays<M, F> {}
 
 impl<M: FnOnce() -> F, F: Future> Future for Stays<M, F> {
@@ -254,10 +255,9 @@ impl<M: FnOnce() -> F, F: Future> Future for Stays<M, F> {
     }
 }
 
-/// A task of [`spawn_local`]: a future of its output. Neither `Send` nor `Sync`: the output, which
-/// may be neither, stays on its worker.
+/// The handle of a task of [`spawn_local`], and a future of its output. Dropping it lets the task run on.
 ///
-/// Dropping it lets the task run on, unobserved.
+/// The handle is neither `Send` nor `Sync`, as the output need not be: it stays on its worker.
 ///
 /// ```compile_fail
 /// fn needs_send(_: impl Send) {}
@@ -278,18 +278,18 @@ pub struct LocalJoinHandle<T> {
 }
 
 impl<T> LocalJoinHandle<T> {
-    /// Cancels the task: its future is dropped instead of being polled again. Awaiting it then
-    /// gives [`JoinError::Cancelled`], or its output if it was complete before.
+    /// Cancels the task: its future is dropped instead of being polled again. Awaiting the handle then gives
+    /// [`JoinError::Cancelled`], or the output if the task was complete before.
     pub fn abort(&self) {
         self.join.cancel();
     }
 
-    /// Whether the task is complete: by its output, a panic, or cancelled.
+    /// Whether the task is complete: it returned, panicked or was cancelled.
     pub fn is_finished(&self) -> bool {
         self.join.phase() == Phase::Complete
     }
 
-    /// Its number; see [`TaskId`].
+    /// The number of the task; see [`TaskId`].
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {

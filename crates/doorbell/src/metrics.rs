@@ -6,13 +6,13 @@ use doorbell_core::worker::{Telemetry, WorkerTimes};
 use doorbell_machine::Machine;
 use std::time::Duration;
 
-/// The counts of all workers at one moment. Counts only grow; take two and subtract with
-/// [`WorkerCounts::since`] to see what happened between.
+/// The counts of all workers at one moment. Counts only grow: take two and subtract them with
+/// [`WorkerCounts::since`] to see what happened in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// The workers of class Fair, one entry per core in the order of their numbers; then those of the
-    /// other classes whose workers have begun, class after class.
+    /// One entry per worker: the Fair workers in the order of their cores, then those of the other classes
+    /// that have been started, class by class.
     pub workers: Vec<WorkerMetrics>,
     blocking: BlockingMetrics,
     pub(crate) recorded: Recorded,
@@ -22,13 +22,13 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
-    /// Its core.
+    /// The core of the worker.
     pub core: CoreId,
-    /// The class of the tasks that it runs.
+    /// The class of the tasks that the worker runs.
     pub class: ClassKind,
-    /// What it did.
+    /// What the worker was doing.
     pub state: WorkerState,
-    /// What it and its posters had counted.
+    /// The counts of the worker and of those that posted to it.
     pub counts: WorkerCounts,
     current_poll: Option<Duration>,
     long_polls: u64,
@@ -43,7 +43,7 @@ impl Metrics {
         }
     }
 
-    /// Adds the workers of a class, and what they recorded, if anything.
+    /// Adds the workers of a class, and their recordings, if there are any.
     pub(crate) fn add<M: Machine>(
         &mut self,
         workers: impl Iterator<Item = WorkerMetrics>,
@@ -68,7 +68,7 @@ impl Metrics {
         }
     }
 
-    /// The threads for [`spawn_blocking`](crate::spawn_blocking()), and what waits for them.
+    /// The threads and the queue of [`spawn_blocking`](crate::spawn_blocking()).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -102,8 +102,8 @@ impl WorkerMetrics {
         self.long_polls = times.long_count();
     }
 
-    /// For how long the poll has lasted that the worker is inside of. `None` if it is in none, and
-    /// without [`Builder::poll_times`](crate::Builder::poll_times).
+    /// How long the worker's current poll has lasted. `None` if it polls nothing, or without
+    /// [`Builder::poll_times`](crate::Builder::poll_times).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;
@@ -117,9 +117,8 @@ impl WorkerMetrics {
         self.current_poll
     }
 
-    /// How many polls of this worker were longer than
-    /// [`Builder::long_poll`](crate::Builder::long_poll) allows. 0 without
-    /// [`Builder::poll_times`](crate::Builder::poll_times).
+    /// Number of polls of this worker that were long: see [`Builder::long_poll`](crate::Builder::long_poll).
+    /// 0 without [`Builder::poll_times`](crate::Builder::poll_times).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;

@@ -1,4 +1,4 @@
-//! Who has a runtime: its threads are started here, and end with this.
+//! [`Owner`]: starts the threads of a runtime, and ends them when it is dropped.
 
 use crate::ambient;
 use crate::blocking::{Blocking, Open, Pool};
@@ -22,21 +22,20 @@ use event_listener::{Event, IntoNotification};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The threads of the workers, and the one that looks for stalls: whoever has this ends the runtime by dropping it.
+/// Owns the threads of the workers and the thread that looks for stalls. Dropping it ends the runtime.
 #[derive(Debug)]
 pub(crate) struct Owner<M: Machine> {
     rt: Arc<Rt<M>>,
     threads: Vec<M::Thread>,
-    /// Whether dropping this waits for the blocking closures under way.
+    /// Whether the drop waits for blocking closures that are under way.
     waits_for_blocking: bool,
-    /// `None` once the threads for closures that block were told to end.
+    /// `None` once the threads for blocking closures have been told to end.
     blocking: Option<Open>,
-    /// `None` where nobody is told of stalls.
+    /// `None` without a hook for stalls, or once its thread has been told to end.
     stalls: Option<Arc<StallReporter<M>>>,
 }
 
-/// How long a thread of the user's spins in `block_on`: workers may be asked to for ever, such a
-/// thread only for a while.
+/// How long a user's thread spins in `block_on`: as long as an idle worker, but at most [`SPIN_NS`].
 fn spin_of_threads_ns(idle: IdlePolicy) -> u64 {
     match idle {
         IdlePolicy::Park => 0,
@@ -46,10 +45,10 @@ fn spin_of_threads_ns(idle: IdlePolicy) -> u64 {
     }
 }
 
-/// A clock that tells whoever waits for the runtime to rest, one at a time.
+/// A paused clock that wakes the waiters for quiescence, one at a time.
 fn paused_clock<M: Machine>(remote: RemoteRef<M>, quiescent: Arc<Event>) -> Clock<M> {
     Clock::paused(remote, move || {
-        // One that was told and has not looked yet does not stand for the next one.
+        // `additional`: a waiter that was notified and has not run yet does not count for this notification.
         match quiescent.notify(1.additional()) {
             0 => Quiescent::Nobody,
             _ => Quiescent::Woken,
@@ -57,7 +56,7 @@ fn paused_clock<M: Machine>(remote: RemoteRef<M>, quiescent: Arc<Event>) -> Cloc
     })
 }
 
-/// The clock of a runtime, and what it tells that the runtime is quiescent, if it is paused.
+/// The clock of a runtime. If it is paused, also the event that it notifies when the runtime is quiescent.
 fn clock_of<M: Machine>(plan: &Plan, fair: &RemoteRef<M>) -> (Arc<Clock<M>>, Option<Arc<Event>>) {
     let quiescent = plan.paused.then(|| Arc::new(Event::new()));
     let clock = match &quiescent {
@@ -67,11 +66,11 @@ fn clock_of<M: Machine>(plan: &Plan, fair: &RemoteRef<M>) -> (Arc<Clock<M>>, Opt
     (Arc::new(clock), quiescent)
 }
 
-/// How far one core is from another: work is taken from the nearest first.
+/// The distance of two cores: work is stolen from the nearest first.
 fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u32 {
     let cpu = |os_id: Option<usize>| topology.cpu(os_id?);
     let (Some(one), Some(other)) = (cpu(one), cpu(other)) else {
-        // A worker that is free to move is as far from one as from another.
+        // A worker that is not bound is equally far from all others.
         return 0;
     };
     if one.node != other.node {
@@ -83,7 +82,7 @@ fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u3
     }
 }
 
-/// A scheduler of one worker per core, below the schedulers that have these workers.
+/// The scheduler of a class, with one worker per core, below the schedulers `above`.
 fn scheduler_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
@@ -112,7 +111,7 @@ fn scheduler_of<M: Machine>(
     })
 }
 
-/// A scheduler for each class; with a paused clock all classes run on the Fair workers.
+/// One scheduler for each class. With a paused clock there is only the Fair one.
 struct Schedulers<M: Machine> {
     rt: Option<Vec<RemoteRef<M>>>,
     fair: Vec<RemoteRef<M>>,
@@ -153,7 +152,7 @@ impl<M: Machine> Schedulers<M> {
     }
 }
 
-/// The threads for closures that block.
+/// The pool of threads for blocking closures.
 fn blocking_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
@@ -168,7 +167,7 @@ fn blocking_of<M: Machine>(
 }
 
 impl<M: Machine> Owner<M> {
-    /// Starts one worker per core.
+    /// Starts the Fair workers, one per core, and the thread that looks for stalls.
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
@@ -189,7 +188,7 @@ impl<M: Machine> Owner<M> {
             ClassWorkers::new(kind, workers.iter().cloned(), is_open, &plan.policy_refused)
         };
         let mut classes = vec![class(ClassKind::Fair, &fair, true)];
-        // An urgent worker never spins, and one below the others has no CPU to burn.
+        // Rt and Batch workers never spin.
         let others = [(ClassKind::Rt, rt), (ClassKind::Batch, batch)];
         classes.extend(others.into_iter().filter_map(|(kind, remotes)| {
             let workers = workers(IdlePolicy::Park, remotes?);
@@ -219,7 +218,7 @@ impl<M: Machine> Owner<M> {
             guarded: async_lock::OnceCell::new(),
             groups: Mutex::default(),
         });
-        // If a thread cannot be started, dropping the owner ends those that were.
+        // If a thread cannot be started, dropping the owner ends the others.
         let mut owner = Owner {
             rt,
             threads: Vec::new(),
@@ -235,8 +234,9 @@ impl<M: Machine> Owner<M> {
         Ok(owner)
     }
 
-    /// Starts the thread that looks for stalls, if somebody is told of them, on all CPUs, whatever thread this is.
-    /// Nobody waits for its end: a hook may end this runtime, or one whose hook ends this one.
+    /// Starts the thread that looks for stalls, if there is a hook for them. The thread may use all CPUs of
+    /// the mask. The owner does not wait for its end: the hook may end this runtime, or another runtime whose
+    /// hook ends this one.
     fn report_stalls(&self, plan: &Plan, topology: &Topology) -> Result<(), ThreadError> {
         let Some(stalls) = self.stalls.clone() else {
             return Ok(());
@@ -252,7 +252,7 @@ impl<M: Machine> Owner<M> {
             .collect();
         let cpus: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
         let run = move || {
-            // Where the OS refuses, it stays where it was started.
+            // If the OS refuses, the thread keeps the CPUs of its starter.
             let _ = M::bind_thread(&cpus);
             stalls.run(&schedulers);
         };
@@ -269,13 +269,12 @@ impl<M: Machine> Owner<M> {
 impl<M: Machine> Owner<M> {
     /// Tells all workers and the blocking pool to end.
     fn close(&mut self) {
-        // All are told before any is waited for: a task of one may wait for a task of another
-        // to be dropped.
+        // Tell all before waiting for any: a task of one worker may wait until a task of another is dropped.
         let mut late = self.rt.late.lock_blocking();
         late.ended = true;
         self.threads.append(&mut late.threads);
         drop(late);
-        // To those without a thread nothing was ever posted.
+        // Also workers without a thread: nothing was ever posted to them.
         for worker in self.rt.classes.iter().flat_map(|class| &class.workers) {
             worker.close();
         }
@@ -287,13 +286,13 @@ impl<M: Machine> Owner<M> {
         }
     }
 
-    /// Ends the runtime, waiting at most so long. Returns how many threads had not ended.
+    /// Ends the runtime, and waits for its threads for at most `timeout`. Returns the number of threads that
+    /// had not ended.
     pub(crate) fn shutdown(&mut self, timeout: Duration) -> usize {
         self.close();
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = M::now_ns().saturating_add(timeout_ns);
-        // Workers that have ended are waited for by `drop`, which takes no time; the others are let
-        // go.
+        // `drop` joins the workers that have ended, which takes no time. The others are detached.
         let (word, parker) = (M::U32::new(0), M::Parker::new());
         loop {
             let workers = self.threads.iter().filter(|thread| !thread.is_finished());
@@ -302,7 +301,7 @@ impl<M: Machine> Owner<M> {
             if running == 0 {
                 return 0;
             }
-            // A worker, or a blocking closure, would wait for itself.
+            // A worker or a blocking closure could wait for itself.
             let waits = !ambient::on_a_worker() && !ambient::on_a_blocking_thread();
             if now_ns >= until_ns || !waits {
                 self.threads.retain(M::Thread::is_finished);
@@ -318,23 +317,24 @@ impl<M: Machine> Owner<M> {
 impl<M: Machine> Drop for Owner<M> {
     fn drop(&mut self) {
         self.close();
-        // On a worker, its own or another runtime's, nobody is waited for: that worker's other tasks
-        // would wait too, and two runtimes that end each other would do so for ever. The workers
-        // end by themselves, after their current polls.
+        // On a worker of any runtime this does not wait: the worker's other tasks would wait too, and two
+        // runtimes that end each other would wait for ever. The workers end by themselves, after their
+        // current polls.
         if ambient::on_a_worker() {
             return;
         }
         for thread in self.threads.drain(..) {
-            // A worker catches the panics of what it runs; one that panics itself ends the
-            // process, see `run_worker`.
+            // A join never fails: a worker catches the panics of tasks, and its own panic aborts the process,
+            // see `run_worker`.
             let _ = thread.join();
         }
-        // Such a closure that ends a runtime would wait for itself, or for one that waits for it.
+        // A blocking closure that ends a runtime could wait for itself, or for another closure that waits for
+        // it.
         if self.waits_for_blocking && !ambient::on_a_blocking_thread() {
             self.rt.blocking.join();
         }
     }
 }
 
-/// How often a shutdown with a time limit looks whether the threads have ended.
+/// Interval at which a shutdown with a timeout checks whether the threads have ended.
 const SHUTDOWN_LOOK_NS: u64 = 500_000;

@@ -1,5 +1,4 @@
-//! [`Builder::on_policy_refused`]: who hears that the workers of a class run under less than they asked
-//! for.
+//! [`Builder::on_policy_refused`]: a hook for workers that the OS schedules otherwise than they asked for.
 
 use crate::{Builder, WorkerPolicy};
 use doorbell_core::quiet::drop_quietly;
@@ -9,15 +8,15 @@ use std::sync::Arc;
 
 type Hook = dyn Fn(&WorkerPolicy) + Send + Sync;
 
-/// What is called, if anything.
+/// The hook, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct PolicyHook(Option<Arc<Hook>>);
 
-/// What became of a call.
+/// How a call of the hook ended.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Somebody has heard it, or there is nobody.
+    /// The hook has returned, or there is none.
     Well,
     /// The hook has panicked.
     Panicked,
@@ -30,7 +29,7 @@ impl fmt::Debug for PolicyHook {
 }
 
 impl PolicyHook {
-    /// Calls it. A panic ends here.
+    /// Calls the hook, and catches its panic.
     pub(crate) fn call(&self, policy: &WorkerPolicy) -> Heard {
         let Some(hook) = &self.0 else {
             return Heard::Well;
@@ -46,13 +45,15 @@ impl PolicyHook {
 }
 
 impl Builder {
-    /// Calls `hook` when the OS schedules the workers of a class otherwise than they asked for: once for
-    /// each class of each runtime, with the first such worker, on that worker before it runs anything.
-    /// Shown, the worker says what it got, why, and what to do; [`Handle::policies`](crate::Handle::policies)
-    /// has all workers. The library itself never prints.
+    /// Calls `hook` if the OS schedules the workers of a class otherwise than they asked for: once for each
+    /// class of each runtime, with the first such worker. The hook runs on that worker, before the worker
+    /// runs anything else.
     ///
-    /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)).
-    /// Of such hooks there is one, the last that was given.
+    /// The `Display` of [`WorkerPolicy`] says what the worker got, why, and what to do.
+    /// [`Handle::policies`](crate::Handle::policies) lists all workers. The library itself never prints.
+    ///
+    /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). A
+    /// second hook replaces the first.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new()
@@ -64,7 +65,7 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A program with the attribute has it in one line:
+    /// With the attribute:
     ///
     /// ```
     /// #[doorbell::main(on_policy_refused = |worker| eprintln!("{worker}"))]

@@ -1,10 +1,10 @@
-//! How long polls take, and how long tasks wait for them: [`Builder::poll_times`], and where it is
-//! read.
+//! [`Builder::poll_times`]: how long polls take and how long tasks wait for them, and the methods that read
+//! it.
 
 use crate::{Builder, ClassKind, CoreId, Metrics, Times};
 use std::time::Duration;
 
-/// From when on a poll is long, unless told otherwise.
+/// Default: a poll that takes longer than this is long.
 pub(crate) const LONG_POLL: Duration = Duration::from_micros(500);
 
 /// A poll that was long: see [`Metrics::long_polls`].
@@ -35,17 +35,17 @@ impl LongPoll {
         self.poll.name()
     }
 
-    /// How long it took; [`LongPoll::name`] has an example.
+    /// How long the poll took. [`LongPoll::name`] has an example.
     pub fn duration(&self) -> Duration {
         self.poll.duration()
     }
 
-    /// On which core; [`LongPoll::name`] has an example.
+    /// The core of the worker. [`LongPoll::name`] has an example.
     pub fn core(&self) -> CoreId {
         self.core
     }
 
-    /// On a worker of which class.
+    /// The class of the worker.
     ///
     /// ```
     /// use doorbell::{ClassKind, LongPoll};
@@ -60,7 +60,7 @@ impl LongPoll {
     }
 }
 
-/// What the worker of a core and a class has recorded.
+/// The recordings of one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recording {
     pub(crate) core: CoreId,
@@ -69,7 +69,8 @@ pub(crate) struct Recording {
     pub(crate) waits: Times,
 }
 
-/// What a runtime has recorded: with [`Builder::poll_times`] one entry per worker that has begun.
+/// The recordings of a runtime. With [`Builder::poll_times`] there is one entry per worker that has been
+/// started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// Class by class, core by core.
@@ -80,7 +81,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Those of some workers together; `None` if there are none.
+    /// The sum of the times of some workers; `None` if there are no such workers.
     fn together(
         &self,
         which: impl Fn(&Recording) -> bool,
@@ -96,11 +97,12 @@ impl Recorded {
 }
 
 impl Builder {
-    /// Whether the runtime records how long each poll takes, and how long each task waits from its
-    /// wake to its poll. Off unless told; then it costs nothing but a branch per poll and per wake.
-    /// On, it costs three looks at the clock per poll, and a few words per task: about 100 ns more
-    /// for each poll, whether or not it is long (`cargo bench -p doorbell --bench poll_times`: a yield
-    /// 42 and 140 ns, a task spawned and joined 196 and 422, medians on a machine of two CPUs).
+    /// Sets whether the runtime records how long each poll takes, and how long each task waits from its wake
+    /// to its poll. The default is off, which costs one branch per poll and per wake.
+    ///
+    /// On, it costs three readings of the clock per poll, about 100 ns, and a few words per task. Measured by
+    /// `cargo bench -p doorbell --bench poll_times` on a machine of two CPUs, medians, off and on: 42 and 140
+    /// ns for a yield, 196 and 422 ns for a task that is spawned and joined.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;
@@ -115,8 +117,8 @@ impl Builder {
         self
     }
 
-    /// From when on a poll is a long one, that [`Metrics::long_polls`] shows: 500 µs unless told.
-    /// Only with [`Builder::poll_times`].
+    /// Sets the duration above which a poll is long, and shown by [`Metrics::long_polls`]. The default is
+    /// 500 µs. Without [`Builder::poll_times`] this has no effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,14 +147,14 @@ impl Builder {
 }
 
 impl Metrics {
-    /// How long polls took, on all cores and in all classes. Empty without [`Builder::poll_times`],
-    /// which has an example.
+    /// How long polls took, on all cores and in all classes. Empty without [`Builder::poll_times`], which has
+    /// an example.
     pub fn poll_times(&self) -> Times {
         let all = self.recorded.together(|_| true, |worker| &worker.polls);
         all.unwrap_or_default()
     }
 
-    /// How long polls took on one core, in all classes; `None` if there is no such core, or without
+    /// How long polls took on one core, in all classes. `None` if there is no such core, or without
     /// [`Builder::poll_times`].
     ///
     /// ```
@@ -167,8 +169,8 @@ impl Metrics {
         self.recorded.together(mine, |worker| &worker.polls)
     }
 
-    /// How long the polls of one class took, on all cores; `None` if its workers have not begun, or
-    /// without [`Builder::poll_times`].
+    /// How long polls took on the workers of one class, on all cores. `None` if these workers have not been
+    /// started, or without [`Builder::poll_times`].
     ///
     /// ```
     /// use doorbell::{Class, ClassKind};
@@ -186,15 +188,15 @@ impl Metrics {
         self.recorded.together(mine, |worker| &worker.polls)
     }
 
-    /// How long tasks waited from their wake, or spawn, to their poll, on all cores and in all classes.
-    /// A task that is woken while it is polled waits from the end of that poll. Empty without
+    /// How long tasks waited from their wake or spawn to their poll, on all cores and in all classes. The
+    /// wait of a task that is woken during its own poll begins at the end of that poll. Empty without
     /// [`Builder::poll_times`], which has an example.
     pub fn wake_times(&self) -> Times {
         let all = self.recorded.together(|_| true, |worker| &worker.waits);
         all.unwrap_or_default()
     }
 
-    /// The same of the polls of one core; `None` if there is no such core, or without
+    /// As [`Metrics::wake_times`], for polls on one core. `None` if there is no such core, or without
     /// [`Builder::poll_times`].
     ///
     /// ```
@@ -208,15 +210,15 @@ impl Metrics {
         self.recorded.together(mine, |worker| &worker.waits)
     }
 
-    /// The same of the polls of one class; `None` if its workers have not begun, or without
-    /// [`Builder::poll_times`]. [`Metrics::poll_times_of`] has an example.
+    /// As [`Metrics::wake_times`], for polls on the workers of one class. `None` if these workers have not
+    /// been started, or without [`Builder::poll_times`]. [`Metrics::poll_times_of`] has an example.
     pub fn wake_times_of(&self, class: ClassKind) -> Option<Times> {
         let mine = |worker: &Recording| worker.class == class;
         self.recorded.together(mine, |worker| &worker.waits)
     }
 
     /// The last eight long polls of each worker, class by class, core by core, oldest first. A poll that
-    /// still goes on is in [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll) instead.
+    /// still goes on is shown by [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll) instead.
     /// [`Builder::long_poll`] has an example.
     pub fn long_polls(&self) -> &[LongPoll] {
         &self.recorded.long

@@ -1,4 +1,4 @@
-//! Closures sent to a named core that nobody waits for.
+//! Posts: closures sent to a named core, without a result.
 
 use crate::CoreId;
 use crate::ambient::{self, Limit};
@@ -8,12 +8,12 @@ use crate::large::boxed_if_large;
 use doorbell_core::call::posting;
 use doorbell_core::mailbox::Gone;
 
-/// Runs a closure on the worker of a core of the current runtime, soon; nobody waits for it. That is its
-/// worker of class Fair, whoever posts.
+/// Runs a closure on the Fair worker of a core of the current runtime, whatever the class of the caller.
+/// There is no result to await.
 ///
-/// It runs when a call would ([`call_on`](crate::call_on())), in order with the calls of the
-/// same task or thread to that core, and before the runtime ends. Nothing is allocated for a
-/// closure of up to 48 bytes. A panic in it ends nothing, and is counted
+/// The closure runs when a call of [`call_on`](crate::call_on()) would, in order with the calls of the same
+/// task or thread to that core, and before the runtime ends. A closure of up to 48 bytes needs no allocation
+/// of its own. A panic in the closure is caught and counted
 /// ([`WorkerCounts::posts_panicked`](crate::WorkerCounts)).
 ///
 /// ```
@@ -33,8 +33,8 @@ use doorbell_core::mailbox::Gone;
 /// ```
 ///
 /// # Errors
-/// [`CallError::NoSuchCore`], [`CallError::CoreOffline`], [`CallError::Full`] and
-/// [`CallError::RuntimeGone`]; the closure was dropped here.
+/// [`CallError::NoSuchCore`], [`CallError::CoreOffline`], [`CallError::Full`] and [`CallError::RuntimeGone`].
+/// The closure has then been dropped on the calling thread.
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::post_on`] works anywhere.
@@ -50,9 +50,9 @@ where
     }))
 }
 
-/// Why a closure came back.
+/// Why a closure was not posted.
 enum Back {
-    /// There is something to be said or to be heeded.
+    /// The core cannot be called, or its mailbox has a limit to heed: `post_limited` finds out which.
     Refused,
     Gone,
 }
@@ -76,7 +76,7 @@ where
 {
     check(handle, core)?;
     let posted = match place(handle, core)? {
-        // The core came back on just now.
+        // Without a limit the first attempt failed because the core was off; it has just been put back.
         None => launch(handle, core, Limit::Settled, f).map_err(|(_f, back)| back),
         Some(place) => {
             let f = move || {
@@ -99,7 +99,7 @@ where
 {
     let (runtime, core) = (handle.inner(), core.index());
     let draw = |room| runtime.draw(core, room, limit).ok_or(Back::Refused);
-    // SAFETY: drawn for this core of this runtime, and filled since.
+    // SAFETY: the parcel was drawn for this core of this runtime, and has been filled since.
     let send = |drawn, run| unsafe { runtime.send(core, drawn, run) }.map_err(|Gone| Back::Gone);
     // SAFETY: the closure is Send and borrows nothing; `send` posts it or returns an error.
     unsafe { posting(f, draw, send) }

@@ -1,7 +1,7 @@
-//! Mailboxes with a limit: how many calls may wait for one core, and who waits for room.
+//! Mailbox limits: how many calls may wait for one core, and how others wait for room.
 //!
-//! Only calls are counted. Wakes and tasks that move never wait and never fail. A call has its place
-//! until its closure has run or was dropped: the place goes with the closure.
+//! Only calls and posts are counted. Wakes and tasks that move never wait and never fail. A call has its
+//! place until its closure has run or has been dropped.
 
 use crate::builder::{BuildError, Builder};
 use crate::wakers::Later;
@@ -10,8 +10,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A place in a mailbox; given back when dropped, which never panics: it is also dropped where a call's
-/// result is at stake.
+/// A place in a mailbox. Dropping it gives the place back, and never panics: a panic there could lose the
+/// result of a call.
 #[derive(Debug)]
 pub(crate) struct Place {
     guard: Option<SemaphoreGuardArc>,
@@ -29,7 +29,7 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(crate) struct Room {
     places: Arc<Semaphore>,
-    /// Wakers of those who wait for a place. The semaphore calls them while it holds its lock.
+    /// Defers the calls of wakers that wait for a place: the semaphore calls them while it holds its lock.
     later: Later,
 }
 
@@ -54,7 +54,7 @@ impl Room {
     }
 
     pub(crate) async fn acquire(self: Arc<Self>) -> Place {
-        // Dropped behind the wait, which may wake the next one when it goes.
+        // Dropped after `wait`, which may wake the next waiter when it is dropped.
         let _tells = Tells(&self.later);
         let mut wait = pin!(self.places.acquire_arc());
         let guard = poll_fn(|cx| self.later.poll(cx, |cx| wait.as_mut().poll(cx))).await;
@@ -86,7 +86,7 @@ impl Rooms {
     }
 }
 
-/// What an error says of a limit.
+/// Checks the limit that the builder was given.
 pub(crate) fn check(limit: Option<usize>) -> Result<(), BuildError> {
     match limit {
         Some(0) => Err(BuildError::NoRoom),
@@ -95,12 +95,12 @@ pub(crate) fn check(limit: Option<usize>) -> Result<(), BuildError> {
 }
 
 impl Builder {
-    /// How many calls may wait for one core at a time: unless told, as many as memory holds.
+    /// Sets how many calls and posts may wait for one core at a time. By default there is no limit.
     ///
-    /// With a limit, [`call_on`](crate::call_on()) waits for room, and
-    /// [`try_call_on`](crate::try_call_on()) and [`post_on`](crate::post_on()) say
-    /// [`CallError::Full`](crate::CallError::Full). Calls to many cores are not counted: each is
-    /// one per core. Wakes and tasks that move are never refused.
+    /// If the mailbox is full, [`call_on`](crate::call_on()) waits for room;
+    /// [`try_call_on`](crate::try_call_on()) and [`post_on`](crate::post_on()) return
+    /// [`CallError::Full`](crate::CallError::Full). Calls to many cores and calls of other classes than Fair
+    /// are not counted. Wakes and tasks that move are never refused.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).mailbox_limit(64).build()?;

@@ -1,4 +1,4 @@
-//! The runtime of one machine, below the public names.
+//! [`Rt`]: the runtime of one machine, behind the public types.
 
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
@@ -35,12 +35,12 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-/// What a runtime is made of.
+/// The settings of a runtime, after the builder has checked them.
 pub(crate) struct Plan {
     pub(crate) name: String,
     /// The CPU of each core; `None` leaves its worker free.
     pub(crate) cpus: Vec<Option<usize>>,
-    /// How many bytes of stack each thread has; `None` for what the machine gives.
+    /// The stack size of each thread, in bytes; `None` for the machine's default.
     pub(crate) stack_size: Option<usize>,
     pub(crate) idle: IdlePolicy,
     pub(crate) switches: Switches,
@@ -48,42 +48,41 @@ pub(crate) struct Plan {
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) telemetry: TelemetryPlan,
     pub(crate) policy_refused: PolicyHook,
-    /// Whether the clock stands still while there is something to do.
+    /// Whether the clock is paused.
     pub(crate) paused: bool,
-    /// How the workers of the urgent classes run.
+    /// How the Rt workers run.
     pub(crate) urgent: RtPlan,
 }
 
-/// What handles and workers share.
+/// The state that handles and workers share.
 pub(crate) struct Rt<M: Machine> {
-    /// Those of class Fair, which stand among the classes too: posts and calls take one step less to
-    /// them.
+    /// The Fair workers. They are also in `classes`; this saves posts and calls one step.
     pub(crate) workers: Box<[Arc<WorkerShared<M>>]>,
     /// All classes; with a paused clock only Fair.
     pub(crate) classes: Vec<ClassWorkers<M>>,
     pub(crate) late: Mutex<Late<M>>,
-    /// Held while a core is switched in all schedulers.
+    /// Held while a core is taken off or put back in all schedulers.
     pub(crate) switching: Mutex<()>,
     pub(crate) urgent: RtPlan,
-    /// Begins the name of each worker's thread.
+    /// The start of the name of each worker's thread.
     pub(crate) name: String,
-    /// How many bytes of stack each worker's thread has; `None` for what the machine gives.
+    /// The stack size of each worker's thread, in bytes; `None` for the machine's default.
     pub(crate) stack_size: Option<usize>,
     pub(crate) me: Weak<Rt<M>>,
     pub(crate) switches: Arc<SwitchWord<M::Counter>>,
-    /// Written by every thread that is no worker; in a line of its own.
+    /// The next core in turn. Every thread that is not a worker writes it, so it has a line of its own.
     pub(crate) cursor: M::Line<M::Counter>,
     pub(crate) spin_ns: u64,
     pub(crate) clock: Arc<Clock<M>>,
-    /// Told when the runtime is quiescent; only with a paused clock.
+    /// Notified when the runtime is quiescent; only with a paused clock.
     pub(crate) quiescent: Option<Arc<Event>>,
     /// The CPU of each core; `None` leaves its worker free.
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) rooms: Rooms,
     pub(crate) blocking: Arc<Pool<M>>,
-    /// Set once the urgent workers look after the Fair ones.
+    /// Set once the Rt workers look after the Fair workers.
     pub(crate) guarded: OnceCell<()>,
-    /// Which groups the numbers of the Fair scheduler's stand for.
+    /// The groups that the numbers of the Fair scheduler stand for.
     pub(crate) groups: Mutex<Registry>,
 }
 
@@ -95,14 +94,14 @@ impl<M: Machine> std::fmt::Debug for Rt<M> {
     }
 }
 
-/// The workers that were started while the runtime ran.
+/// The threads that were started while the runtime ran.
 pub(crate) struct Late<M: Machine> {
     pub(crate) threads: Vec<M::Thread>,
-    /// No more are started.
+    /// Whether the runtime has ended, so that no more threads are started.
     pub(crate) ended: bool,
 }
 
-/// Ends the process if a worker unwinds: whoever waits for it would wait for ever.
+/// Aborts the process if a worker unwinds: threads that wait for the worker would wait for ever.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
@@ -112,11 +111,11 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// Where the Fair workers stand among the classes.
+/// The index of the Fair workers in `Rt::classes`.
 pub(crate) const FAIR: usize = 0;
 
 impl<M: Machine> Rt<M> {
-    /// Starts the thread of a worker. The workers of a class are started one after the other, from core 0 on.
+    /// Starts the thread of a worker. The workers of a class are started in order, from core 0 on.
     pub(crate) fn start_worker(&self, core: usize, class: usize) -> Result<M::Thread, ThreadError> {
         let kind = self.classes[class].kind;
         let ending = match kind {
@@ -126,7 +125,7 @@ impl<M: Machine> Rt<M> {
         };
         let spec = ThreadSpec {
             name: format!("{}-{core}{ending}", self.name),
-            // That of a core that is off may be gone.
+            // The CPU of a core that is off may be gone.
             cpu: self.cpus[core].filter(|_| self.is_on(core)),
             stack_size: self.stack_size,
         };
@@ -157,7 +156,7 @@ impl<M: Machine> Rt<M> {
         drop(entered);
     }
 
-    /// The workers that tasks of a class run on: those of the class if they have begun.
+    /// The workers that run tasks of a class: those of the class if it is open, else the Fair workers.
     #[inline]
     fn workers_for(&self, kind: ClassKind) -> &[Arc<WorkerShared<M>>] {
         if kind == ClassKind::Fair {
@@ -168,13 +167,13 @@ impl<M: Machine> Rt<M> {
         class.map_or(&*self.workers, |class| &*class.workers)
     }
 
-    /// Whether that worker is one of this runtime's.
+    /// Whether the worker belongs to this runtime.
     fn has(&self, local: &Local<M>) -> bool {
         let mut remotes = self.classes.iter().map(|class| class.workers[0].remote());
         remotes.any(|remote| local.is_of(remote.scheduler()))
     }
 
-    /// The workers of the class whose worker the caller is; those of Fair for any other thread.
+    /// The workers of the calling worker's class; on any other thread the Fair workers.
     #[inline]
     fn workers_here(&self) -> &[Arc<WorkerShared<M>>] {
         Local::<M>::with_current(|local| {
@@ -214,8 +213,8 @@ impl<M: Machine> Ambient for Rt<M> {
             return Ok(Opened::Before);
         }
         if kind == ClassKind::Batch {
-            // What a thread starts begins under its policy, and one below all others may not leave
-            // that: so urgent workers are there before anybody runs on a Batch worker.
+            // A thread begins under the policy of its starter, and without a privilege it cannot leave
+            // `SCHED_IDLE`. So the Rt workers are started before any task runs on a Batch worker.
             let _ = self.open(ClassKind::Rt)?;
         }
         let mut late = self.late.lock_blocking();
@@ -223,14 +222,15 @@ impl<M: Machine> Ambient for Rt<M> {
             return Ok(Opened::Before);
         }
         if kind == ClassKind::Batch {
-            // So are the threads that it has started.
+            // For the same reason, a thread that starts blocking threads for Batch workers is started first.
             late.threads.extend(self.blocking.prepare_for_batch()?);
         }
         while class.begun() < class.workers.len() {
             let thread = self.start_worker(class.begun(), at)?;
             late.threads.push(thread);
         }
-        // Either whoever switches a core sees the class, or this thread sees the core switched.
+        // Under this lock, either the thread that switches a core sees the class open, or this thread sees
+        // the core switched.
         let _cores = self.switching.lock_blocking();
         class.set_open();
         Ok(Opened::Now)
@@ -278,7 +278,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
-        // One after the other: all schedulers agree on what is on, and nobody spins for another.
+        // One switch at a time, so that all schedulers agree on which cores are on.
         let _cores = self.switching.lock_blocking();
         let switch = |class: &ClassWorkers<M>| {
             let scheduler = class.workers[core].remote().scheduler();
@@ -287,12 +287,12 @@ impl<M: Machine> Ambient for Rt<M> {
             }
             match scheduler.take_off(core) {
                 TakenOff::Now => Some(true),
-                // Nobody else asks: this thread has the lock.
+                // No other thread asks: this one has the lock.
                 TakenOff::Before | TakenOff::Asked => Some(false),
                 TakenOff::LastOne => None,
             }
         };
-        // The Fair workers say whether it may be; the others follow.
+        // The Fair scheduler decides whether the core may be taken off; the others follow.
         let switched = switch(&self.classes[FAIR])?;
         for class in &self.classes[FAIR + 1..] {
             let _ = switch(class);
@@ -309,7 +309,7 @@ impl<M: Machine> Ambient for Rt<M> {
         let Some(cpu) = self.cpus[core] else {
             return Ok(());
         };
-        // What cannot leave the worker leaves the CPU, for those of the cores that are on.
+        // Tasks that cannot leave the worker of a core that is off run on the CPUs of the cores that are on.
         let on = (0..self.cpus.len()).filter(|core| self.is_on(*core));
         let cpus: Vec<usize> = if self.is_on(core) {
             vec![cpu]
@@ -392,7 +392,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn advance(&self, duration_ns: u64) -> Option<EventListener> {
-        // Before the workers are told: they may rest at once.
+        // Listen before the clock moves: the runtime may be quiescent at once.
         let quiescent = self.quiescent.as_ref()?.listen();
         self.clock.advance_by(duration_ns);
         Some(quiescent)
@@ -403,7 +403,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn after_ns(&self, duration_ns: u64) -> u64 {
-        // For urgent tasks the microseconds count by which the cheap clock may lie behind.
+        // The cheap clock may lag by some microseconds, which is too much for Rt tasks.
         let is_urgent =
             |local: Option<&Local<M>>| local.is_some_and(|it| it.turns() == Turns::ByRank);
         if Local::<M>::with_current(is_urgent) {
@@ -451,7 +451,7 @@ impl<M: Machine> Ambient for Rt<M> {
     fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::new(self.blocking.metrics());
         for class in &self.classes {
-            // Of one that is being opened, whose workers may have panicked hooks already.
+            // Before the test: a class that is being opened may have counted panics of hooks already.
             metrics.recorded.hook_panics += class.hook_panics.get();
             if class.is_open() {
                 let workers = class.workers.iter().enumerate().map(|(core, worker)| {

@@ -1,4 +1,4 @@
-//! How much of its CPU an urgent worker takes.
+//! [`Builder::rt_budget`]: how much CPU time an Rt worker may use.
 
 use crate::builder::{BuildError, Builder};
 use doorbell_core::worker::RunBudget;
@@ -7,12 +7,12 @@ use std::time::Duration;
 const SHARE: f64 = 0.95;
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A worker that is throttled is not told of anything: no longer than that.
+/// A throttled worker does not notice new work, so the period bounds how long that may last.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
-/// A sleep of less than a few per cent of that is none.
+/// A few per cent of a shorter period would be too short to sleep.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 
-/// What was asked for.
+/// The values that the builder was given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RtBudget {
     share: f64,
@@ -29,10 +29,10 @@ impl Default for RtBudget {
 }
 
 impl RtBudget {
-    /// `None` if there is no limit.
+    /// The budget in nanoseconds; `None` if the share is the whole period.
     ///
     /// # Errors
-    /// [`BuildError::RtBudget`] and [`BuildError::RtPeriod`] for what cannot be.
+    /// [`BuildError::RtBudget`] and [`BuildError::RtPeriod`] for values out of range.
     pub(crate) fn check(self) -> Result<Option<RunBudget>, BuildError> {
         let RtBudget { share, period } = self;
         if !(share > 0.0 && share <= 1.0) {
@@ -51,25 +51,22 @@ impl RtBudget {
 }
 
 impl Builder {
-    /// How much of each period an urgent worker may run that the OS lets go before all other threads of
-    /// its CPU: 0.95 of 100 ms unless told. A share of 1 is no limit. Wrong values are reported by
-    /// [`Builder::build`].
+    /// Sets which share of each period an Rt worker may run, if it has obtained `SCHED_FIFO`. The default is
+    /// 0.95 of 100 ms. A share of 1 is no limit. [`Builder::build`] reports wrong values.
     ///
-    /// It is looked at between polls. When the time of a period is used up and there is more to do, the
-    /// worker sleeps to the period's end: so a mistake in an urgent task does not take a CPU from
-    /// everybody else for good. Its tasks that are not pinned may be taken by other urgent workers
-    /// meanwhile; those that are, and calls, wait.
-    /// [`WorkerCounts::throttles`](crate::WorkerCounts) and `throttled_ns` count that.
+    /// The worker checks its budget between polls. When the time of a period is used up and there is more to
+    /// do, the worker is throttled: it sleeps to the end of the period. So a mistake in an Rt task does not
+    /// take a CPU from all other threads for good. Meanwhile other Rt workers may take its tasks; pinned
+    /// tasks and calls wait. [`WorkerCounts::throttles`](crate::WorkerCounts) and `throttled_ns` count this.
     ///
-    /// Contract: *the worker has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)),
-    /// and no poll or call on it takes as long as share × period ⇒ in n periods, one after the other, it
-    /// runs at most n × share × period and one poll more; it is never throttled for more than a period at a
-    /// time, and runs in between.* Time is taken by the clock, so what threads of a higher priority run
-    /// counts too.
+    /// Contract: *the worker has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)), and
+    /// no poll or call on it takes as long as share × period ⇒ in n successive periods it runs at most n ×
+    /// share × period and one poll more; it is never throttled for more than a period at a time, and runs in
+    /// between.* Time is wall time, so the time of threads with a higher priority counts too.
     ///
-    /// Inside a poll nothing is looked at; there the kernel's own fair server acts (Linux 6.12; before it the real-time
-    /// throttle), which leaves other threads 5 per cent of each second unless set otherwise. A worker that did not
-    /// obtain `SCHED_FIFO` has no limit: the OS shares the CPU then.
+    /// Inside a poll the budget is not checked. There the kernel's fair server acts (since Linux 6.12;
+    /// before, the real-time throttle): by default it leaves other threads 5 per cent of each second. A
+    /// worker that did not obtain `SCHED_FIFO` has no limit: the OS shares the CPU then.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,21 +1,21 @@
-//! How the workers of class Rt run.
+//! Priority and budget of the Rt workers.
 
 use doorbell_core::worker::{RunBudget, Worker, WorkerShared};
 use doorbell_machine::Machine;
 use std::sync::Arc;
 
-/// What the builder was told of them.
+/// The builder's settings for Rt workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RtPlan {
-    /// Under `SCHED_FIFO`.
+    /// The priority under `SCHED_FIFO`.
     pub(crate) priority: u8,
-    /// For how long they run of a period.
+    /// How long a worker may run in each period; `None` without a limit.
     pub(crate) budget: Option<RunBudget>,
 }
 
 impl RtPlan {
-    /// Runs a worker, of any class, until it ends. Only of one that goes before all other threads of its CPU
-    /// something is asked: where the OS shares that, it sees to the others.
+    /// Runs a worker of any class until it ends. Only a worker that preempts all other threads of its CPU has
+    /// a budget. For the others the OS shares the CPU.
     pub(crate) fn run<M: Machine>(&self, shared: Arc<WorkerShared<M>>, goes_first: bool) {
         if goes_first {
             Worker::limited(shared, self.budget).before_others().run();

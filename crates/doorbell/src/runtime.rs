@@ -1,4 +1,4 @@
-//! [`Runtime`]: whoever has it keeps the workers alive.
+//! [`Runtime`]: owns the workers, and ends them when it is dropped.
 
 use crate::builder::{BuildError, Builder};
 use crate::handle::{BlockOnError, Handle};
@@ -7,26 +7,29 @@ use crate::owner::Owner;
 use doorbell_machine::Host;
 use std::time::Duration;
 
-/// A runtime that did not end in the time it was given.
+/// The runtime did not end within the timeout of [`Runtime::shutdown_timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{running} of the runtime's threads had not ended in time: each is inside a poll, a call or a blocking closure, and ends by itself after it"
 )]
 #[non_exhaustive]
 pub struct ShutdownTimeout {
-    /// How many workers and blocking threads had not ended.
+    /// Number of workers and threads for blocking closures that had not ended.
     pub running: usize,
 }
 
 /// A running runtime.
 ///
-/// Dropping it ends it: every task is cancelled and dropped on its worker, calls that were
-/// posted before still run, later ones get an error, and the workers' threads are waited for.
-/// Dropped on a worker, its own or another runtime's, it waits for nobody: the workers end by
-/// themselves after their current polls. Closures of [`spawn_blocking`](crate::spawn_blocking())
-/// that are under way are waited for, unless it is dropped on a worker or inside one of them.
+/// Dropping it ends the runtime:
 ///
-/// Several runtimes may live at once. Use it through [`std::ops::Deref`] as a [`Handle`].
+/// * Every task is cancelled and dropped on its worker.
+/// * Calls that were posted before still run. Later calls return an error.
+/// * The drop waits for the threads of the workers. If it happens on a worker of any runtime, it does not
+///   wait: the threads then end by themselves after their current polls.
+/// * The drop waits for closures of [`spawn_blocking`](crate::spawn_blocking()) that are under way, unless it
+///   happens on a worker or inside such a closure.
+///
+/// Several runtimes may live at once. All methods of [`Handle`] can be called on a runtime.
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
@@ -34,7 +37,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime with the defaults of [`Builder`].
+    /// Starts a runtime with the defaults of [`Builder`].
     ///
     /// # Errors
     /// See [`Builder::build`].
@@ -49,14 +52,14 @@ impl Runtime {
         }
     }
 
-    /// A handle, to be used from anywhere.
+    /// A handle of this runtime; a clone of it can be used from anywhere.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Ends the runtime as dropping it does, but waits for its threads at most so long. Those that
-    /// are still inside a poll, a call or a blocking closure then end by themselves after it. Called
-    /// on a worker or inside a blocking closure it looks once and does not wait.
+    /// Ends the runtime as dropping it does, but waits for its threads for at most `timeout`. A thread that
+    /// is then still inside a poll, a call or a blocking closure ends by itself after it. On a worker or
+    /// inside a blocking closure this does not wait: it only counts the threads that have not ended.
     ///
     /// # Errors
     /// [`ShutdownTimeout`] says how many threads had not ended.
@@ -76,12 +79,12 @@ impl Runtime {
         }
     }
 
-    /// Runs a future on the calling thread until it is ready; it need not be `Send`. Inside it
-    /// this is the current runtime.
+    /// Runs a future on the calling thread until it is ready, and returns its output. The future need not be
+    /// `Send`. Inside it, this is the current runtime.
     ///
     /// # Panics
-    /// If the caller is a worker, whose other tasks would all wait;
-    /// [`Handle::try_block_on`] returns an error instead. And if the future panics.
+    /// If the caller is a worker: its other tasks would all wait. [`Handle::try_block_on`] returns an error
+    /// instead. Also if the future panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let ran = boxed_if_large!(future: F, Box::pin => self.handle.try_block_on(future));

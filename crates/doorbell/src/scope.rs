@@ -1,4 +1,4 @@
-//! [`scope`]: tasks that end before the code that spawned them goes on.
+//! [`scope`]: child tasks that end before the code that spawned them goes on.
 
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
@@ -13,25 +13,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// What a panic carries on its way.
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send + 'static>;
 
-/// Runs `body` with a [`Scope`], and returns its output when all tasks that were spawned in the
-/// scope have ended, and their futures were dropped.
+/// Runs `body` with a [`Scope`]. Returns the output of `body` when all tasks that were spawned in the scope
+/// have ended and their futures have been dropped.
 ///
-/// * The body returns ⇒ the children are waited for.
-/// * The body panics ⇒ the children are aborted and waited for; then the panic goes on.
-/// * A child panics ⇒ the body is dropped, the other children are aborted, all are waited for;
-///   then the panic goes on. Of several panics the first child's does.
-/// * The future of the scope is dropped ⇒ the children are aborted: each is dropped on its worker,
-///   and nobody waits for that.
+/// * The body returns ⇒ the scope waits for the children.
+/// * The body panics ⇒ the scope aborts the children, waits for them, and then resumes the panic.
+/// * A child panics ⇒ the scope drops the body, aborts the other children, waits for all, and then resumes
+///   the panic. Of several panics, it resumes that of the first child.
+/// * The future of the scope is dropped ⇒ the children are aborted: each is dropped on its worker, without
+///   waiting.
 ///
-/// Children own what they use (`'static`): a future can be leaked at any time, and children that
-/// borrowed from it would then outlive what they borrow. Move an [`Arc`](std::sync::Arc) into
+/// Children own what they use (`'static`). They cannot borrow from the scope, because a future can be leaked
+/// at any time, and its children would then outlive what they borrow. Move an [`Arc`](std::sync::Arc) into
 /// them instead, or return a value from each.
 ///
 /// # Panics
-/// If there is no runtime on this thread, and with what the body or a child panicked with.
+/// If there is no runtime on this thread. Also if the body or a child panics, with that panic.
 ///
 /// ```
 /// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
@@ -55,7 +55,7 @@ where
         handle: Handle::current(),
         admit,
     };
-    // Dropped after the body, so that nothing is spawned behind it.
+    // Dropped after the body, so that the body cannot spawn a child that this misses.
     let mut children = Children {
         admitted,
         set: JoinSet::new(),
@@ -68,7 +68,7 @@ where
         {
             return Poll::Ready(Some(output));
         }
-        // Also where the body has spent the budget: it may do so in each poll.
+        // Without the budget: the body may spend all of it in each poll.
         let _ = children.poll(cx, JoinSet::poll_ended);
         match children.panic {
             Some(_) => Poll::Ready(None),
@@ -94,7 +94,7 @@ where
     }
 }
 
-/// Where children are spawned; see [`scope`].
+/// Spawns children; see [`scope`].
 #[derive(Debug)]
 pub struct Scope {
     handle: Handle,
@@ -102,9 +102,9 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Spawns a child on any core.
+    /// Spawns a child that may run on any core.
     ///
-    /// It runs also if the handle is dropped, and ends before the scope does.
+    /// The child runs also if the handle is dropped. It ends before the scope does.
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> ScopedJoinHandle<F::Output>
     where
@@ -114,10 +114,10 @@ impl Scope {
         boxed_if_large!(future: F, Box::pin => self.spawn_by(self.handle.task(), future))
     }
 
-    /// Spawns a child that stays on a core.
+    /// Spawns a child that is pinned to a core.
     ///
     /// # Panics
-    /// If the runtime has no such core, or that core is off.
+    /// If the runtime has no such core, or if that core is off.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
@@ -150,14 +150,14 @@ impl Scope {
 
     fn admit(&self, task: JoinHandle<()>) {
         if let Err(refused) = self.admit.unbounded_send(task) {
-            // The other end lives as long as the body does.
+            // Unreachable while the body lives: the receiver lives as long.
             refused.into_inner().abort();
         }
     }
 }
 
-/// The future of a child's task, and the handle of its output. A panic goes to the scope, which
-/// awaits the task; the handle gets its message.
+/// The future of a child's task, and the handle of its output. The scope awaits the task and gets the payload
+/// of a panic; the handle gets only the message.
 fn child<F: Future>(
     future: F,
 ) -> (
@@ -178,7 +178,7 @@ fn child<F: Future>(
                 (Err(JoinError::Panicked(told)), Some(panic.into_inner()))
             }
         };
-        // Nobody wants it if the handle is gone.
+        // Fails if the handle was dropped; then the output is not needed.
         drop(output_tx.send(result));
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -187,22 +187,22 @@ fn child<F: Future>(
     (task, ScopedJoinHandle { output, abort })
 }
 
-/// How the next child that has ended is taken out of the set.
+/// Takes the next child that has ended out of the set.
 type PollNext = fn(&mut JoinSet<()>, &mut Context<'_>) -> Poll<Option<Result<(), JoinError>>>;
 
-/// The tasks of a scope. Dropping them aborts them.
+/// The tasks of a scope. Dropping this aborts them.
 struct Children {
     admitted: mpsc::UnboundedReceiver<JoinHandle<()>>,
     set: JoinSet<()>,
-    /// The first that a child ended with.
+    /// The first panic of a child.
     panic: Option<Panic>,
 }
 
 impl Children {
-    /// Takes in what was spawned and out what has ended. Ready when nothing is left; if a child
-    /// has panicked, as soon as that is known.
+    /// Adds tasks that were spawned to the set, and takes out those that have ended. Ready when the set is
+    /// empty, or when the first panic of a child is found.
     fn poll(&mut self, cx: &mut Context<'_>, next: PollNext) -> Poll<()> {
-        // If a waker panicked inside the channel, it would wake nobody from then on.
+        // After a panic of a waker inside it, the channel would never wake again.
         contained(cx, |cx| {
             while let Poll::Ready(Some(task)) = self.admitted.poll_next_unpin(cx) {
                 self.set.insert(task);
@@ -212,7 +212,7 @@ impl Children {
             match next(&mut self.set, cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(()),
-                // Aborted, or its runtime ends.
+                // The child returned, was aborted, or its runtime ends.
                 Poll::Ready(Some(Ok(()) | Err(JoinError::Cancelled))) => {}
                 Poll::Ready(Some(Err(error))) => {
                     let first = self.panic.is_none();
@@ -233,7 +233,7 @@ impl Children {
         self.set.abort_all();
     }
 
-    /// Waits for all of them. Once one has panicked, the others are aborted.
+    /// Waits for all children. When one has panicked, this aborts the others.
     async fn end(&mut self) {
         if self.panic.is_some() {
             self.stop();
@@ -255,13 +255,13 @@ impl Drop for Children {
     }
 }
 
-/// A child of a [`scope`]: a future of its output.
-///
-/// Dropping it lets the child run on, until the scope ends.
+/// The handle of a child of a [`scope`], and a future of its output. Dropping it lets the child run on; the
+/// scope still waits for it.
 ///
 /// # Errors
-/// Awaiting it gives [`JoinError::Cancelled`] if the child was aborted or the runtime ends, and
-/// [`JoinError::Panicked`] with the message of its panic, which ends the scope as well.
+/// Awaiting it gives [`JoinError::Cancelled`] if the child was aborted or the runtime ends. It gives
+/// [`JoinError::Panicked`], with the message of the panic, if the child panicked; that ends the scope as
+/// well.
 #[derive(Debug)]
 pub struct ScopedJoinHandle<T> {
     output: oneshot::Receiver<Result<T, JoinError>>,
@@ -269,7 +269,7 @@ pub struct ScopedJoinHandle<T> {
 }
 
 impl<T> ScopedJoinHandle<T> {
-    /// Cancels the child: its future is dropped on its worker instead of being polled again.
+    /// Cancels the child: its future is dropped on a worker instead of being polled again.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -291,7 +291,7 @@ impl<T> Future for ScopedJoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let output = coop::poll(cx, |cx| {
-            // The channel wakes inside the child's task, where a panic would end the scope.
+            // The child's task wakes this handle, and a panic of the waker there would end the scope.
             contained(cx, |cx| Pin::new(&mut self.output).poll(cx))
         });
         output.map(|output| output.unwrap_or(Err(JoinError::Cancelled)))

@@ -1,4 +1,4 @@
-//! [`Builder::on_stall`]: who hears of polls that go on for long, while they do.
+//! [`Builder::on_stall`]: a hook for polls that take long, called while they last.
 
 use crate::hooks::WorkerInfo;
 use crate::{Builder, Class, ClassKind, CoreId, TaskId};
@@ -9,13 +9,13 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The least that [`Builder::on_stall`] calls long.
+/// The shortest duration that [`Builder::on_stall`] accepts.
 const AFTER_MIN: Duration = Duration::from_millis(1);
 
 // The documentation of `on_stall` says so.
 const _: () = assert!(STALLS_PER_SECOND == 10);
 
-/// A poll that goes on for long: see [`Builder::on_stall`]. Shown, it says all of it.
+/// A poll that lasts long: see [`Builder::on_stall`]. Its `Display` shows everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
     event: StallEvent,
@@ -27,14 +27,14 @@ impl Stall {
         TaskId::new(self.event.task)
     }
 
-    /// The line that spawned the task: where `spawn` or the like was called. A task that a library spawned has a line
+    /// The line that called `spawn` or the like for the task. For a task that a library spawned, it is a line
     /// of that library. [`Builder::on_stall`] has an example.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.event.spawned_at
     }
 
-    /// The class of the task. The worker's class differs while a higher class awaits the task or a lock that it holds,
-    /// in a [rescue](crate::rescue), and with a paused clock.
+    /// The class of the task. The class of its worker may differ: while a higher class awaits the task or a
+    /// lock that it holds, in a [rescue](crate::rescue), and with a paused clock.
     ///
     /// ```
     /// fn runs_elsewhere(stall: &doorbell::Stall) -> bool {
@@ -46,8 +46,8 @@ impl Stall {
         Class::of_rank(self.event.rank)
     }
 
-    /// For how long the poll has lasted, at least: the time since it was first seen. The poll goes on, or has ended
-    /// just now. [`Builder::on_stall`] has an example.
+    /// How long the poll has lasted at least: the time since the thread that looks for stalls first saw it.
+    /// The poll goes on, or has ended just now. [`Builder::on_stall`] has an example.
     pub fn lasted(&self) -> Duration {
         Duration::from_nanos(self.event.lasted_ns)
     }
@@ -62,7 +62,8 @@ impl Stall {
         WorkerInfo::new(CoreId::new(self.event.worker), class)
     }
 
-    /// How many reports of this worker were left out since the one before this, as they were too many in a second.
+    /// Number of reports of this worker that were left out since its previous one, because of the limit of 10
+    /// in a second.
     ///
     /// ```
     /// let builder = doorbell::Builder::new().on_stall(std::time::Duration::from_millis(10), |stall| {
@@ -92,27 +93,28 @@ impl fmt::Display for Stall {
 }
 
 impl Builder {
-    /// Calls `hook` when one poll of a task has lasted for `after`, while it goes on, also if it never ends; and again
-    /// each time the poll has lasted twice as long as told. Polls of less than `after` are never told. A poll of one
-    /// and a half times `after` is told if the thread that looks gets a CPU in time, no other call of this hook is
-    /// running, and the worker is under its limit of 10 reports a second. `after` is 1 ms at least; less is taken as
-    /// that. The time is what a clock on the wall shows: a worker that gets no CPU stalls too.
+    /// Calls `hook` while a poll of a task lasts longer than `after`, also if the poll never ends. It is
+    /// called again each time when the poll has lasted twice as long as at the previous call.
     ///
-    /// Calls ([`call_on`](crate::call_on()) and the like) are no tasks and are not told. Nor are the future in
-    /// `block_on`, and so the body of `#[doorbell::main]`, and closures of `spawn_blocking`.
+    /// Polls shorter than `after` are never reported. A poll of one and a half times `after` is reported if
+    /// three conditions hold: the thread that looks for stalls gets a CPU in time, no other call of this hook
+    /// is running, and the worker is below its limit of 10 reports a second. After a report that was left
+    /// out, the next one has the number of those left out ([`Stall::left_out`]). `after` is at least 1 ms; a
+    /// shorter time is taken as 1 ms. Time is wall time: a worker that gets no CPU stalls too.
     ///
-    /// The hook runs on a thread of its own, so it may take its time: meanwhile no other stall is told, and no task
-    /// waits for it. The thread is no worker: [`spawn`](crate::spawn()) panics there, a [`Handle`](crate::Handle)
-    /// works. The hook may end this runtime or another one: who ends a runtime does not wait for its hook, so a call
-    /// that is under way then may end later. If the hook panics, that is caught and counted
-    /// ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). There is one such hook, the last that was given.
+    /// Only polls of tasks are reported. Calls ([`call_on`](crate::call_on()) and the like), the future in
+    /// `block_on` (the body of `#[doorbell::main]`) and closures of `spawn_blocking` are not.
     ///
-    /// At most 10 reports are told in a second for each worker. The next one says how many were left out
-    /// ([`Stall::left_out`]).
+    /// The hook runs on a thread of its own. It may take its time: no task waits for it, but no other stall
+    /// is reported meanwhile. The thread is not a worker and has no current runtime, so
+    /// [`spawn`](crate::spawn()) panics there; a [`Handle`](crate::Handle) works. The hook may end this
+    /// runtime or another one. Ending a runtime does not wait for its hook, so a running call of the hook may
+    /// end later. A panic of the hook is caught and counted
+    /// ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). A second hook replaces the first.
     ///
-    /// With a hook the thread looks at all workers twice in each `after`. While the runtime is idle it sleeps, and the
-    /// next poll wakes it, by a system call. Each poll stores a few words, and each task has some more. Without a hook
-    /// there is no such thread, and tasks and polls cost what they cost otherwise.
+    /// With a hook, the thread looks at all workers twice in each `after`. While the runtime is idle the
+    /// thread sleeps; the next poll wakes it by a syscall. Each poll stores a few words, and each task is a
+    /// few words larger. Without a hook there is no such thread and no such cost.
     ///
     /// ```
     /// use std::sync::mpsc;

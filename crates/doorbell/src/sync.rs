@@ -1,18 +1,16 @@
-//! What tasks meet at.
+//! Synchronization of tasks.
 //!
-//! Channels, locks and the like that need no runtime of their own work here as they are:
-//! `tokio::sync`, `async-channel`, `futures::channel`. Only what those lack is here: a [`Mutex`] that
-//! knows of classes.
+//! Channels, locks and other types that need no runtime of their own work here unchanged: `tokio::sync`,
+//! `async-channel`, `futures::channel`. This module adds what they lack: a [`Mutex`] with class inheritance.
 
 mod mutex;
 
 pub use mutex::{Lock, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 
-/// Tells many tasks that they are to end, which they do where they look.
+/// Asks many tasks to end. Each task ends where it checks the token or waits for it.
 ///
-/// Cancelling is a store and a wake of each that waits; children of a token are cancelled with it,
-/// and not the other way round. This is the type of `tokio-util`, without its runtime; feature
-/// `cancel`.
+/// Cancelling a token wakes each task that waits for it, and cancels its child tokens. Cancelling a child
+/// does not cancel its parent. This is the type of `tokio-util`; it needs no tokio runtime. Feature `cancel`.
 ///
 /// ```
 /// use doorbell::sync::CancellationToken;

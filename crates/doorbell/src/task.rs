@@ -37,7 +37,7 @@ pub enum SpawnError {
         /// What the OS said.
         kind: std::io::ErrorKind,
     },
-    /// Urgent workers could not begin to look after Fair ones.
+    /// The OS refused a descriptor that [`Handle::open_rescue`] needs.
     #[error(
         "the OS refused a descriptor by which urgent workers look after Fair ones ({kind}); raise the limit on open files (ulimit -n) or fs.epoll.max_user_watches"
     )]
@@ -53,7 +53,7 @@ pub enum SpawnError {
         /// The class asked for, or inherited.
         class: Class,
     },
-    /// The runtime serves as many groups as it can.
+    /// The runtime already serves as many groups as it can.
     #[error(
         "the runtime serves {max} groups already; drop handles of groups whose tasks have ended, or let several tenants share one"
     )]
@@ -63,10 +63,10 @@ pub enum SpawnError {
     },
 }
 
-/// Spawns a task on any core of the current runtime.
+/// Spawns a task that may run on any core of the current runtime. It has the class of the calling task.
 ///
-/// The task begins at once. Dropping the handle lets the task run on; awaiting it gives its
-/// output.
+/// The task starts without being awaited. Awaiting the handle gives its output. Dropping the handle lets the
+/// task run on.
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::spawn`] works anywhere.
@@ -94,10 +94,10 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // Of the caller, which a closure has not.
+    // Here, as a closure does not have the caller's location.
     let about = About::default();
     ambient::with_current(|frame| match frame {
-        // Through the frame: a clone of its handle would write a count that all workers share.
+        // By reference: cloning the frame's handle would write a count that all workers share.
         Some(frame) => JoinHandle(launch(
             frame.handle(),
             frame.next_core(),
@@ -110,7 +110,7 @@ where
     })
 }
 
-/// A task of the current runtime, to be described before it is spawned.
+/// Starts to describe a task of the current runtime; [`TaskBuilder::spawn`] spawns it.
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::task`] works anywhere.
@@ -126,7 +126,7 @@ pub fn task() -> TaskBuilder {
     TaskBuilder::of(Handle::current())
 }
 
-/// A task that is not spawned yet.
+/// Describes a task before it is spawned: see [`task`].
 #[must_use = "nothing runs before spawn is called"]
 #[derive(Clone, Debug)]
 pub struct TaskBuilder {
@@ -138,7 +138,7 @@ pub struct TaskBuilder {
     rescuable: bool,
 }
 
-/// Which group a task was given.
+/// The group that a task was given.
 #[derive(Clone, Debug)]
 enum Belongs {
     To(Group),
@@ -157,25 +157,25 @@ impl TaskBuilder {
         }
     }
 
-    /// Pins the task to a core: it runs there and nowhere else.
+    /// Pins the task to a core: it runs there only.
     pub fn on(mut self, core: impl Into<CoreId>) -> Self {
         self.core = Some(core.into());
         self
     }
 
-    /// Gives the task a class. Unless told, it has that of the task that spawns it, and
-    /// [`Class::FAIR`] if the caller's current runtime is another one, or it is no task.
+    /// Gives the task a class. By default it has the class of the task or call that spawns it. On any other
+    /// thread, or if another runtime is the current one, the default is [`Class::FAIR`].
     ///
-    /// With a [paused clock](crate::Builder::start_paused) tasks of all classes run on the Fair
-    /// workers, in the order in which they could run.
+    /// With a [paused clock](crate::Builder::start_paused) tasks of all classes run on the Fair workers, in
+    /// the order in which they become ready.
     pub fn class(mut self, class: Class) -> Self {
         self.class = Some(class);
         self
     }
 
-    /// Gives the task a name, for those who look at it. A text of the program, a `String`, an
-    /// `Arc<str>` or a `Cow<'static, str>`. Names need not differ. A task without one carries no
-    /// place for it.
+    /// Gives the task a name, which [`Handle::dump`] and hooks show: a `&'static str`, a `String`, an
+    /// `Arc<str>` or a `Cow<'static, str>`. Names need not be unique. A task without a name spends no memory
+    /// on one.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -190,33 +190,33 @@ impl TaskBuilder {
         self
     }
 
-    /// Puts the task into a [group](Group). Unless told, it is in that of the task that spawns it,
-    /// if that is of the same runtime and both are of class Fair.
+    /// Puts the task into a [group](Group). By default it is in the group of the task that spawns it, if that
+    /// task belongs to the same runtime and both are of class Fair.
     pub fn group(mut self, group: &Group) -> Self {
         self.group = Some(Belongs::To(group.clone()));
         self
     }
 
-    /// The task is in no group, whatever spawns it: it is one of those that weigh 100 together.
+    /// Puts the task into no group, whichever task spawns it. All tasks without a group share the weight 100.
     pub fn no_group(mut self) -> Self {
         self.group = Some(Belongs::ToNone);
         self
     }
 
-    /// Has urgent workers run the task too while Fair ones are stuck in long polls: see [`rescue`](crate::rescue). For
-    /// tasks of class Fair. A Batch task is run too, if a worker that rescues wakes or spawns it. Ignored for pinned
-    /// and urgent tasks.
+    /// Has Rt workers run the task too while Fair workers are stuck in long polls: see
+    /// [`rescue`](crate::rescue). For tasks of class Fair. A Batch task is rescued only if a worker that
+    /// rescues wakes or spawns it. For pinned tasks and Rt tasks this has no effect.
     pub fn rescuable(mut self) -> Self {
         self.rescuable = true;
         self
     }
 
-    /// Spawns the task.
+    /// Spawns the task. If the workers of its class have not been started, this starts them.
     ///
     /// # Panics
-    /// If it was pinned to a core that the runtime does not have or that is off, if the OS did not
-    /// start the workers of its class, or if its group cannot be had;
-    /// [`TaskBuilder::try_spawn`] returns an error instead.
+    /// If the task was pinned to a core that the runtime does not have or that is off, if the OS did not
+    /// start the workers of its class, if it was given a group and is not of class Fair, or if the runtime
+    /// serves too many groups. [`TaskBuilder::try_spawn`] returns an error instead.
     #[track_caller]
     #[inline]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
@@ -231,13 +231,14 @@ impl TaskBuilder {
         }
     }
 
-    /// Spawns the task.
+    /// As [`TaskBuilder::spawn`], but returns an error instead of panicking.
     ///
     /// # Errors
-    /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have,
-    /// [`SpawnError::CoreOffline`] if to one that is off, [`SpawnError::NoWorkers`] if the OS did not
-    /// start the workers of its class, [`SpawnError::GroupNeedsFair`] if it was given a group and is of
-    /// another class than Fair, [`SpawnError::TooManyGroups`] if its group is one too many.
+    /// [`SpawnError::NoSuchCore`] if the task was pinned to a core that the runtime does not have,
+    /// [`SpawnError::CoreOffline`] if that core is off, [`SpawnError::NoWorkers`] if the OS did not start the
+    /// workers of the task's class, [`SpawnError::GroupNeedsFair`] if the task was given a group and is not
+    /// of class Fair, [`SpawnError::TooManyGroups`] if the runtime already serves as many other groups as it
+    /// can.
     #[track_caller]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
@@ -276,7 +277,7 @@ impl TaskBuilder {
         Ok(JoinHandle(join))
     }
 
-    /// The number of its group, if it was given one: to be launched with.
+    /// The number of the task's group in the runtime, with a place reserved; `None` if it was given none.
     fn reserve_in_group(&self, class: Class) -> Result<Option<u8>, SpawnError> {
         match &self.group {
             None => Ok(None),
@@ -291,7 +292,7 @@ impl TaskBuilder {
         }
     }
 
-    /// The class of the task, whose workers have begun.
+    /// The class of the task, after starting its workers.
     fn open_class(&self) -> Result<Class, SpawnError> {
         let class = self.class.unwrap_or_else(|| {
             ambient::peek(|frame| match frame {
@@ -311,7 +312,7 @@ impl TaskBuilder {
     }
 }
 
-/// Makes a call on a core that is there.
+/// Launches a call. The runtime has the core.
 pub(crate) fn launch_call<F>(
     handle: &Handle,
     core: usize,
@@ -325,7 +326,7 @@ where
     launch(handle, core, Kind::Call, class, About::default(), future)
 }
 
-/// Makes a task or a call on a core that is there.
+/// Launches a task or a call. The runtime has the core.
 fn launch<F>(
     handle: &Handle,
     core: usize,
@@ -354,13 +355,11 @@ where
     unsafe { raw.typed() }
 }
 
-/// A spawned task: a future of its output.
+/// The handle of a spawned task, and a future of its output. Dropping it lets the task run on.
 ///
-/// Dropping it lets the task run on, unobserved.
-///
-/// While a task of a higher class awaits it, the workers of that class run it too, so it does not wait
-/// behind others of its own class: see [what inverts
-/// priorities](crate#what-inverts-priorities-and-what-to-do). Its class stays what it is.
+/// While a task of a higher class awaits the handle, the workers of that class run the task too, so it does
+/// not wait behind others of its own class: see [what inverts
+/// priorities](crate#what-inverts-priorities-and-what-to-do). The task keeps its own class.
 ///
 /// # Panics
 /// If it is polled again after it was ready.
@@ -368,24 +367,23 @@ where
 pub struct JoinHandle<T>(Join<T>);
 
 impl<T> JoinHandle<T> {
-    /// What it awaits, without its budget.
+    /// The join without the poll budget that the handle adds.
     pub(crate) fn into_join(self) -> Join<T> {
         self.0
     }
 
-    /// Cancels the task: its future is dropped on its core instead of being polled again.
-    /// Awaiting it then gives [`JoinError::Cancelled`], or its output if it was complete
-    /// before.
+    /// Cancels the task: its future is not polled again, and is dropped on a worker. Awaiting the handle then
+    /// gives [`JoinError::Cancelled`], or the output if the task was complete before.
     pub fn abort(&self) {
         self.0.cancel();
     }
 
-    /// Whether the task is complete: by its output, a panic, or cancelled.
+    /// Whether the task is complete: it returned, panicked or was cancelled.
     pub fn is_finished(&self) -> bool {
         self.0.phase() == Phase::Complete
     }
 
-    /// Its number; see [`TaskId`].
+    /// The number of the task; see [`TaskId`].
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -397,7 +395,7 @@ impl<T> JoinHandle<T> {
         TaskId::new(self.0.id())
     }
 
-    /// The name that the task was given by [`TaskBuilder::name`].
+    /// The name that [`TaskBuilder::name`] gave the task, if any.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {

@@ -1,7 +1,7 @@
 //! [`TaskId`]: the number of a task.
 
-/// The number of a task. No two tasks that are there at the same time have the same; one may be
-/// given again once a task is complete and nobody has its handle or a waker of it.
+/// The number of a task. Two tasks that exist at the same time have different numbers. A number may be given
+/// again once its task is complete, and its handle and all its wakers have been dropped.
 ///
 /// ```
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -17,7 +17,7 @@ impl TaskId {
         TaskId(number)
     }
 
-    /// The number itself: for logs, and to tell tasks apart.
+    /// The number as an integer: for logs, and to tell tasks apart.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {

@@ -1,9 +1,9 @@
-//! [`task_local!`](crate::task_local): values that belong to a future while it is polled.
+//! [`task_local!`](crate::task_local): values that are bound while a future is polled.
 //!
-//! A value lies in the future that carries it. Each poll links it, by a record on the stack, to
-//! those bound further out, and unlinks it when it returns or unwinds; the newest is in a slot of
-//! the machine. So nothing is allocated or swapped, and a machine that runs many workers on one
-//! thread keeps them apart by its slots.
+//! A value is stored in the future that carries it. Each poll links it into a list of bindings, by a record
+//! on the stack, and unlinks it when the poll returns or unwinds. A slot of the machine has the newest
+//! binding. So nothing is allocated or swapped. A machine that runs many workers on one thread keeps their
+//! bindings apart by its slots.
 
 use doorbell_machine::slots;
 use pin_project_lite::pin_project;
@@ -11,7 +11,7 @@ use std::any::TypeId;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Declares values that a future carries and whatever it calls finds: see [`TaskLocal`].
+/// Declares values that a future carries, and that everything it calls can read: see [`TaskLocal`].
 ///
 /// ```
 /// doorbell::task_local! {
@@ -40,7 +40,7 @@ macro_rules! task_local {
     };
 }
 
-/// A task-local value was used where none is bound.
+/// No value of the task-local is bound here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the task_local! {name} has no value here; wrap the future in {name}.scope(value, future), also that of each task that is spawned: it does not inherit it"
@@ -51,8 +51,8 @@ pub struct TaskLocalError {
 
 /// A key for values that futures carry; made by [`task_local!`](crate::task_local).
 ///
-/// A value is bound by [`TaskLocal::scope`] for as long as a future is polled or dropped, on
-/// whatever worker. Tasks that are spawned, calls and closures on other threads do not inherit it.
+/// [`TaskLocal::scope`] binds a value while a future is polled or dropped, on any worker. Spawned tasks,
+/// calls and closures on other threads do not inherit it.
 pub struct TaskLocal<T: 'static> {
     name: &'static str,
     of: std::marker::PhantomData<fn() -> T>,
@@ -66,7 +66,7 @@ impl<T: 'static> std::fmt::Debug for TaskLocal<T> {
 
 type Key = (usize, TypeId);
 
-/// A value that is bound now, on the stack of who bound it.
+/// A binding, on the stack of the function that made it.
 struct Binding {
     key: Key,
     value: *const (),
@@ -82,13 +82,13 @@ impl<T: 'static> TaskLocal<T> {
         }
     }
 
-    /// Statics differ by address; the type tells apart what the compiler may have merged.
+    /// The address tells statics apart. The type does so for statics that the compiler has merged.
     fn key(&'static self) -> Key {
         (std::ptr::from_ref(self).addr(), TypeId::of::<T>())
     }
 
-    /// Binds a value for as long as `future` is polled, and while it is dropped. A value that was
-    /// bound further out is hidden until then.
+    /// Binds a value while `future` is polled, and while it is dropped. Meanwhile it hides a value that was
+    /// bound further out.
     ///
     /// ```
     /// doorbell::task_local!(static DEPTH: u32);
@@ -124,11 +124,11 @@ impl<T: 'static> TaskLocal<T> {
     }
 
     fn bind<R>(&'static self, value: &T, f: impl FnOnce() -> R) -> R {
-        /// Takes a binding off, also if `f` unwinds.
+        /// Removes the binding, also if `f` unwinds.
         struct Unbind(*const ());
         impl Drop for Unbind {
             fn drop(&mut self) {
-                // SAFETY: what was there before: bound further out on this stack, or null.
+                // SAFETY: this is the older binding, further out on this stack, or null.
                 unsafe { slots::set_task(self.0) };
             }
         }
@@ -139,8 +139,8 @@ impl<T: 'static> TaskLocal<T> {
             older: older.cast(),
         };
         let _unbind = Unbind(older);
-        // SAFETY: only this module reads the slot, and `_unbind` takes the binding off before it
-        // and the value it leads to go away.
+        // SAFETY: only this module reads the slot, and `_unbind` removes the binding before the binding and
+        // its value go away.
         unsafe { slots::set_task(std::ptr::from_ref(&binding).cast()) };
         f()
     }
@@ -157,10 +157,10 @@ impl<T: 'static> TaskLocal<T> {
         }
     }
 
-    /// Calls `f` with the value that is bound here.
+    /// As [`TaskLocal::with`], but returns an error instead of panicking.
     ///
     /// # Errors
-    /// [`TaskLocalError`] if there is none.
+    /// [`TaskLocalError`] if no value is bound.
     ///
     /// ```
     /// doorbell::task_local!(static NAME: String);
@@ -170,11 +170,11 @@ impl<T: 'static> TaskLocal<T> {
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, TaskLocalError> {
         let key = self.key();
         let mut binding = slots::task().cast::<Binding>();
-        // SAFETY: all bindings from the slot on are on the stack of the callers, so they and their
+        // SAFETY: all bindings in the list are on the stack of this function's callers, so they and their
         // values stay until this returns.
         while let Some(bound) = unsafe { binding.as_ref() } {
             if bound.key == key {
-                // SAFETY: as above; the key says that it is a T, and it is only ever shared.
+                // SAFETY: as above. The key says that the value is a T, and it is only ever borrowed shared.
                 return Ok(f(unsafe { &*bound.value.cast::<T>() }));
             }
             binding = bound.older;

@@ -1,11 +1,11 @@
-//! What a builder was told to record.
+//! The builder's settings for recordings and hooks.
 
 use crate::policy_hook::PolicyHook;
 use crate::poll_times::LONG_POLL;
 use doorbell_core::worker::Hooks;
 use std::time::Duration;
 
-/// What is recorded of a runtime's tasks.
+/// What a runtime records, and which hooks it calls.
 #[derive(Clone, Debug)]
 pub(crate) struct TelemetryOptions {
     pub(crate) poll_times: bool,

@@ -1,7 +1,7 @@
-//! Wakers of a user's that another crate keeps for this one.
+//! Wrappers for a user's wakers that are handed to another crate.
 //!
-//! Where such a waker panics, that crate may end the process, or lose the wakes that follow. It may also
-//! call the waker while it holds a lock. So it gets a waker of this module in its place.
+//! If such a waker panics, the other crate may end the process or lose later wakes. It may also call the
+//! waker while it holds a lock. So it gets a waker of this module instead.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use doorbell_core::quiet::{Quiet, drop_quietly};
@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-/// Panics in waking or dropping it go no further.
+/// A waker whose panics, when woken or dropped, are caught.
 struct Contained(Quiet<Waker>);
 
 impl Wake for Contained {
@@ -28,13 +28,14 @@ fn wake_quietly(waker: &Waker) {
     }
 }
 
-/// Polls something of another crate with a waker that never panics.
+/// Calls `poll`, which polls a future of another crate, with a waker that never panics.
 pub(crate) fn contained<R>(cx: &Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
     let waker = Waker::from(Arc::new(Contained(Quiet::of(cx.waker().clone()))));
     poll(&mut Context::from_waker(&waker))
 }
 
-/// Wakers that were called or dropped while a crate held its lock, and wait until it has let go.
+/// Wakers that another crate called or dropped, maybe under its lock. [`Later::tell`] calls or drops them
+/// afterwards.
 #[derive(Debug)]
 pub(crate) struct Later {
     sender: Sender<Told>,
@@ -46,7 +47,7 @@ enum Told {
     Drop(Waker),
 }
 
-/// Woken or dropped, it leaves that to [`Later::tell`].
+/// A waker that leaves its wakes and its drop to [`Later::tell`].
 struct Deferred {
     waker: Option<Waker>,
     later: Sender<Told>,
@@ -58,7 +59,7 @@ impl Wake for Deferred {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Nobody hears it only where `Later` is gone, and with it all that anybody waits for.
+        // Fails only after `Later` was dropped; then no task waits any more.
         let _ = self.later.send(Told::Wake(Arc::clone(self)));
     }
 }
@@ -79,7 +80,8 @@ impl Later {
         Later { sender, told }
     }
 
-    /// Polls something of another crate with a waker whose calls wait for [`Later::tell`].
+    /// Calls `poll`, which polls a future of another crate, with a waker whose calls wait for
+    /// [`Later::tell`].
     pub(crate) fn poll<R>(&self, cx: &Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
         let waker = Waker::from(Arc::new(Deferred {
             waker: Some(cx.waker().clone()),
@@ -91,8 +93,8 @@ impl Later {
         polled
     }
 
-    /// Calls the wakers that wait for it. After each step at which the crate may have called one. Panics
-    /// of theirs go no further.
+    /// Calls or drops the wakers that wait for it, and catches their panics. To be called after each step in
+    /// which the other crate may have called a waker.
     pub(crate) fn tell(&self) {
         while let Ok(told) = self.told.try_recv() {
             match told {

@@ -1,4 +1,4 @@
-//! [`worker_local!`](crate::worker_local): statics of which each worker has its own.
+//! [`worker_local!`](crate::worker_local): statics with one value for each worker.
 
 use crate::ambient;
 use doorbell_core::quiet::drop_quietly;
@@ -7,14 +7,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
-/// Declares statics of which each worker has its own value: see [`WorkerLocal`].
+/// Declares statics with one value for each worker: see [`WorkerLocal`].
 ///
-/// A value is made when its worker first uses it, and dropped on its worker when that ends. It need be
-/// neither `Send` nor `Sync`.
+/// A value is made when its worker first uses it, and is dropped on this worker when the worker ends. It need
+/// be neither `Send` nor `Sync`.
 ///
-/// The workers that a core has for other classes have values of their own: [`call_on`](crate::call_on())
-/// and [`call_all`](crate::call_all()) reach those of the Fair workers, whoever calls, and
-/// [`call`](crate::call()) those of another class.
+/// Each class has its own workers, so a core has one value for each class. [`call_on`](crate::call_on()) and
+/// [`call_all`](crate::call_all()) reach the values of the Fair workers, whatever the class of the caller;
+/// [`call`](crate::call()) reaches those of another class.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -43,28 +43,28 @@ macro_rules! worker_local {
     };
 }
 
-/// Why a worker's value was not to be had.
+/// Why there is no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerLocalError {
-    /// The thread is no worker.
+    /// The thread is not a worker.
     #[error(
         "a worker_local! was used on a thread that is no worker; use it in a task or in call_on(core, ..), not in block_on or on a thread of your own"
     )]
     NotAWorker,
-    /// The worker ends and has dropped its value.
+    /// The worker is ending and has dropped its value.
     #[error(
         "a worker_local! was used after its worker had dropped it; destructors of other worker_local! values must do without it"
     )]
     Ended,
-    /// The value is being made, by code that asks for it.
+    /// The expression that makes the value uses it.
     #[error(
         "a worker_local! was used by the expression that makes its first value; make the value without it"
     )]
     Recursive,
 }
 
-/// A static of which each worker has its own value; made by [`worker_local!`](crate::worker_local).
+/// A static with one value for each worker; made by [`worker_local!`](crate::worker_local).
 pub struct WorkerLocal<T: 'static> {
     init: fn() -> T,
 }
@@ -81,10 +81,10 @@ impl<T: 'static> WorkerLocal<T> {
         WorkerLocal { init }
     }
 
-    /// Calls `f` with this worker's value, which is made if this is the first use.
+    /// Calls `f` with the value of the calling worker. The first use makes the value.
     ///
     /// # Panics
-    /// Where [`WorkerLocal::try_with`] returns an error: on a thread that is no worker, after the worker
+    /// Where [`WorkerLocal::try_with`] returns an error: on a thread that is not a worker, after the worker
     /// has dropped the value, or in the expression that makes it.
     #[track_caller]
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
@@ -94,27 +94,27 @@ impl<T: 'static> WorkerLocal<T> {
         }
     }
 
-    /// Calls `f` with this worker's value, which is made if this is the first use.
+    /// As [`WorkerLocal::with`], but returns an error instead of panicking.
     ///
     /// # Errors
-    /// [`WorkerLocalError`] says why there is no value here.
+    /// [`WorkerLocalError`] says why there is no value.
     ///
     /// ```
     /// doorbell::worker_local!(static NAME: String = String::from("a worker's"));
     /// assert_eq!(NAME.try_with(String::len), Err(doorbell::WorkerLocalError::NotAWorker));
     /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, WorkerLocalError> {
-        // The frame is kept until `f` has returned, and with it the value.
+        // `with_worker` keeps the frame until `f` has returned, and with it the value.
         ambient::with_worker(|worker| {
             let locals = worker.ok_or(WorkerLocalError::NotAWorker)?.locals();
             let value = locals.get(self)?;
-            // SAFETY: made by this worker, which drops it in `end`: that is run last on the worker, and
-            // never while a value of the entry that it drops is in use, as it is `Gone` by then.
+            // SAFETY: this worker made the value, and drops it in `end`. That runs last on the worker, so no
+            // use of the value is under way; a use by another destructor finds the entry `Gone`.
             Ok(f(unsafe { value.as_ref() }))
         })
     }
 
-    /// Statics differ by address; the type tells apart what the compiler may have merged.
+    /// The address tells statics apart. The type does so for statics that the compiler has merged.
     fn key(&'static self) -> Key {
         (std::ptr::from_ref(self).addr(), TypeId::of::<T>())
     }
@@ -124,15 +124,15 @@ type Key = (usize, TypeId);
 
 #[derive(Clone, Copy)]
 enum Value {
-    /// There is none; making it has panicked.
+    /// There is no value yet, or making it has panicked.
     Vacant,
     Making,
-    /// From `Box::into_raw`.
+    /// The value, from `Box::into_raw`.
     Here(NonNull<dyn Any>),
     Gone,
 }
 
-/// The values of one worker. Only its own thread uses them.
+/// The values of one worker. Only the worker's thread uses them.
 #[derive(Default)]
 pub(crate) struct Locals {
     index: RefCell<BTreeMap<Key, usize>>,
@@ -166,7 +166,7 @@ impl Locals {
 
     #[cold]
     fn make<T: 'static>(&self, at: usize, init: fn() -> T) -> NonNull<T> {
-        /// Makes the value vacant again if its making unwinds.
+        /// Makes the entry vacant again if `init` unwinds.
         struct Making<'a>(&'a Locals, usize);
         impl Drop for Making<'_> {
             fn drop(&mut self) {
@@ -183,7 +183,8 @@ impl Locals {
         value.cast()
     }
 
-    /// Drops all values, those made last first. What a destructor makes meanwhile is dropped too.
+    /// Drops all values, from the newest entry to the oldest, including values that destructors make
+    /// meanwhile.
     pub(crate) fn end(&self) {
         loop {
             let newest = {
@@ -195,7 +196,7 @@ impl Locals {
             let Some(Value::Here(value)) = newest else {
                 break;
             };
-            // SAFETY: from `Box::into_raw`, and it was the only one: now the entry is `Gone`.
+            // SAFETY: from `Box::into_raw`, and taken only once: the entry is now `Gone`.
             drop_quietly(unsafe { Box::from_raw(value.as_ptr()) });
         }
         self.ended.set(true);
@@ -204,7 +205,7 @@ impl Locals {
 
 impl Drop for Locals {
     fn drop(&mut self) {
-        // A worker has done so before.
+        // For threads that are not workers; a worker has done this before.
         self.end();
     }
 }

@@ -1,9 +1,9 @@
-//! Giving the other tasks of a worker their turn.
+//! [`yield_now`]: gives the other tasks of a worker a turn.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets the other ready tasks of this worker run before the caller goes on.
+/// Lets the other tasks of this worker that can run have a turn before the caller goes on.
 ///
 /// ```
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {

@@ -1,13 +1,12 @@
-//! How many closures wait and how many threads there are, in one word: so nobody ever decides by
-//! one count while another is on its way.
+//! The number of queued closures and of threads, in one word, so that every decision sees all counts of one
+//! moment.
 //!
-//! *Idle* is a thread that does not run a closure: it waits for one, is about to take one, or is
-//! being started. A closure is handed over only where an idle thread can be counted on, and a
-//! thread leaves only where no closure counts on it:
+//! A thread is *idle* if it runs no closure: it waits for one, is about to take one, or is being started. Two
+//! rules keep every queued closure from waiting in vain:
 //!
-//! * *a closure is queued ⇒ there are at least as many idle threads as closures, or as many threads
-//!   as there may be*;
-//! * *a thread leaves ⇒ the other idle threads suffice for the closures that are queued*.
+//! * *a closure is queued ⇒ there are at least as many idle threads as queued closures, or as many threads as
+//!   allowed*;
+//! * *a thread leaves ⇒ the other idle threads suffice for the queued closures*.
 
 use doorbell_machine::{Machine, Ordering, Word};
 
@@ -16,21 +15,21 @@ const IDLE: u64 = 1 << 31;
 const THREADS: u64 = 1 << 47;
 const CLOSED: u64 = 1 << 63;
 
-/// Threads that the word can count.
+/// The most threads that the word can count.
 pub(super) const THREADS_MAX: usize = (1 << 16) - 1;
 
 const _: () = assert!(THREADS / IDLE == THREADS_MAX as u64 + 1);
 const _: () = assert!(CLOSED / THREADS == THREADS_MAX as u64 + 1);
 const _: () = assert!(IDLE / QUEUED == 1 << 31);
 
-/// The word.
+/// The word with the counts.
 ///
 /// | bits | what |
 /// |---|---|
 /// | 0..31 | queued: closures that were submitted and that no thread has taken |
 /// | 31..47 | idle threads |
 /// | 47..63 | threads |
-/// | 63 | closed: nothing is submitted or begun any more |
+/// | 63 | closed: no closure is submitted or begun any more |
 #[derive(Debug)]
 pub(super) struct Count<M: Machine>(M::U64);
 
@@ -43,15 +42,15 @@ pub(super) struct Counts {
     pub(super) closed: bool,
 }
 
-/// How a closure was counted.
+/// What the caller does with a closure after counting it.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Submit {
-    /// A thread that is there will take it.
+    /// The caller queues it. An existing thread will take it.
     Queued,
-    /// The caller starts a thread, which is counted already.
+    /// The caller queues it and starts a thread, which is counted already.
     StartThread,
-    /// The pool is closed; nothing was counted.
+    /// The pool is closed, and the closure was not counted.
     Closed,
 }
 
@@ -70,13 +69,12 @@ impl<M: Machine> Count<M> {
     }
 
     pub(super) fn get(&self) -> Counts {
-        // ORDER: Acquire pairs with the read-modify-writes below, which are Release: who sees a
-        // count sees what came before it.
+        // ORDER: Acquire pairs with the Release of the read-modify-writes below: a thread that sees a count
+        // sees what came before it.
         unpack(self.0.load(Ordering::Acquire))
     }
 
-    /// Counts a closure that is about to be sent, and the thread that it needs if one may be
-    /// started.
+    /// Counts a closure that is about to be sent. If it needs a thread that may be started, counts that too.
     pub(super) fn submit(&self, threads_max: usize) -> Submit {
         let mut outcome = Submit::Closed;
         self.change(|now| {
@@ -96,26 +94,26 @@ impl<M: Machine> Count<M> {
         outcome
     }
 
-    /// An idle thread has received a closure. `false` if it may not begin it.
+    /// An idle thread has received a closure. `false` if the pool is closed: then it may not run the closure.
     #[must_use]
     pub(super) fn take(&self) -> bool {
         // ORDER: AcqRel; Acquire pairs with the Release of `close`.
         !unpack(self.0.fetch_sub(QUEUED + IDLE, Ordering::AcqRel)).closed
     }
 
-    /// The thread has run its closure and is idle again.
+    /// The thread is done with its closure and is idle again.
     pub(super) fn rest(&self) {
         // ORDER: AcqRel, as every change of the word.
         self.0.fetch_add(IDLE, Ordering::AcqRel);
     }
 
-    /// A closure was received by somebody who drops it.
+    /// The caller has received a closure and drops it.
     pub(super) fn dropped(&self) {
         // ORDER: AcqRel, as every change of the word.
         self.0.fetch_sub(QUEUED, Ordering::AcqRel);
     }
 
-    /// An idle thread leaves if no closure counts on it.
+    /// An idle thread leaves, unless a queued closure needs it.
     #[must_use]
     pub(super) fn try_leave(&self) -> bool {
         let mut left = false;
@@ -126,8 +124,8 @@ impl<M: Machine> Count<M> {
         left
     }
 
-    /// An idle thread leaves whatever waits: the pool is closed, or it was never started. Returns
-    /// the counts behind it.
+    /// An idle thread leaves unconditionally: the pool is closed, or the thread could not be started. Returns
+    /// the counts afterwards.
     pub(super) fn leave(&self) -> Counts {
         // ORDER: AcqRel, as every change of the word.
         let before = self.0.fetch_sub(IDLE + THREADS, Ordering::AcqRel);
@@ -140,17 +138,18 @@ impl<M: Machine> Count<M> {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Whether the pool was closed before the caller's send could be seen by who closed it.
+    /// Whether the pool was closed, so that the thread that closed it may have missed the caller's send.
     ///
-    /// A read-modify-write, so that one of the two is first: *`close` first ⇒ this sees it; this
-    /// first ⇒ who closed finds what was sent before it*.
+    /// This is a read-modify-write, so that it comes either before or after `close`: *`close` first ⇒ this
+    /// sees it; this first ⇒ the thread that closes finds what was sent*.
     #[must_use]
     pub(super) fn is_closed_after_send(&self) -> bool {
         // ORDER: AcqRel; Release so that `close`, if it is later, sees the send.
         unpack(self.0.fetch_or(0, Ordering::AcqRel)).closed
     }
 
-    /// Adds what `by` says, until nobody was in between.
+    /// Adds what `by` returns for the current counts, and retries if another thread has changed them
+    /// meanwhile.
     fn change(&self, mut by: impl FnMut(Counts) -> Option<u64>) {
         // ORDER: Relaxed; the exchange below fails if the value is old.
         let mut seen = self.0.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Closures that block, on threads of their own.
+//! Blocking closures, on threads of their own.
 
 mod count;
 mod pool;
@@ -20,26 +20,25 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Runs a closure that blocks on a thread for such closures, and returns a future of its result.
+/// Runs a closure that may block, on a thread for such closures, and returns a future of its result.
 ///
-/// A worker must not block: its other tasks and calls would wait. The runtime starts threads as they
-/// are needed, up to [`Builder::blocking_threads`]; more closures wait in a queue, in order. A
-/// thread that has had nothing to do for [`Builder::blocking_keep_alive`] ends.
+/// A worker must not block: its other tasks and calls would wait. The runtime starts threads for blocking
+/// closures when they are needed, up to [`Builder::blocking_threads`]. Further closures wait in a queue, in
+/// order. A thread that has had nothing to do for [`Builder::blocking_keep_alive`] ends.
 ///
-/// The threads may use every CPU that the thread that built the runtime could use, also where workers
-/// are bound to theirs. The OS schedules them as ordinary ones, whatever class the caller has: above
-/// Batch, whose tasks wait for such a closure like all others.
+/// The threads may use every CPU that the thread that built the runtime could use, also if workers are bound
+/// to CPUs. The OS schedules them as ordinary threads, whatever the class of the caller: above Batch workers.
 ///
 /// The closure runs also if the handle is dropped. Inside it, the runtime is the current one:
 /// [`spawn`](crate::spawn()) and [`Handle::call_blocking`] work.
 ///
-/// When the runtime ends, closures that have not begun are dropped and their handles give
-/// [`JoinError::Cancelled`]. Those under way cannot be stopped: the drop of the
-/// [`Runtime`](crate::Runtime) waits for them, unless it happens on a worker or in such a closure.
+/// When the runtime ends, closures that have not begun are dropped, and their handles give
+/// [`JoinError::Cancelled`]. Closures that are under way cannot be stopped. Dropping the
+/// [`Runtime`](crate::Runtime) waits for them, unless it happens on a worker or inside such a closure.
 ///
 /// # Panics
-/// If there is no runtime on this thread; [`Handle::spawn_blocking`] works anywhere. And if the
-/// OS refuses a thread while there is none; see [`Handle::try_spawn_blocking`].
+/// If there is no runtime on this thread; [`Handle::spawn_blocking`] works anywhere. Also if the OS refuses a
+/// thread and there is no other one; see [`Handle::try_spawn_blocking`].
 ///
 /// ```
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -61,12 +60,12 @@ where
 }
 
 impl Handle {
-    /// Runs a closure that blocks on a thread for such closures; see
+    /// Runs a blocking closure on a thread for such closures; see
     /// [`spawn_blocking`](crate::spawn_blocking()).
     ///
     /// # Panics
-    /// If the OS refuses a thread while there is none; [`Handle::try_spawn_blocking`] returns an
-    /// error instead.
+    /// If the OS refuses a thread and there is no other one; [`Handle::try_spawn_blocking`] returns an error
+    /// instead.
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, f: F) -> BlockingHandle<R>
     where
@@ -80,12 +79,11 @@ impl Handle {
         }
     }
 
-    /// Runs a closure that blocks on a thread for such closures; see
-    /// [`spawn_blocking`](crate::spawn_blocking()).
+    /// As [`Handle::spawn_blocking`], but returns an error instead of panicking.
     ///
     /// # Errors
-    /// [`ThreadError::Spawn`] if the OS refuses a thread while there is none, and the closure was
-    /// dropped. While there are threads, closures wait for those.
+    /// [`ThreadError::Spawn`] if the OS refuses a thread and there is no other one; the closure has then been
+    /// dropped. If there are other threads, the closure waits for one of them.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -118,7 +116,8 @@ impl Handle {
             let result = catch_unwind(run);
             Quiet::of(result.map_err(|payload| JoinError::Panicked(Payload::new(payload))))
         };
-        // Never called: the body is ready at its first poll, and nobody cancels the task.
+        // The schedule function is never called: the body is ready at its first poll, and the task is never
+        // cancelled.
         let (job, task) = async_task::spawn(body, drop);
         let mut handle = BlockingHandle {
             abort,
@@ -132,8 +131,8 @@ impl Handle {
 }
 
 impl Builder {
-    /// How many threads there may be for [`spawn_blocking`](crate::spawn_blocking()); 512 unless
-    /// told. They are started only when they are needed.
+    /// Sets the most threads for [`spawn_blocking`](crate::spawn_blocking()). The default is 512. They are
+    /// started only when they are needed.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).blocking_threads(2).build()?;
@@ -147,8 +146,8 @@ impl Builder {
         self
     }
 
-    /// How long a thread for [`spawn_blocking`](crate::spawn_blocking()) stays without anything to
-    /// do; 10 s unless told.
+    /// Sets how long a thread for [`spawn_blocking`](crate::spawn_blocking()) stays when it has nothing to
+    /// do. The default is 10 s.
     ///
     /// ```
     /// use std::time::Duration;
@@ -183,13 +182,12 @@ enum BlockingState<T> {
     Taken,
 }
 
-/// A closure that was given to [`spawn_blocking`](crate::spawn_blocking()): a future of its result.
-///
-/// Dropping it lets the closure run, unobserved.
+/// The handle of a closure of [`spawn_blocking`](crate::spawn_blocking()), and a future of its result.
+/// Dropping it lets the closure run.
 ///
 /// # Errors
-/// Awaiting it gives [`JoinError::Panicked`] if the closure panicked, and [`JoinError::Cancelled`]
-/// if it never began: it was aborted, or the runtime went away.
+/// Awaiting it gives [`JoinError::Panicked`] if the closure panicked, and [`JoinError::Cancelled`] if it
+/// never began, because it was aborted or the runtime ended.
 ///
 /// # Panics
 /// If it is polled again after it was ready.
@@ -207,13 +205,13 @@ impl<T> std::fmt::Debug for BlockingHandle<T> {
 }
 
 impl<T> BlockingHandle<T> {
-    /// Withdraws the closure if it has not begun: a thread drops it when its turn comes. One that
-    /// has begun runs to its end.
+    /// Withdraws the closure if it has not begun: a thread drops it when its turn comes. A closure that has
+    /// begun runs to its end.
     pub fn abort(&self) {
         self.abort.abort();
     }
 
-    /// Whether the closure has ended or was dropped.
+    /// Whether the closure has ended or has been dropped.
     pub fn is_finished(&self) -> bool {
         match &self.state {
             BlockingState::Waiting(task) => task.is_finished(),
@@ -221,7 +219,8 @@ impl<T> BlockingHandle<T> {
         }
     }
 
-    /// Whether a closure that was dropped from the queue, or was not, has begun.
+    /// Whether the closure was not dropped from the queue, after `submit` has failed. Keeps its result, if
+    /// there is one.
     fn look(&mut self) -> bool {
         let BlockingState::Waiting(task) = &mut self.state else {
             return true;
@@ -250,7 +249,7 @@ impl<T> Future for BlockingHandle<T> {
 impl<T> BlockingHandle<T> {
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         if let BlockingState::Waiting(task) = &mut self.state {
-            // Where a waker panics, `async-task` ends the process.
+            // `async-task` ends the process if a waker panics.
             match contained(cx, |cx| Pin::new(task).poll(cx)) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(outcome) => {
@@ -270,7 +269,7 @@ impl<T> BlockingHandle<T> {
 
 impl<T> Drop for BlockingHandle<T> {
     fn drop(&mut self) {
-        // Dropping the task would cancel it.
+        // Dropping the task would cancel the closure.
         if let BlockingState::Waiting(task) =
             std::mem::replace(&mut self.state, BlockingState::Taken)
         {

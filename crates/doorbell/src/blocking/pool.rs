@@ -14,14 +14,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a pool is to be.
+/// The settings of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockingPlan {
     pub(crate) threads_max: usize,
     pub(crate) keep_alive: Duration,
-    /// How many bytes of stack each thread has; `None` for what the machine gives.
+    /// The stack size of each thread, in bytes; `None` for the machine's default.
     pub(crate) stack_size: Option<usize>,
-    /// The CPUs that threads may use; none if those that start them are not bound to fewer.
+    /// The CPUs that the threads may use. Empty if no worker is bound: then the threads keep the CPUs of
+    /// their starter.
     pub(crate) cpus: Vec<usize>,
 }
 
@@ -36,56 +37,57 @@ impl Default for BlockingPlan {
     }
 }
 
-/// The pool of a runtime at one moment.
+/// The threads for [`spawn_blocking`](crate::spawn_blocking()) and their queue, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
-    /// Closures that no thread has begun.
+    /// Number of closures that no thread has begun.
     pub queued: usize,
-    /// Threads that are there, or being started.
+    /// Number of threads that exist or are being started.
     pub threads: usize,
-    /// Of those, the ones that run no closure.
+    /// Number of these threads that run no closure.
     pub idle: usize,
-    /// Threads that were ever started.
+    /// Number of threads that were started so far.
     pub started: u64,
 }
 
 /// A pool without its machine.
 pub(crate) trait Blocking {
-    /// Hands a closure to a thread, which is inside the runtime of `handle`. If the pool is
-    /// closed, the closure is dropped.
+    /// Hands a closure to a thread, which runs it inside the runtime of `handle`. If the pool is closed, the
+    /// closure is dropped.
     ///
     /// # Errors
-    /// If there is no thread and none could be started. All closures in the queue were dropped,
-    /// but one that a thread of somebody else's has taken in the meantime.
+    /// If there is no thread and none could be started. All closures in the queue have then been dropped,
+    /// except those that a thread started by another caller has taken meanwhile.
     fn submit(&self, handle: &Handle, job: Runnable) -> Result<(), ThreadError>;
 
     /// The counts now.
     fn metrics(&self) -> BlockingMetrics;
 }
 
-/// What a thread leaves behind when it is about to end: its handle, if it was started.
+/// Sent by a thread that is about to end: a channel with its handle, which is empty if the thread was not
+/// started.
 type Ended<M> = Receiver<<M as Machine>::Thread>;
 
 pub(crate) struct Pool<M: Machine> {
     count: Count<M>,
-    /// Threads that were counted and that nobody has joined: each sends to `ended` once.
+    /// Number of threads that were counted and have not been joined. Each sends to `ended` once.
     unjoined: M::U64,
     plan: BlockingPlan,
     name: String,
-    /// How many names were given.
+    /// Number of thread names given so far.
     named: M::Counter,
     started: M::Counter,
     queue: (Sender<Job<M>>, Receiver<Job<M>>),
     clock: Arc<Clock<M>>,
-    /// Disconnected when the pool is closed: wakes all idle threads.
+    /// Disconnected when the pool is closed, which wakes all idle threads.
     stop: Receiver<Infallible>,
     ended: (Sender<Ended<M>>, Receiver<Ended<M>>),
-    /// Starts threads for Batch workers; there once these are.
+    /// Starts threads for Batch workers; set before the Batch workers are started.
     starter: OnceCell<Starter<M>>,
 }
 
-/// Keeps a pool open. Who has it closes the pool by [`Pool::close`].
+/// Keeps a pool open. The owner closes the pool by [`Pool::close`].
 #[derive(Debug)]
 pub(crate) struct Open {
     _stop: Sender<Infallible>,
@@ -102,7 +104,7 @@ impl<M: Machine> std::fmt::Debug for Pool<M> {
 /// A closure in the queue, or under way.
 struct Job<M: Machine> {
     runnable: Runnable,
-    /// Dropped when the closure has ended and whoever waits for it was told.
+    /// Holds a paused clock until the closure has ended and has woken the task that awaits it.
     _hold: Option<Hold<M>>,
 }
 
@@ -132,20 +134,20 @@ impl<M: Machine> Pool<M> {
         (Arc::new(pool), Open { _stop: keeps_open })
     }
 
-    /// To be called before there are Batch workers, by a thread that is none: starts the thread that
-    /// starts others for them. It ends when the pool is closed. `None` if it was there before.
+    /// Starts the thread that starts others for Batch workers. Called before there are Batch workers. The
+    /// thread ends when the pool is closed. `None` if it has been started before.
     pub(crate) fn prepare_for_batch(&self) -> Result<Option<M::Thread>, ThreadError> {
         if self.starter.is_initialized() {
             return Ok(None);
         }
         let name = format!("{}-start", self.name);
         let (starter, thread) = Starter::start(name, self.stop.clone())?;
-        // Callers come one after the other.
+        // Callers exclude each other.
         let _ = self.starter.set_blocking(starter);
         Ok(Some(thread))
     }
 
-    /// Starts a thread under a policy that is not that of Batch workers.
+    /// Starts a thread, under another policy than that of Batch workers.
     fn spawn(
         &self,
         spec: ThreadSpec,
@@ -158,7 +160,8 @@ impl<M: Machine> Pool<M> {
         }
     }
 
-    /// Drops the closures that no thread has begun; threads end after the closure they run.
+    /// Closes the pool: drops the closures that no thread has begun. Each thread ends after the closure that
+    /// it runs.
     pub(crate) fn close(&self, open: Open) {
         self.count.close();
         drop(open);
@@ -167,8 +170,8 @@ impl<M: Machine> Pool<M> {
 
     /// Waits until all threads of a closed pool have ended.
     pub(crate) fn join(&self) {
-        // The last message is never received by a thread of the pool, which sends one itself
-        // later; so there always is one to come.
+        // A thread of the pool that receives a message sends one itself later. So the last message is never
+        // received by such a thread, and this loop does not wait in vain.
         while self.has_threads() {
             match self.ended.1.recv() {
                 Ok(ended) => self.reap(&ended),
@@ -178,8 +181,8 @@ impl<M: Machine> Pool<M> {
     }
 
     fn has_threads(&self) -> bool {
-        // ORDER: Acquire in both, and in this order: a thread is counted here before it is started,
-        // so before it leaves the count.
+        // ORDER: Acquire in both, in this order; pairs with the changes of the count and the Release of
+        // `reap`. A thread is counted in `unjoined` before it is started, so before it leaves the count.
         self.count.get().threads > 0 || self.unjoined.load(Ordering::Acquire) > 0
     }
 
@@ -190,14 +193,14 @@ impl<M: Machine> Pool<M> {
         }
     }
 
-    /// Queues a closure that was counted, then starts the thread that it needs.
+    /// Queues a closure that was counted, and then starts the thread that it needs.
     fn hand_over(
         &self,
         runnable: Runnable,
         start: impl FnOnce() -> Result<(), ThreadError>,
     ) -> Result<(), ThreadError> {
-        // Before the thread is started: if that fails, whoever sees that no thread is left drops
-        // what waits. The pool holds a receiver.
+        // Queued before the thread is started: if that fails, the caller that sees that no thread is left
+        // drops all that waits. The send cannot fail, because the pool holds a receiver.
         let _ = self.queue.0.send(Job {
             runnable,
             _hold: self.clock.hold(),
@@ -210,7 +213,7 @@ impl<M: Machine> Pool<M> {
         if stranded { started } else { Ok(()) }
     }
 
-    /// Starts the thread that was counted. If it cannot, the thread is not counted any more.
+    /// Starts the thread that was counted. If that fails, the thread leaves the count.
     fn start_thread(self: &Arc<Self>, handle: &Handle) -> Result<(), ThreadError> {
         let number = self.named.add_shared(1);
         let spec = ThreadSpec {
@@ -230,8 +233,8 @@ impl<M: Machine> Pool<M> {
         let body = move || {
             let cpus = &leaving.pool.plan.cpus;
             if !cpus.is_empty() {
-                // It begins on the CPUs of who starts it, which may be a worker's one. Where the mask has
-                // become smaller, it stays there.
+                // The thread begins on the CPUs of its starter, which may be the one CPU of a worker. If the
+                // OS refuses, because the mask has become smaller, the thread stays there.
                 let _ = M::bind_thread(cpus);
             }
             let entered = ambient::enter_blocking(handle);
@@ -242,18 +245,18 @@ impl<M: Machine> Pool<M> {
         };
         let thread = self.spawn(spec, Box::new(body))?;
         self.started.add_shared(1);
-        // There is room, and the receiver is kept until somebody has it.
+        // There is room, and the receiver lives until it has been passed on.
         let _ = thread_tx.try_send(thread);
         Ok(())
     }
 
-    /// The life of a thread.
+    /// What a thread does until it ends.
     fn work(&self) {
         loop {
             match self.next() {
                 Next::Job(job) => {
                     if self.count.take() {
-                        // Catches the closure's panic.
+                        // The job catches the closure's panic.
                         job.runnable.run();
                     } else {
                         drop(job);
@@ -283,7 +286,8 @@ impl<M: Machine> Pool<M> {
     }
 
     fn reap(&self, ended: &Ended<M>) {
-        // The handle is sent by who started the thread, right after; none if that failed.
+        // The starter of the thread sends the handle right after the start, or drops the sender if the start
+        // failed.
         if let Ok(thread) = ended.recv() {
             let _ = thread.join();
         }
@@ -292,10 +296,10 @@ impl<M: Machine> Pool<M> {
     }
 }
 
-/// Tells that a thread is about to end, or was not started.
+/// Dropped when a thread is about to end, or was not started: takes it off the count and reports its end.
 struct Leaving<M: Machine> {
     pool: Arc<Pool<M>>,
-    /// Whether the thread still counts.
+    /// Whether the thread is still in the count.
     counted: bool,
     thread: Option<Ended<M>>,
 }
@@ -305,7 +309,7 @@ impl<M: Machine> Drop for Leaving<M> {
         if self.counted {
             self.pool.count.leave();
         }
-        // First those before it, so that few are ever left; they have said that they end.
+        // First join the threads that ended before, so that few are ever left.
         while let Ok(ended) = self.pool.ended.1.try_recv() {
             self.pool.reap(&ended);
         }
@@ -354,9 +358,9 @@ mod tests {
         (job, task.fallible())
     }
 
-    /// A thread that was counted, played by the test; no handle of it will come.
+    /// A counted thread that the test plays. It has no handle.
     fn thread(pool: &Arc<Pool<Host>>) -> Leaving<Host> {
-        // ORDER: Relaxed; this is the thread that leaves the count as well.
+        // ORDER: Relaxed; the same thread leaves the count.
         pool.unjoined.fetch_add(1, Ordering::Relaxed);
         let (_, thread) = bounded(1);
         Leaving {
@@ -409,7 +413,7 @@ mod tests {
         assert_eq!(pool.metrics(), BlockingMetrics::default());
     }
 
-    /// The pool is closed while somebody has counted a closure and has not sent it yet.
+    /// The pool is closed while a caller has counted a closure and has not sent it yet.
     #[test]
     fn d5_closed_between_the_count_of_a_closure_and_its_send() {
         let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test", &Arc::default());

@@ -1,9 +1,9 @@
-//! Who starts threads for a Batch worker.
+//! The thread that starts threads for Batch workers.
 //!
-//! A thread begins under the policy of the thread that starts it, and what begins under `SCHED_IDLE`
-//! may not leave it without a privilege. Closures that block are nobody's Batch work: a lock that one
-//! of them holds, or a file that it writes, may be waited for by everybody. So a thread that was
-//! started before any Batch worker starts the pool's threads for these.
+//! A thread begins under the policy of its starter, and a thread that begins under `SCHED_IDLE` cannot leave
+//! it without a privilege. Blocking closures must not run under that policy: any thread may wait for a lock
+//! that one of them holds, or for a file that it writes. So a thread that was started before any Batch worker
+//! starts the pool's threads for Batch workers.
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use doorbell_machine::{Machine, ThreadError, ThreadSpec};
@@ -11,18 +11,18 @@ use std::convert::Infallible;
 
 type Body = Box<dyn FnOnce() + Send + 'static>;
 
-/// A thread to be started, and where to say what came of it.
+/// A thread to be started, and a channel for the result.
 struct StartOrder<M: Machine> {
     spec: ThreadSpec,
     body: Body,
     done: Sender<Result<M::Thread, ThreadError>>,
 }
 
-/// Reaches the thread that starts others.
+/// Sends orders to the starter thread.
 pub(super) struct Starter<M: Machine>(Sender<StartOrder<M>>);
 
 impl<M: Machine> Starter<M> {
-    /// Starts it; it ends when `stop` is disconnected.
+    /// Starts the starter thread. It ends when `stop` is disconnected.
     pub(super) fn start(
         name: String,
         stop: Receiver<Infallible>,
@@ -37,18 +37,18 @@ impl<M: Machine> Starter<M> {
         Ok((Starter(orders), thread))
     }
 
-    /// Has a thread started, and waits for that: the starter is below nobody who asks, and does nothing
-    /// else.
+    /// Has the starter thread start a thread, and waits for the result. That wait is short: the starter does
+    /// nothing else, and its policy is not below that of any caller.
     ///
     /// # Errors
-    /// As [`Machine::spawn`]; and if the starter has ended, as the runtime ends.
+    /// As [`Machine::spawn`]. Also if the starter has ended, because the runtime ends.
     pub(super) fn spawn(&self, spec: ThreadSpec, body: Body) -> Result<M::Thread, ThreadError> {
         let (done, came) = bounded(1);
         let gone = ThreadError::Spawn {
             name: spec.name.clone(),
             source: std::io::ErrorKind::Interrupted.into(),
         };
-        // Whoever ends with the order in its hands drops it, and with it `done`.
+        // If the starter has ended or ends now, the order is dropped, and with it `done`.
         let _ = self.0.send(StartOrder { spec, body, done });
         came.recv().unwrap_or(Err(gone))
     }
@@ -63,7 +63,7 @@ fn follow<M: Machine>(inject: &Receiver<StartOrder<M>>, stop: &Receiver<Infallib
         let Some(StartOrder { spec, body, done }) = order else {
             return;
         };
-        // It is waited for.
+        // `spawn` waits for this.
         let _ = done.send(M::spawn(spec, body));
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses, and names that stand for them.
+//! Addresses, and host names that are looked up.
 
 use crate::coop::consume_budget;
 use std::io;
@@ -6,7 +6,7 @@ use std::net::{
     self as std_net, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6,
 };
 
-/// A list of addresses that has none in it.
+/// The list of addresses is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no address to use")]
 pub struct NoAddress;
@@ -14,12 +14,12 @@ pub struct NoAddress;
 mod hidden {
     use super::SocketAddr;
 
-    /// What somebody said who named an address.
+    /// What a [`ToSocketAddrs`](super::ToSocketAddrs) names.
     #[derive(Debug)]
     pub enum Said {
-        /// The address itself. Nothing is allocated for it.
+        /// One address, without an allocation.
         One(SocketAddr),
-        /// The addresses themselves.
+        /// Several addresses.
         Known(Vec<SocketAddr>),
         /// `name:port`.
         Name(String),
@@ -34,13 +34,13 @@ mod hidden {
 
 use hidden::{Said, Say};
 
-/// What names one address or several: those of the standard library's
-/// [`ToSocketAddrs`](std::net::ToSocketAddrs), and looked up off the worker where it must be.
+/// Names one address or several: like the standard library's [`ToSocketAddrs`](std::net::ToSocketAddrs), but
+/// a name is looked up on a thread for [blocking closures](crate::spawn_blocking()), not on the worker.
 ///
-/// It cannot be implemented elsewhere.
+/// It cannot be implemented outside of this crate.
 pub trait ToSocketAddrs: Say {}
 
-/// The addresses that [`lookup_host`] has found.
+/// The addresses that [`lookup_host`] found.
 #[derive(Clone, Debug)]
 pub struct Addresses(AddressesFound);
 
@@ -72,13 +72,13 @@ impl ExactSizeIterator for Addresses {}
 
 impl std::iter::FusedIterator for Addresses {}
 
-/// The addresses that are meant. A name is looked up by the OS, on a thread for [closures that
-/// block](crate::spawn_blocking()); addresses are given back at once, one
-/// address without an allocation.
+/// The addresses that `host` names. The OS looks a name up, on a thread for [blocking
+/// closures](crate::spawn_blocking()). Addresses are returned at once; a single one needs no allocation.
 ///
 /// # Errors
-/// What the OS said, as that it knows no such name; [`io::ErrorKind::InvalidInput`] for what is no
-/// address; that there is no runtime, or that it is about to end.
+/// The OS's error, for example for an unknown name; [`io::ErrorKind::InvalidInput`] for a text that is no
+/// `name:port`; an error if a name has to be looked up and the thread has no runtime, or the runtime is about
+/// to end.
 ///
 /// ```
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -92,7 +92,7 @@ pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<Addresses> {
     addresses_of(host).await
 }
 
-/// As [`lookup_host`], for what counts by itself.
+/// As [`lookup_host`], without counting against the poll budget: for callers that count themselves.
 pub(super) async fn addresses_of(host: impl ToSocketAddrs) -> io::Result<Addresses> {
     let found = match host.say() {
         Said::One(address) => return Ok(Addresses(AddressesFound::One(Some(address).into_iter()))),

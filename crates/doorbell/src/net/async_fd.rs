@@ -6,17 +6,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
-/// Any descriptor that the OS can wait for, and syscalls on it that a task waits for: a pipe, an
-/// `eventfd`, a `timerfd`, an `inotify`, a socket of another kind.
+/// Any descriptor that the OS can wait for, for tasks that wait in a syscall on it: a pipe, an `eventfd`, a
+/// `timerfd`, an `inotify`, a socket of another kind.
 ///
-/// The descriptor must be one that does not block (`O_NONBLOCK`); this does not make it so. It is
-/// registered when a task has to wait for the first time. The OS waits for no file and no folder: with
-/// them, that wait is an error which says so.
+/// The descriptor must be non-blocking (`O_NONBLOCK`); this type does not make it so. It is registered with a
+/// worker when a task has to wait for the first time. The OS cannot wait for files and directories: waiting
+/// for one returns an error that says so.
 ///
-/// Several tasks share one of these by `&`. Two of them, or one and a socket of this module, on the same
-/// descriptor may fall to the same worker: then the wait of the second is an error
-/// ([`AlreadyRegistered`](super::AlreadyRegistered), of kind [`io::ErrorKind::AlreadyExists`]). A
-/// duplicate of the descriptor, as by `try_clone`, may have its own.
+/// All methods take `&self`, so several tasks can share one `AsyncFd`. If two of them, or one and a socket of
+/// this module, have the same descriptor and wait with the same worker, the second wait returns an error
+/// ([`AlreadyRegistered`](super::AlreadyRegistered), of kind [`io::ErrorKind::AlreadyExists`]). A duplicate
+/// of the descriptor, for example by `try_clone`, may be registered as well.
 ///
 /// ```
 /// use doorbell::net::{AsyncFd, Direction};
@@ -43,28 +43,28 @@ pub struct AsyncFd<T: AsFd> {
 }
 
 impl<T: AsFd> AsyncFd<T> {
-    /// Of a descriptor that does not block.
+    /// Takes over a descriptor, which must be non-blocking.
     pub fn new(inner: T) -> AsyncFd<T> {
         AsyncFd { io: Io::new(inner) }
     }
 
-    /// What has the descriptor.
+    /// The object that owns the descriptor.
     pub fn get_ref(&self) -> &T {
         self.io.get()
     }
 
-    /// What has the descriptor, which no runtime knows any more.
+    /// Returns the object that owns the descriptor, which is registered with no runtime any more.
     pub fn into_inner(self) -> T {
         self.io.into_inner()
     }
 
-    /// Calls `f`, which makes a syscall in that direction, at once and then whenever it may succeed,
-    /// until it does not say [`io::ErrorKind::WouldBlock`]. Each of several tasks that wait is woken.
-    /// Dropped before it is ready, nothing waits any more.
+    /// Calls `f`, which makes a syscall in this direction, at once, and then each time when it may succeed,
+    /// until `f` returns something else than [`io::ErrorKind::WouldBlock`]. Each task that waits is woken.
+    /// Dropping the future ends the wait.
     ///
     /// # Errors
-    /// Those of `f`; that the OS does not wait for this descriptor; that it waits for it already, for
-    /// another object; that there is no runtime to wait in.
+    /// The errors of `f`. If `f` has to wait: the OS cannot wait for this descriptor; the worker already
+    /// waits for it, for another object; the thread has no runtime.
     pub async fn async_io<R>(
         &self,
         direction: Direction,
@@ -73,7 +73,8 @@ impl<T: AsFd> AsyncFd<T> {
         self.io.io(direction, f).await
     }
 
-    /// As [`AsyncFd::async_io`]; of several tasks that poll so in one direction the last one is woken.
+    /// As [`AsyncFd::async_io`], for code that polls. Of several tasks that poll in one direction, only the
+    /// last one is woken.
     ///
     /// # Errors
     /// As for [`AsyncFd::async_io`].
@@ -86,11 +87,12 @@ impl<T: AsFd> AsyncFd<T> {
         self.io.poll_io(cx, direction, f)
     }
 
-    /// Calls `f` once. If it says [`io::ErrorKind::WouldBlock`], the next [`AsyncFd::readable`] or
-    /// [`AsyncFd::writable`] waits for something new: syscalls after those go through here.
+    /// Calls `f` once. If `f` returns [`io::ErrorKind::WouldBlock`], the next [`AsyncFd::readable`] or
+    /// [`AsyncFd::writable`] waits for a new event. So make the syscalls that follow those two through this
+    /// method.
     ///
     /// # Errors
-    /// Those of `f`.
+    /// The errors of `f`.
     pub fn try_io<R>(
         &self,
         direction: Direction,
@@ -99,17 +101,17 @@ impl<T: AsFd> AsyncFd<T> {
         self.io.try_io(direction, f)
     }
 
-    /// Waits until it may be readable, or closed. It stays so until a syscall by [`AsyncFd::try_io`] or
-    /// one of the others would have to wait.
+    /// Waits until the descriptor may be readable, or closed. It counts as readable until a syscall through
+    /// [`AsyncFd::try_io`] or one of the other methods returns [`io::ErrorKind::WouldBlock`].
     ///
     /// # Errors
-    /// That the OS does not wait for this descriptor; that it waits for it already, for another object;
-    /// that there is no runtime to wait in.
+    /// The OS cannot wait for this descriptor; the worker already waits for it, for another object; the
+    /// thread has no runtime.
     pub async fn readable(&self) -> io::Result<()> {
         self.io.ready(Direction::Read).await
     }
 
-    /// Waits until it may be writable, or closed. As for [`AsyncFd::readable`].
+    /// Waits until the descriptor may be writable, or closed; otherwise as [`AsyncFd::readable`].
     ///
     /// # Errors
     /// As for [`AsyncFd::readable`].
@@ -117,7 +119,8 @@ impl<T: AsFd> AsyncFd<T> {
         self.io.ready(Direction::Write).await
     }
 
-    /// Ready as [`AsyncFd::readable`] or [`AsyncFd::writable`] is.
+    /// As [`AsyncFd::readable`] or [`AsyncFd::writable`], for code that polls. Of several tasks that poll in
+    /// one direction, only the last one is woken.
     ///
     /// # Errors
     /// As for [`AsyncFd::readable`].

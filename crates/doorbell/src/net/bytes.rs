@@ -1,4 +1,4 @@
-//! What sockets do that carry bytes in order.
+//! Reading and writing of sockets that carry a stream of bytes.
 
 use super::io::{Io, Registered};
 use doorbell_core::io::{Direction, Event, Place};
@@ -12,22 +12,22 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 
-/// What is behind a [`ByteStream`].
+/// A type with a stream socket inside: the sealed part of [`ByteStream`].
 pub trait Stream {
-    /// The socket as the standard library has it.
+    /// The type of the socket in the standard library.
     type Inner: Bytes;
 
     /// The socket.
     fn io(&self) -> &Io<Self::Inner>;
 }
 
-/// A connection whose halves can be had: [`TcpStream`](super::TcpStream) and
+/// A connection that can be split into halves: [`TcpStream`](super::TcpStream) and
 /// [`UnixStream`](super::UnixStream).
 pub trait ByteStream: Stream + AsFd + Debug + Send + Sync + Unpin + 'static {}
 
-/// What a read says of the bytes that it did not bring.
+/// What a short read means.
 pub trait Reads {
-    /// Whether fewer bytes than were asked for are all there were.
+    /// Whether a read that returns fewer bytes than asked for has taken all that had arrived.
     const SHORT_IS_ALL: bool;
 }
 
@@ -35,13 +35,14 @@ impl Reads for std::net::TcpStream {
     const SHORT_IS_ALL: bool = true;
 }
 
-/// A read ends behind bytes that came with descriptors, and before those of another writer where
-/// the socket is asked who wrote.
+/// A read stops after bytes that came with descriptors. It also stops before bytes of another writer, if the
+/// socket passes credentials. So more bytes may be there.
 impl Reads for std::os::unix::net::UnixStream {
     const SHORT_IS_ALL: bool = false;
 }
 
-/// So much in several buffers is copied into one: the OS takes less time for that than for a list.
+/// Several buffers of up to this many bytes together are copied into one: the OS is faster with that than
+/// with a list.
 const FLAT_MAX: usize = 1_024;
 
 /// A socket of the standard library that carries bytes.
@@ -52,7 +53,7 @@ pub trait Bytes: Reads + AsFd + Debug + Send + Sync + 'static {
     fn read_slices(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
     /// As [`Write::write`].
     fn write_bytes(&self, buffer: &[u8]) -> io::Result<usize>;
-    /// As [`Write::write_vectored`]; little in several buffers goes out as one.
+    /// As [`Write::write_vectored`]; small buffers are copied into one first.
     fn write_slices(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
@@ -90,8 +91,8 @@ where
     }
 }
 
-/// Whether a syscall that moved fewer bytes than were asked for has moved all there were, or filled
-/// all room. A read of TCP stops short too where something urgent came.
+/// Whether a syscall that moved fewer bytes than asked for has taken all bytes, or filled all room. A read of
+/// TCP also stops at urgent data.
 fn short_is_all<T: Reads>(direction: Direction, event: Event) -> bool {
     match direction {
         Direction::Read => T::SHORT_IS_ALL && !event.readiness().has(Readiness::PRIORITY),
@@ -99,7 +100,8 @@ fn short_is_all<T: Reads>(direction: Direction, event: Event) -> bool {
     }
 }
 
-/// A syscall that moves bytes, after which what is known of the socket is set right.
+/// Makes a syscall that moves bytes. If it shows that the next one would block, this clears the known
+/// readiness.
 fn moved<T: Reads>(
     registered: Option<&dyn Registered>,
     direction: Direction,
@@ -155,7 +157,7 @@ impl<T: Bytes> Io<T> {
         })
     }
 
-    /// The OS takes some of very many buffers: fewer bytes do not say that there is no more.
+    /// A short read clears no readiness here: of very many buffers the OS uses only some.
     pub(super) fn poll_read_vectored(
         &self,
         cx: &mut Context<'_>,
@@ -223,7 +225,7 @@ impl<T: Bytes> Io<T> {
         net::shutdown(self.get(), how)
     }
 
-    /// It is no error to close what the other end has closed.
+    /// Shuts down writing. A connection that the other end has closed is no error.
     pub(super) fn close(&self) -> io::Result<()> {
         match self.shutdown(Shutdown::Write) {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),

@@ -1,4 +1,4 @@
-//! Syscalls of which the OS does not say when they may succeed.
+//! Retries of syscalls for which the OS does not report when they may succeed.
 
 use crate::time::sleep;
 use crate::{Handle, coop};
@@ -10,11 +10,11 @@ use std::time::Duration;
 /// The first pause.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The longest pause: each is twice as long as the last.
+/// The longest pause. Each pause is twice as long as the one before.
 const PAUSE_MOST: Duration = Duration::from_millis(50);
 
-/// Tries, and again at intervals, until it does not say that it would have to wait. Each try takes one
-/// from the budget of the poll.
+/// Calls `f` again and again, with growing pauses, until it returns something else than `WouldBlock`. Each
+/// attempt takes one from the budget of the poll.
 pub(super) async fn again_at_intervals<R>(mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
     let mut pause = PAUSE;
     loop {

@@ -1,4 +1,4 @@
-//! A descriptor that is registered when it would have to wait for the first time.
+//! A descriptor that is registered with a worker when an operation on it has to wait for the first time.
 
 use crate::ambient::{self, Ambient};
 use crate::coop;
@@ -14,14 +14,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
-/// A syscall that does not wait; what it returns is the caller's to keep.
+/// A non-blocking syscall. The closure keeps its result.
 type Try<'a> = &'a mut dyn FnMut(&dyn Registered) -> io::Result<()>;
 
-/// Where the waker of who polls is left: in a place of its own, or in that of its direction, of which
-/// the last one is woken.
+/// Where the waker of the polling task is kept: in a place of its own, or in the one place of its direction,
+/// from which only the last waker is woken.
 type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
 
-/// Another object of the runtime waits for the same descriptor.
+/// The worker already waits for this descriptor, for another object: see [`AsyncFd`](super::AsyncFd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the worker waits for this descriptor already, for another object; share one AsyncFd or socket, or duplicate the descriptor"
@@ -30,20 +30,21 @@ pub struct AlreadyRegistered;
 
 /// A registration without its machine.
 pub(crate) trait Registered: Debug + Send + Sync {
-    /// What is known of the descriptor now.
+    /// The known readiness of the descriptor.
     fn look(&self) -> Event;
 
-    /// A syscall that was made after `event` was seen has taken all there was.
+    /// Clears the readiness in this direction: a syscall made after `event` was seen has taken all there was.
     fn clear(&self, event: Event, direction: Direction);
 
-    /// A syscall that was made after `event` was seen would have had to wait.
+    /// Clears the readiness in this direction: a syscall made after `event` was seen would have blocked.
     fn clear_all(&self, event: Event, direction: Direction);
 
-    /// Somebody waits for the descriptor. If nobody waits for it by this registration, and nobody has acted
-    /// upon what its worker heard last, the worker hears no more of it until somebody does.
+    /// Called when a task waits for the descriptor, maybe by another registration. If no task waits by this
+    /// registration, and none has acted on its last event, this mutes it: its worker gets no more events
+    /// until a task waits by it.
     fn mute_if_in_vain(&self);
 
-    /// Calls `f` when it may succeed, until it does not say that it would have to wait.
+    /// Calls `f` each time when it may succeed, until it returns something else than `WouldBlock`.
     fn poll_io<'a>(
         &'a self,
         cx: &Context<'_>,
@@ -60,7 +61,7 @@ impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
 
     fn clear(&self, event: Event, direction: Direction) {
         match (**self).clear(event, direction) {
-            // What came since stays.
+            // Readiness that arrived since `event` stays.
             Cleared::Yes | Cleared::Newer => {}
         }
     }
@@ -89,7 +90,7 @@ impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
     }
 }
 
-/// Registers a descriptor with the worker that has that remote half.
+/// Registers a descriptor with the worker of this remote half.
 pub(crate) fn register<M: Machine>(
     remote: RemoteRef<M>,
     fd: BorrowedFd<'static>,
@@ -107,16 +108,17 @@ type Slot = OnceCell<Box<dyn Registered>>;
 /// A descriptor and its registrations: one for each class whose tasks wait for it.
 #[derive(Debug)]
 pub struct Io<T: AsFd> {
-    /// Before the descriptor: they go first.
+    /// Before `inner`: registrations are dropped before their descriptor.
     registered: [Slot; 3],
-    /// Read by who registers it until that is said; written by who must know that nobody does. It is
-    /// only ever tried: nobody waits for somebody of a lower class.
+    /// A thread that registers the descriptor has the read lock until the slot is filled. A thread that has
+    /// to rule out that another one is registering takes the write lock. Both only try, so that no thread
+    /// waits for one of a lower class.
     registering: RwLock<()>,
     inner: T,
 }
 
 impl<T: AsFd> Io<T> {
-    /// Of a descriptor that does not block.
+    /// Takes over a non-blocking descriptor.
     pub(super) fn new(inner: T) -> Self {
         Io {
             registered: [const { OnceCell::new() }; 3],
@@ -134,8 +136,8 @@ impl<T: AsFd> Io<T> {
         self.inner
     }
 
-    /// The registration for the class that the caller runs; none where another thread is about to make
-    /// it.
+    /// The registration for the class that the caller runs, made if there is none. `None` while another
+    /// thread makes it.
     fn registered(&self) -> io::Result<Option<&dyn Registered>> {
         ambient::with_current(|frame| {
             let frame = frame.ok_or_else(|| io::Error::other(NoRuntime))?;
@@ -156,27 +158,28 @@ impl<T: AsFd> Io<T> {
         })
     }
 
-    /// Registers the descriptor. If the slot is empty then, another thread is at it.
+    /// Registers the descriptor. If the slot is empty afterwards, another thread is registering it.
     fn fill(&self, slot: &Slot, runtime: &dyn Ambient) -> io::Result<()> {
         let Some(_registering) = self.registering.try_read() else {
             return Ok(());
         };
-        // SAFETY: the registrations are dropped before the descriptor, here and in `into_inner`, and
-        // it is not replaced meanwhile: nobody has `inner` by `&mut`. One that is forgotten names it
-        // no more.
+        // SAFETY: the registrations are dropped before the descriptor, in the order of the fields and in
+        // `into_inner`. The descriptor is not replaced meanwhile, because `inner` is never borrowed mutably.
+        // A forgotten registration does not use the descriptor any more.
         let fd =
             unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&self.inner.as_fd())) };
         let registered = runtime.register(fd)?;
-        // Another half may have been faster, or be half-way: this one is dropped.
+        // Another half may have filled the slot, or be about to: then this registration is dropped.
         let _ = slot.set(registered).now_or_never();
         Ok(())
     }
 
-    /// The registration that the worker has already: by another half, which may not have said so yet,
-    /// or for another class, with whose tasks this worker runs those of the caller's.
+    /// The registration of this object that the worker already has. Another half made it and may not have
+    /// filled its slot yet, or it was made for another class whose tasks the same worker runs. `None` while
+    /// that is not known.
     ///
     /// # Errors
-    /// That it is another object's.
+    /// [`AlreadyRegistered`] if another object made it.
     fn already_there(&self) -> io::Result<Option<&dyn Registered>> {
         let any = || self.all().next().map(|(_, registered)| registered);
         if let Some(registered) = any() {
@@ -189,14 +192,15 @@ impl<T: AsFd> Io<T> {
         any().map(Some).ok_or_else(anothers)
     }
 
-    /// All registrations that there are.
+    /// All registrations, with their places.
     fn all(&self) -> impl Iterator<Item = (usize, &dyn Registered)> {
         let all = self.registered.iter().enumerate();
         all.filter_map(|(at, cell)| Some((at, &**cell.get()?)))
     }
 
-    /// Tries at once, and then whenever it may succeed, until `f` does not say that it would wait. Takes
-    /// one from the budget of the poll. Of several tasks that poll in one direction the last is woken.
+    /// Calls `f` at once, and then each time when it may succeed, until it returns something else than
+    /// `WouldBlock`. Takes one from the budget of the poll. Of several tasks that poll in one direction, only
+    /// the last one is woken.
     pub(super) fn poll_io<R>(
         &self,
         cx: &mut Context<'_>,
@@ -206,7 +210,7 @@ impl<T: AsFd> Io<T> {
         self.poll_at(cx, direction, None, |inner, _| f(inner))
     }
 
-    /// As [`Io::poll_io`], but each task that waits is woken.
+    /// As [`Io::poll_io`], but wakes each task that waits.
     pub(super) async fn io<R>(
         &self,
         direction: Direction,
@@ -216,7 +220,7 @@ impl<T: AsFd> Io<T> {
         poll_fn(|cx| self.poll_at(cx, direction, Some(&mut place), |inner, _| f(inner))).await
     }
 
-    /// Ready when the OS says that it may be, whatever is tried then.
+    /// Ready when the OS reports that an operation in this direction may succeed.
     pub(super) fn poll_ready(
         &self,
         cx: &mut Context<'_>,
@@ -227,7 +231,7 @@ impl<T: AsFd> Io<T> {
         })
     }
 
-    /// As [`Io::poll_ready`], but each task that waits is woken.
+    /// As [`Io::poll_ready`], but wakes each task that waits.
     pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
         let mut place = Place::default();
         poll_fn(|cx| {
@@ -238,7 +242,7 @@ impl<T: AsFd> Io<T> {
         .await
     }
 
-    /// Tries once, and notes it if it would have to wait.
+    /// Calls `f` once, and clears the known readiness if it returns `WouldBlock`.
     pub(super) fn try_io<R>(
         &self,
         direction: Direction,
@@ -307,7 +311,7 @@ impl<T: AsFd> Io<T> {
             }
         });
         if polled.is_pending() {
-            // This one stays: somebody waits for it.
+            // The caller waits by `registered`, so that one is not muted.
             self.all().for_each(|(_, it)| it.mute_if_in_vain());
         }
         polled.map(|polled| polled.map(|()| result.expect("set where it succeeded")))

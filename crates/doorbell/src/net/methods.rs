@@ -1,14 +1,15 @@
-//! The methods that all streams and their halves have, which differ in who may call them only: a
-//! stream by `&`, a half by `&mut` where it moves bytes.
+//! The methods that all streams and their halves share. They differ only in the receiver: streams take
+//! `&self`, and halves take `&mut self` where bytes move.
 
-/// How to read, of something with `fn io(&self)`; `mut` in the brackets for `&mut self`.
+/// The methods that read, for a type with `fn io(&self)`. With `mut` in the brackets they take `&mut self`.
 macro_rules! read_methods {
     ([$($mut:tt)?]) => {
-        /// Reads what there is, at most so much; 0 at the end. `buffer` need not be written to
-        /// before. Of several tasks that poll so, the last one is woken.
+        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at
+        /// the end of the stream. `buffer` may be uninitialized. Of several tasks that poll this, only the
+        /// last one is woken.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub fn poll_read_uninit(
             & $($mut)? self,
             cx: &mut Context<'_>,
@@ -17,11 +18,11 @@ macro_rules! read_methods {
             self.io().poll_read_uninit(cx, buffer)
         }
 
-        /// Reads what there is, at most so much; 0 at the end. Of several tasks that poll so, the
-        /// last one is woken.
+        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at
+        /// the end of the stream. Of several tasks that poll this, only the last one is woken.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub fn poll_read(
             & $($mut)? self,
             cx: &mut Context<'_>,
@@ -30,10 +31,10 @@ macro_rules! read_methods {
             self.io().poll_read(cx, buffer)
         }
 
-        /// The same into several buffers, one behind the other.
+        /// As `poll_read`, into several buffers, which are filled in order.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub fn poll_read_vectored(
             & $($mut)? self,
             cx: &mut Context<'_>,
@@ -42,27 +43,27 @@ macro_rules! read_methods {
             self.io().poll_read_vectored(cx, buffers)
         }
 
-        /// Ready when there may be something to read, or the end.
+        /// Ready when there may be bytes to read, or the end of the stream.
         ///
         /// # Errors
-        /// That there is no runtime to wait in.
+        /// The thread has no runtime, or the OS refuses to wait for the socket.
         pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.io().poll_ready(cx, Direction::Read)
         }
 
-        /// Reads what there is, at most so much; 0 at the end. Dropped before it is ready, it has
-        /// read nothing.
+        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at
+        /// the end of the stream. If the future is dropped before it is ready, nothing has been read.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn read(& $($mut)? self, buffer: &mut [u8]) -> io::Result<usize> {
             self.io().read(buffer).await
         }
 
-        /// The same into several buffers, one behind the other.
+        /// As `read`, into several buffers, which are filled in order.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn read_vectored(
             & $($mut)? self,
             buffers: &mut [IoSliceMut<'_>],
@@ -71,41 +72,43 @@ macro_rules! read_methods {
             self.io().io(Direction::Read, read).await
         }
 
-        /// Reads until the buffer is full. Dropped before it is ready, it may have read some of it.
+        /// Reads until `buffer` is full. If the future is dropped before it is ready, some bytes may have
+        /// been read.
         ///
         /// # Errors
-        /// What the OS said; [`io::ErrorKind::UnexpectedEof`] at the end.
+        /// [`io::ErrorKind::UnexpectedEof`] if the stream ends before; the OS's error; an error if it has to
+        /// wait and the thread has no runtime.
         pub async fn read_exact(& $($mut)? self, buffer: &mut [u8]) -> io::Result<()> {
             self.io().read_exact(buffer).await
         }
 
-        /// Reads what there is and leaves it there.
+        /// As `read`, but leaves the bytes in the socket.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn peek(& $($mut)? self, buffer: &mut [u8]) -> io::Result<usize> {
             let peek = |socket: &_| net::peek(socket, buffer);
             self.io().io(Direction::Read, peek).await
         }
 
-        /// Waits until there may be something to read, or the end: then `try_read`.
+        /// Waits until there may be bytes to read, or the end of the stream. Then use `try_read`.
         ///
         /// # Errors
-        /// That there is no runtime to wait in.
+        /// The thread has no runtime, or the OS refuses to wait for the socket.
         pub async fn readable(&self) -> io::Result<()> {
             self.io().ready(Direction::Read).await
         }
 
-        /// Reads what there is, at most so much, if there is something; 0 at the end.
+        /// As `read`, but returns an error instead of waiting.
         ///
         /// # Errors
-        /// [`io::ErrorKind::WouldBlock`] if there is nothing yet; what the OS said.
+        /// [`io::ErrorKind::WouldBlock`] if no bytes have arrived; the OS's error.
         pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
             let read = |socket: &_| Bytes::read_bytes(socket, buffer);
             self.io().try_io(Direction::Read, read)
         }
 
-        /// The same into several buffers, one behind the other.
+        /// As `try_read`, into several buffers, which are filled in order.
         ///
         /// # Errors
         /// As for `try_read`.
@@ -116,13 +119,14 @@ macro_rules! read_methods {
     };
 }
 
-/// How to write, of something with `fn io(&self)`; `mut` in the brackets for `&mut self`.
+/// The methods that write, for a type with `fn io(&self)`. With `mut` in the brackets they take `&mut self`.
 macro_rules! write_methods {
     ([$($mut:tt)?]) => {
-        /// Writes as much as there is room for. Of several tasks that poll so, the last one is woken.
+        /// Writes as many bytes as there is room for, and returns their number. Of several tasks that poll
+        /// this, only the last one is woken.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub fn poll_write(
             & $($mut)? self,
             cx: &mut Context<'_>,
@@ -131,10 +135,10 @@ macro_rules! write_methods {
             self.io().poll_write(cx, buffer)
         }
 
-        /// The same of several buffers, one behind the other.
+        /// As `poll_write`, from several buffers, in order.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub fn poll_write_vectored(
             & $($mut)? self,
             cx: &mut Context<'_>,
@@ -146,54 +150,55 @@ macro_rules! write_methods {
         /// Ready when there may be room to write.
         ///
         /// # Errors
-        /// That there is no runtime to wait in.
+        /// The thread has no runtime, or the OS refuses to wait for the socket.
         pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.io().poll_ready(cx, Direction::Write)
         }
 
-        /// Writes as much as there is room for. Dropped before it is ready, it has written nothing.
+        /// Writes as many bytes as there is room for, and returns their number. If the future is dropped
+        /// before it is ready, nothing has been written.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn write(& $($mut)? self, buffer: &[u8]) -> io::Result<usize> {
             self.io().write(buffer).await
         }
 
-        /// The same of several buffers, one behind the other.
+        /// As `write`, from several buffers, in order.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn write_vectored(& $($mut)? self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
             let write = |socket: &_| Bytes::write_slices(socket, buffers);
             self.io().io(Direction::Write, write).await
         }
 
-        /// Writes all of it. Dropped before it is ready, it may have written some of it.
+        /// Writes all bytes. If the future is dropped before it is ready, some may have been written.
         ///
         /// # Errors
-        /// What the OS said, or that there is no runtime to wait in.
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn write_all(& $($mut)? self, buffer: &[u8]) -> io::Result<()> {
             self.io().write_all(buffer).await
         }
 
-        /// Waits until there may be room to write: then `try_write`.
+        /// Waits until there may be room to write. Then use `try_write`.
         ///
         /// # Errors
-        /// That there is no runtime to wait in.
+        /// The thread has no runtime, or the OS refuses to wait for the socket.
         pub async fn writable(&self) -> io::Result<()> {
             self.io().ready(Direction::Write).await
         }
 
-        /// Writes as much as there is room for, if there is any.
+        /// As `write`, but returns an error instead of waiting.
         ///
         /// # Errors
-        /// [`io::ErrorKind::WouldBlock`] if there is none; what the OS said.
+        /// [`io::ErrorKind::WouldBlock`] if there is no room; the OS's error.
         pub fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
             let write = |socket: &_| Bytes::write_bytes(socket, buffer);
             self.io().try_io(Direction::Write, write)
         }
 
-        /// The same of several buffers, one behind the other.
+        /// As `try_write`, from several buffers, in order.
         ///
         /// # Errors
         /// As for `try_write`.

@@ -1,17 +1,17 @@
-//! Sockets for tasks: TCP, UDP, those of Unix, and [`AsyncFd`] for any other descriptor.
+//! Sockets for tasks: TCP, UDP, Unix sockets, and [`AsyncFd`] for any other descriptor.
 //!
-//! A socket is tried at once. It is registered with a worker when it would have to wait for the first
-//! time: with the worker of the task that waits, so that what wakes the task is found on its own core,
-//! and those of urgent tasks by urgent workers. A thread that is no worker, inside `block_on`, has a Fair
-//! worker look for it.
+//! An operation first tries its syscall. Only when the syscall would block for the first time, the socket is
+//! registered with a worker: the worker of the task that waits. So the event that wakes the task arrives on
+//! its own core, and an Rt worker polls the descriptors of Rt tasks. For a thread inside `block_on`, a Fair
+//! worker polls the descriptor.
 //!
-//! A socket that waited in one runtime may be used in another as long as the first one lives, whose
-//! workers go on looking for it. When that has ended, who waits for the socket gets an error that says
-//! so; `into_std` and `from_std` make it new.
+//! A socket that has waited in one runtime may be used in another while the first one lives: the workers of
+//! the first one still poll its descriptor. When the first one has ended, waiting for the socket returns an
+//! error that says so. `into_std` and `from_std` make a socket that can be registered again.
 //!
-//! Any number of tasks may wait for one socket in `accept`, `read`, `recv_from` and the like, and each
-//! is woken. The `poll_…` forms, and the traits of other crates above them, have one place for each
-//! direction, for who polled last. A future that is dropped leaves nothing behind.
+//! Any number of tasks may wait for one socket in `accept`, `read`, `recv_from` and the like; each of them is
+//! woken. The `poll_…` forms, and the traits of other crates, keep one waker for each direction: that of the
+//! task that polled last. A future that is dropped leaves nothing behind.
 //!
 //! ```
 //! use doorbell::net::{TcpListener, TcpStream};

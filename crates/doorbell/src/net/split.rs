@@ -1,4 +1,4 @@
-//! The two directions of a connection, to be had by different tasks.
+//! The two halves of a connection, for different tasks.
 
 use super::bytes::{ByteStream, Bytes};
 use super::io::Io;
@@ -14,8 +14,9 @@ use std::task::{Context, Poll};
 macro_rules! split {
     ($($stream:ty),*) => {$(
         impl $stream {
-            /// One half to read and one to write, for two tasks. The connection is closed when both are
-            /// gone; before, when the one that writes goes, the other end learns that no more comes.
+            /// Splits the stream into a half that reads and a half that writes, for two tasks. Dropping the
+            /// write half tells the other end that no more bytes come. The connection is closed when both
+            /// halves are dropped.
             #[must_use]
             pub fn into_split(self) -> (OwnedReadHalf<$stream>, OwnedWriteHalf<$stream>) {
                 let stream = Arc::new(self);
@@ -26,8 +27,8 @@ macro_rules! split {
                 (OwnedReadHalf(stream), writes)
             }
 
-            /// One half to read and one to write, for two parts of one task: nothing is closed when they
-            /// go.
+            /// Borrows the stream as a half that reads and a half that writes, for two parts of one task.
+            /// Dropping the halves closes nothing.
             #[must_use]
             pub fn split(&mut self) -> (ReadHalf<'_, $stream>, WriteHalf<'_, $stream>) {
                 (ReadHalf(self), WriteHalf(self))
@@ -38,27 +39,28 @@ macro_rules! split {
 
 split!(TcpStream, UnixStream);
 
-/// The half of a connection that reads.
+/// The half of a connection that reads. See [`TcpStream::into_split`].
 #[derive(Debug)]
 pub struct OwnedReadHalf<S: ByteStream = TcpStream>(Arc<S>);
 
-/// The half of a connection that writes. Dropped, it says to the other end that no more comes.
+/// The half of a connection that writes. Dropping it tells the other end that no more bytes come. See
+/// [`TcpStream::into_split`].
 #[derive(Debug)]
 pub struct OwnedWriteHalf<S: ByteStream = TcpStream> {
     stream: Arc<S>,
-    /// Whether it says so.
+    /// Whether the drop shuts down writing.
     closes: bool,
 }
 
-/// The half of a connection that reads, borrowed.
+/// The borrowed half of a connection that reads. See [`TcpStream::split`].
 #[derive(Debug)]
 pub struct ReadHalf<'a, S: ByteStream = TcpStream>(&'a S);
 
-/// The half of a connection that writes, borrowed.
+/// The borrowed half of a connection that writes. See [`TcpStream::split`].
 #[derive(Debug)]
 pub struct WriteHalf<'a, S: ByteStream = TcpStream>(&'a S);
 
-/// Two halves that are not of one connection: here they are.
+/// The halves belong to different connections. The error returns them.
 #[derive(Debug, thiserror::Error)]
 #[error("the halves are of different connections")]
 pub struct ReuniteError<S: ByteStream = TcpStream>(pub OwnedReadHalf<S>, pub OwnedWriteHalf<S>);
@@ -70,10 +72,10 @@ impl<S: ByteStream> OwnedReadHalf<S> {
 
     read_methods!([mut]);
 
-    /// The connection that this and the other half are of.
+    /// Joins both halves to the connection again.
     ///
     /// # Errors
-    /// [`ReuniteError`] has both, if they are not of one.
+    /// [`ReuniteError`], with both halves, if they belong to different connections.
     ///
     /// # Panics
     /// Never: a connection has two halves.
@@ -94,26 +96,26 @@ impl<S: ByteStream> OwnedWriteHalf<S> {
 
     write_methods!([mut]);
 
-    /// Says to the other end that no more comes.
+    /// Tells the other end that no more bytes come.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn shutdown(&mut self) -> io::Result<()> {
         self.io().close()
     }
 
-    /// Goes, and says nothing to the other end.
+    /// Drops the half without telling the other end that no more bytes come.
     pub fn forget(mut self) {
         self.closes = false;
     }
 
-    /// The connection that this and the other half are of.
+    /// As [`OwnedReadHalf::reunite`].
     ///
     /// # Errors
-    /// [`ReuniteError`] has both, if they are not of one.
+    /// [`ReuniteError`], with both halves, if they belong to different connections.
     ///
     /// # Panics
-    /// Never, as above.
+    /// Never: a connection has two halves.
     pub fn reunite(self, other: OwnedReadHalf<S>) -> Result<S, ReuniteError<S>> {
         other.reunite(self)
     }
@@ -134,10 +136,10 @@ impl<S: ByteStream> WriteHalf<'_, S> {
 
     write_methods!([mut]);
 
-    /// Says to the other end that no more comes.
+    /// Tells the other end that no more bytes come.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn shutdown(&mut self) -> io::Result<()> {
         self.io().close()
     }
@@ -170,7 +172,7 @@ impl<S: ByteStream> AsRef<S> for WriteHalf<'_, S> {
 impl<S: ByteStream> Drop for OwnedWriteHalf<S> {
     fn drop(&mut self) {
         if self.closes {
-            // It fails only if the connection has ended.
+            // An error means that the connection has ended.
             let _ = self.io().shutdown(Shutdown::Write);
         }
     }

@@ -9,28 +9,29 @@ use std::net::{self as std_net, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
-/// A socket that takes connections. Each of several tasks that [`accept`](TcpListener::accept) is
-/// woken; of those that do so by [`TcpListener::poll_accept`] the last one is.
+/// A TCP socket that accepts connections. Each task that waits in [`accept`](TcpListener::accept) is woken.
+/// Of the tasks that wait by [`TcpListener::poll_accept`], only the last one is woken.
 #[derive(Debug)]
 pub struct TcpListener {
     io: Io<std_net::TcpListener>,
 }
 
 impl TcpListener {
-    /// Listens at the first of the addresses that can be had. A name is looked up by the calling
-    /// thread, which waits for it: on a worker, use [`TcpListener::bind_name`] for names.
+    /// Listens at the first available of the addresses. A name is looked up on the calling thread, which
+    /// blocks meanwhile. On a worker, use [`TcpListener::bind_name`] for names.
     ///
     /// # Errors
-    /// What the OS said: for one, that somebody has the address.
+    /// The OS's error, for example if the address is in use.
     pub fn bind(addresses: impl std_net::ToSocketAddrs) -> io::Result<TcpListener> {
         TcpListener::from_std(std_net::TcpListener::bind(addresses)?)
     }
 
-    /// As [`TcpListener::bind`], but a name is looked up on a thread for [closures that
-    /// block](crate::spawn_blocking()).
+    /// As [`TcpListener::bind`], but a name is looked up on a thread for [blocking
+    /// closures](crate::spawn_blocking()).
     ///
     /// # Errors
-    /// As for [`TcpListener::bind`]; that there is no runtime to look names up in; [`NoAddress`].
+    /// As for [`TcpListener::bind`]; [`NoAddress`] if no address was found; an error if a name cannot be
+    /// looked up, or if the thread has no runtime to do so.
     pub async fn bind_name(name: impl ToSocketAddrs) -> io::Result<TcpListener> {
         let found: Vec<SocketAddr> = lookup_host(name).await?.collect();
         if found.is_empty() {
@@ -39,15 +40,17 @@ impl TcpListener {
         TcpListener::bind(&*found)
     }
 
-    /// A listener for each core of the current runtime that is on, all at one address, which the OS
-    /// gives connections to in turn (`SO_REUSEPORT`): by a task on each core that accepts, no connection
-    /// crosses cores, and no two cores contend for one queue. With port 0 all have the port that the OS
-    /// chooses for the first. Each is to be accepted from: connections that the OS has given to one wait
-    /// there. Other processes of the same user can share the address if they ask for that too.
+    /// Makes one listener for each core of the current runtime that is on, all at one address. The OS
+    /// distributes the connections among them (`SO_REUSEPORT`). With a task on each core that accepts from
+    /// its listener, no connection crosses cores, and cores do not contend for one queue.
+    ///
+    /// Accept from every listener: a connection that the OS has given to one waits there. With port 0 all
+    /// listeners have the port that the OS chooses for the first. Other processes of the same user can share
+    /// the address if they set `SO_REUSEPORT` too.
     ///
     /// # Errors
-    /// What the OS said: for one, that somebody has the address who does not share it. That there is no
-    /// current runtime.
+    /// The OS's error, for example if the address is in use by a socket that does not share it. An error if
+    /// the thread has no runtime.
     ///
     /// ```
     /// use doorbell::net::{TcpListener, TcpStream};
@@ -80,10 +83,10 @@ impl TcpListener {
         Ok(listeners)
     }
 
-    /// Of a listener of the standard library.
+    /// Takes over a listener of the standard library, and makes it non-blocking.
     ///
     /// # Errors
-    /// If the OS does not let it not block.
+    /// If the OS refuses to make it non-blocking.
     pub fn from_std(listener: std_net::TcpListener) -> io::Result<TcpListener> {
         listener.set_nonblocking(true)?;
         Ok(TcpListener::of(listener))
@@ -95,17 +98,19 @@ impl TcpListener {
         }
     }
 
-    /// As the standard library has it; it still does not block. No runtime knows it any more.
+    /// Turns this into a listener of the standard library, which stays non-blocking. It is registered with no
+    /// runtime any more.
     #[must_use]
     pub fn into_std(self) -> std_net::TcpListener {
         self.io.into_inner()
     }
 
-    /// The next connection, and where it comes from. Dropped before it is ready, it has taken none.
+    /// Accepts a connection. Returns it with the address of the other end. If the future is dropped before it
+    /// is ready, no connection has been taken.
     ///
     /// # Errors
-    /// What the OS said: also that there are too many descriptors, after which the next one may
-    /// succeed; or that there is no runtime to wait in.
+    /// The OS's error. After some errors, such as too many open descriptors, a later call may succeed. An
+    /// error if it has to wait and the thread has no runtime.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, from) = self.io.io(Direction::Read, net::accept).await?;
         Ok((TcpStream::of(stream), from))
@@ -120,26 +125,27 @@ impl TcpListener {
         accepted.map_ok(|(stream, from)| (TcpStream::of(stream), from))
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().local_addr()
     }
 
-    /// Over how many routers a packet of an accepted connection may go.
+    /// Sets the time to live of packets of accepted connections: how many routers a packet may pass
+    /// (`IP_TTL`).
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
         self.io.get().set_ttl(hops)
     }
 
-    /// As [`TcpListener::set_ttl`] has set it.
+    /// The value that [`TcpListener::set_ttl`] sets.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.get().ttl()
     }

@@ -12,23 +12,23 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A connection. Reading and writing go by `&`, so that several tasks may do so at a time: each that
-/// waits in `read`, `write` and the like is woken. Of those that wait by the `poll_…` forms in one
-/// direction the last one is.
+/// A TCP connection. Reading and writing take `&self`, so several tasks may use it at a time. Each task that
+/// waits in `read`, `write` and the like is woken. Of the tasks that wait by the `poll_…` forms in one
+/// direction, only the last one is woken.
 ///
-/// Options that are not here can be set by `socket2::SockRef::from(&stream)`.
+/// Options that are missing here can be set by `socket2::SockRef::from(&stream)`.
 #[derive(Debug)]
 pub struct TcpStream {
     io: Io<std_net::TcpStream>,
 }
 
 impl TcpStream {
-    /// Connects to the first of the addresses that takes the connection. A name is looked up on a
-    /// thread for [closures that block](crate::spawn_blocking()).
+    /// Connects to the first of the addresses that accepts the connection. A name is looked up on a thread
+    /// for [blocking closures](crate::spawn_blocking()).
     ///
     /// # Errors
-    /// What the OS said of the last address; [`NoAddress`] if there is none; that the name is not
-    /// known; that there is no runtime to wait in.
+    /// The OS's error for the last address; [`NoAddress`] if the list is empty; an error if the name is
+    /// unknown, or if the thread has no runtime.
     ///
     /// ```no_run
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -65,10 +65,10 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Of a stream of the standard library, which is connected.
+    /// Takes over a connected stream of the standard library, and makes it non-blocking.
     ///
     /// # Errors
-    /// If the OS does not let it not block.
+    /// If the OS refuses to make it non-blocking.
     pub fn from_std(stream: std_net::TcpStream) -> io::Result<TcpStream> {
         stream.set_nonblocking(true)?;
         Ok(TcpStream::of(stream))
@@ -80,8 +80,8 @@ impl TcpStream {
         }
     }
 
-    /// As the standard library has it; it still does not block. No runtime knows it any more: it can
-    /// go to another one by [`TcpStream::from_std`].
+    /// Turns this into a stream of the standard library, which stays non-blocking. The stream is registered
+    /// with no runtime any more; [`TcpStream::from_std`] can move it to another one.
     #[must_use]
     pub fn into_std(self) -> std_net::TcpStream {
         self.io.into_inner()
@@ -90,101 +90,105 @@ impl TcpStream {
     read_methods!([]);
     write_methods!([]);
 
-    /// Closes one direction, or both.
+    /// Shuts down reading, writing or both.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.shutdown(how)
     }
 
-    /// Whether small writes go out at once.
+    /// Sets whether small writes are sent at once (`TCP_NODELAY`).
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.io.get().set_nodelay(nodelay)
     }
 
-    /// As [`TcpStream::set_nodelay`] has set it.
+    /// The value that [`TcpStream::set_nodelay`] sets.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn nodelay(&self) -> io::Result<bool> {
         self.io.get().nodelay()
     }
 
-    /// What becomes of bytes that were not sent when it is closed: by `None` the OS sends them still,
-    /// as it does unless told; by a time above zero the drop of the stream *waits* for that, and the
-    /// worker with it; by zero they are thrown away, and the other end learns of a reset.
+    /// Sets what happens to unsent bytes when the stream is closed (`SO_LINGER`). The time is rounded down to
+    /// whole seconds:
+    ///
+    /// * `None`, the default: the OS still sends them.
+    /// * A time above zero: the drop of the stream *blocks its thread* until they are sent, at most for this
+    ///   time. On a worker, all other tasks of the worker wait too.
+    /// * Zero: they are thrown away, and the other end gets a reset.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
         net::set_linger(self.io.get(), time)
     }
 
-    /// As [`TcpStream::set_linger`] has set it, in whole seconds.
+    /// The value that [`TcpStream::set_linger`] sets, in whole seconds.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         net::linger(self.io.get())
     }
 
-    /// Has the OS ask the other end whether it is still there when nothing came for so long, in whole
-    /// seconds; `None` for never, as it is unless told.
+    /// Has the OS probe the other end when nothing has arrived for this time, in whole seconds
+    /// (`SO_KEEPALIVE`, `TCP_KEEPIDLE`). `None`, the default: never.
     ///
     /// # Errors
-    /// What the OS said: a time below a second is refused.
+    /// The OS's error. It refuses a time below one second.
     pub fn set_keepalive(&self, after: Option<Duration>) -> io::Result<()> {
         net::set_keepalive(self.io.get(), after)
     }
 
-    /// As [`TcpStream::set_keepalive`] has set it.
+    /// The value that [`TcpStream::set_keepalive`] sets.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn keepalive(&self) -> io::Result<Option<Duration>> {
         net::keepalive(self.io.get())
     }
 
-    /// Over how many routers a packet may go.
+    /// Sets the time to live of packets: how many routers a packet may pass (`IP_TTL`).
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
         self.io.get().set_ttl(hops)
     }
 
-    /// As [`TcpStream::set_ttl`] has set it.
+    /// The value that [`TcpStream::set_ttl`] sets.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.get().ttl()
     }
 
-    /// The error that is pending, which is then no more.
+    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// What the OS said of this question.
+    /// The OS's error for this query.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get().take_error()
     }
 
-    /// Its own address.
+    /// The local address.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().local_addr()
     }
 
-    /// That of the other end.
+    /// The address of the other end.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().peer_addr()
     }

@@ -1,4 +1,4 @@
-//! The traits of other crates.
+//! The read and write traits of `futures-io` and `tokio`, for streams and their halves.
 
 use super::bytes::ByteStream;
 use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, TcpStream, UnixStream, WriteHalf};
@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Calls a macro with all that read, and another with all that write.
+/// Calls the macro `$read` for each type that reads, and `$write` for each type that writes.
 macro_rules! for_all {
     ($read:ident, $write:ident) => {
         $read!([] TcpStream);
@@ -103,10 +103,10 @@ mod of_tokio {
                     cx: &mut Context<'_>,
                     buffer: &mut ReadBuf<'_>,
                 ) -> Poll<io::Result<()>> {
-                    // SAFETY: nothing is written there but what was read.
+                    // SAFETY: only bytes that were read are written there.
                     let room = unsafe { buffer.unfilled_mut() };
                     let read = ready!(self.io().poll_read_uninit(cx, room))?;
-                    // SAFETY: so many bytes were read.
+                    // SAFETY: the read has initialized this many bytes.
                     unsafe { buffer.assume_init(read) };
                     buffer.advance(read);
                     Poll::Ready(Ok(()))

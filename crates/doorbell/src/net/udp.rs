@@ -8,9 +8,8 @@ use std::net::{self as std_net, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
-/// A socket that sends and receives datagrams. All goes by `&`, so that several tasks may do so at a
-/// time, and each that waits is woken; of those that wait by the `poll_…` forms in one direction the last
-/// one is.
+/// A UDP socket. All methods take `&self`, so several tasks may use it at a time, and each task that waits is
+/// woken. Of the tasks that wait by the `poll_…` forms in one direction, only the last one is woken.
 ///
 /// ```
 /// use doorbell::net::UdpSocket;
@@ -31,36 +30,39 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// A socket at the first of the addresses that can be had. A name is looked up by the calling
-    /// thread, which waits for it.
+    /// Makes a socket that is bound to the first available of the addresses. A name is looked up on the
+    /// calling thread, which blocks meanwhile.
     ///
     /// # Errors
-    /// What the OS said: for one, that somebody has the address.
+    /// The OS's error, for example if the address is in use.
     pub fn bind(addresses: impl std_net::ToSocketAddrs) -> io::Result<UdpSocket> {
         UdpSocket::from_std(std_net::UdpSocket::bind(addresses)?)
     }
 
-    /// Of a socket of the standard library.
+    /// Takes over a socket of the standard library, and makes it non-blocking.
     ///
     /// # Errors
-    /// If the OS does not let it not block.
+    /// If the OS refuses to make it non-blocking.
     pub fn from_std(socket: std_net::UdpSocket) -> io::Result<UdpSocket> {
         socket.set_nonblocking(true)?;
         let io = Io::new(socket);
         Ok(UdpSocket { io })
     }
 
-    /// As the standard library has it; it still does not block. No runtime knows it any more.
+    /// Turns this into a socket of the standard library, which stays non-blocking. It is registered with no
+    /// runtime any more.
     #[must_use]
     pub fn into_std(self) -> std_net::UdpSocket {
         self.io.into_inner()
     }
 
-    /// Sends to the first of these addresses that can be had, and receives from it only. A name is
-    /// looked up on a thread for [closures that block](crate::spawn_blocking()).
+    /// Connects the socket to the first of the addresses that the OS accepts: it then sends to this address,
+    /// and receives from it only. A name is looked up on a thread for [blocking
+    /// closures](crate::spawn_blocking()).
     ///
     /// # Errors
-    /// What the OS said of the last address; [`NoAddress`] if there is none; that the name is not known.
+    /// The OS's error for the last address; [`NoAddress`] if the list is empty; an error if a name cannot be
+    /// looked up.
     pub async fn connect(&self, addresses: impl ToSocketAddrs) -> io::Result<()> {
         let mut last = io::Error::new(io::ErrorKind::InvalidInput, NoAddress);
         for address in lookup_host(addresses).await? {
@@ -72,11 +74,11 @@ impl UdpSocket {
         Err(last)
     }
 
-    /// Sends a datagram to whom it is connected to; how many bytes.
+    /// Sends a datagram to the connected address. Returns the number of bytes sent.
     ///
     /// # Errors
-    /// What the OS said: also of an earlier datagram, as that nobody received it. That there is no
-    /// runtime to wait in.
+    /// The OS's error, which may concern an earlier datagram, for example one that was refused. An error if
+    /// it has to wait and the thread has no runtime.
     pub async fn send(&self, datagram: &[u8]) -> io::Result<usize> {
         let send = |socket: &std_net::UdpSocket| socket.send(datagram);
         self.io.io(Direction::Write, send).await
@@ -91,20 +93,21 @@ impl UdpSocket {
             .poll_io(cx, Direction::Write, |socket| socket.send(datagram))
     }
 
-    /// As [`UdpSocket::send`], if there is room.
+    /// As [`UdpSocket::send`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// As for [`UdpSocket::send`]; [`io::ErrorKind::WouldBlock`].
+    /// As for [`UdpSocket::send`]; [`io::ErrorKind::WouldBlock`] if there is no room.
     pub fn try_send(&self, datagram: &[u8]) -> io::Result<usize> {
         self.io
             .try_io(Direction::Write, |socket| socket.send(datagram))
     }
 
-    /// Receives a datagram from whom it is connected to; how many bytes. What does not fit is lost.
+    /// Receives a datagram from the connected address. Returns the number of bytes. Bytes that do not fit
+    /// into `buffer` are lost.
     ///
     /// # Errors
-    /// What the OS said: also of a datagram that was sent before, as that nobody received it. That there
-    /// is no runtime to wait in.
+    /// The OS's error, which may concern a datagram that was sent before, for example one that was refused.
+    /// An error if it has to wait and the thread has no runtime.
     pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let recv = |socket: &std_net::UdpSocket| socket.recv(buffer);
         self.io.io(Direction::Read, recv).await
@@ -119,20 +122,21 @@ impl UdpSocket {
             .poll_io(cx, Direction::Read, |socket| socket.recv(buffer))
     }
 
-    /// As [`UdpSocket::recv`], if there is one.
+    /// As [`UdpSocket::recv`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// As for [`UdpSocket::recv`]; [`io::ErrorKind::WouldBlock`].
+    /// As for [`UdpSocket::recv`]; [`io::ErrorKind::WouldBlock`] if there is no datagram.
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.io
             .try_io(Direction::Read, |socket| socket.recv(buffer))
     }
 
-    /// Sends a datagram to the first of these addresses; how many bytes. A name is looked up on a thread
-    /// for [closures that block](crate::spawn_blocking()). For an address nothing is allocated.
+    /// Sends a datagram to the first of these addresses. Returns the number of bytes sent. A name is looked
+    /// up on a thread for [blocking closures](crate::spawn_blocking()). A single address needs no allocation.
     ///
     /// # Errors
-    /// As for [`UdpSocket::send`]; [`NoAddress`] if there is none; that the name is not known.
+    /// As for [`UdpSocket::send`]; [`NoAddress`] if the list is empty; an error if a name cannot be looked
+    /// up.
     pub async fn send_to(&self, datagram: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
         let none = || io::Error::new(io::ErrorKind::InvalidInput, NoAddress);
         let to = addresses_of(to).await?.next().ok_or_else(none)?;
@@ -154,17 +158,17 @@ impl UdpSocket {
             .poll_io(cx, Direction::Write, |socket| socket.send_to(datagram, to))
     }
 
-    /// As [`UdpSocket::send_to`], if there is room.
+    /// As [`UdpSocket::send_to`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// As for [`UdpSocket::send`]; [`io::ErrorKind::WouldBlock`].
+    /// As for [`UdpSocket::send`]; [`io::ErrorKind::WouldBlock`] if there is no room.
     pub fn try_send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.io
             .try_io(Direction::Write, |socket| socket.send_to(datagram, to))
     }
 
-    /// Receives a datagram: how many bytes, and from where. What does not fit is lost. Dropped before it
-    /// is ready, it has taken none.
+    /// Receives a datagram. Returns the number of bytes and the sender's address. Bytes that do not fit into
+    /// `buffer` are lost. If the future is dropped before it is ready, no datagram has been taken.
     ///
     /// # Errors
     /// As for [`UdpSocket::recv`].
@@ -186,16 +190,16 @@ impl UdpSocket {
             .poll_io(cx, Direction::Read, |socket| socket.recv_from(buffer))
     }
 
-    /// As [`UdpSocket::recv_from`], if there is one.
+    /// As [`UdpSocket::recv_from`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// As for [`UdpSocket::recv`]; [`io::ErrorKind::WouldBlock`].
+    /// As for [`UdpSocket::recv`]; [`io::ErrorKind::WouldBlock`] if there is no datagram.
     pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io
             .try_io(Direction::Read, |socket| socket.recv_from(buffer))
     }
 
-    /// As [`UdpSocket::recv`], and leaves the datagram there.
+    /// As [`UdpSocket::recv`], but leaves the datagram in the socket.
     ///
     /// # Errors
     /// As for [`UdpSocket::recv`].
@@ -204,7 +208,7 @@ impl UdpSocket {
         self.io.io(Direction::Read, peek).await
     }
 
-    /// As [`UdpSocket::recv_from`], and leaves the datagram there.
+    /// As [`UdpSocket::recv_from`], but leaves the datagram in the socket.
     ///
     /// # Errors
     /// As for [`UdpSocket::recv`].
@@ -213,106 +217,106 @@ impl UdpSocket {
         self.io.io(Direction::Read, peek).await
     }
 
-    /// Waits until there may be a datagram: then [`UdpSocket::try_recv`] and its like.
+    /// Waits until there may be a datagram. Then use [`UdpSocket::try_recv`] and the like.
     ///
     /// # Errors
-    /// That there is no runtime to wait in.
+    /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn readable(&self) -> io::Result<()> {
         self.io.ready(Direction::Read).await
     }
 
-    /// Waits until there may be room: then [`UdpSocket::try_send`] and its like.
+    /// Waits until there may be room to send. Then use [`UdpSocket::try_send`] and the like.
     ///
     /// # Errors
-    /// That there is no runtime to wait in.
+    /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn writable(&self) -> io::Result<()> {
         self.io.ready(Direction::Write).await
     }
 
-    /// Whether it may send to all of a network.
+    /// Sets whether the socket may send to broadcast addresses (`SO_BROADCAST`).
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn set_broadcast(&self, may: bool) -> io::Result<()> {
         self.io.get().set_broadcast(may)
     }
 
-    /// As [`UdpSocket::set_broadcast`] has set it.
+    /// The value that [`UdpSocket::set_broadcast`] sets.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn broadcast(&self) -> io::Result<bool> {
         self.io.get().broadcast()
     }
 
-    /// Over how many routers a datagram may go.
+    /// Sets the time to live of datagrams: how many routers a datagram may pass (`IP_TTL`).
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
         self.io.get().set_ttl(hops)
     }
 
-    /// As [`UdpSocket::set_ttl`] has set it.
+    /// The value that [`UdpSocket::set_ttl`] sets.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.get().ttl()
     }
 
-    /// Receives what is sent to that group, on the interface that has that address.
+    /// Joins an IPv4 multicast group, on the interface with the address `interface`.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.get().join_multicast_v4(&group, &interface)
     }
 
-    /// The end of [`UdpSocket::join_multicast_v4`].
+    /// Leaves a group that [`UdpSocket::join_multicast_v4`] joined.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.get().leave_multicast_v4(&group, &interface)
     }
 
-    /// Receives what is sent to that group, on the interface with that number.
+    /// Joins an IPv6 multicast group, on the interface with the index `interface`.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.get().join_multicast_v6(group, interface)
     }
 
-    /// The end of [`UdpSocket::join_multicast_v6`].
+    /// Leaves a group that [`UdpSocket::join_multicast_v6`] joined.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.get().leave_multicast_v6(group, interface)
     }
 
-    /// The error that is pending, which is then no more.
+    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// What the OS said of this question.
+    /// The OS's error for this query.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get().take_error()
     }
 
-    /// Its own address.
+    /// The local address.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().local_addr()
     }
 
-    /// That of whom it is connected to.
+    /// The address to which the socket is connected.
     ///
     /// # Errors
-    /// What the OS said: also that it is not connected.
+    /// The OS's error, also if the socket is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().peer_addr()
     }

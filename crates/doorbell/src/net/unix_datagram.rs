@@ -10,35 +10,35 @@ use std::os::unix::net::{self as std_unix, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
 
-/// A socket that sends and receives datagrams on this computer. All goes by `&`, so that several tasks
-/// may do so at a time, and each that waits is woken; of those that wait by the `poll_…` forms in one
-/// direction the last one is. Who sends waits while the receiver has too much.
+/// A Unix datagram socket. All methods take `&self`, so several tasks may use it at a time, and each task
+/// that waits is woken. Of the tasks that wait by the `poll_…` forms in one direction, only the last one is
+/// woken. A send waits while the receiver's queue is full.
 #[derive(Debug)]
 pub struct UnixDatagram {
     io: Io<std_unix::UnixDatagram>,
 }
 
 impl UnixDatagram {
-    /// A socket that a new file at that path stands for, which is not deleted with it.
+    /// Makes a socket that is bound to a new file at `path`. Dropping the socket does not delete the file.
     ///
     /// # Errors
-    /// What the OS said: for one, that there is such a file.
+    /// The OS's error, for example if the file exists.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixDatagram> {
         UnixDatagram::from_std(std_unix::UnixDatagram::bind(path)?)
     }
 
-    /// A socket without an address, which can send.
+    /// Makes a socket without an address. It can send.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn unbound() -> io::Result<UnixDatagram> {
         UnixDatagram::from_std(std_unix::UnixDatagram::unbound()?)
     }
 
-    /// Two that are connected to each other.
+    /// Makes two sockets that are connected to each other.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -55,34 +55,35 @@ impl UnixDatagram {
         Ok((UnixDatagram::from_std(ours)?, theirs))
     }
 
-    /// Of a socket of the standard library.
+    /// Takes over a socket of the standard library, and makes it non-blocking.
     ///
     /// # Errors
-    /// If the OS does not let it not block.
+    /// If the OS refuses to make it non-blocking.
     pub fn from_std(socket: std_unix::UnixDatagram) -> io::Result<UnixDatagram> {
         socket.set_nonblocking(true)?;
         let io = Io::new(socket);
         Ok(UnixDatagram { io })
     }
 
-    /// As the standard library has it; it still does not block. No runtime knows it any more.
+    /// Turns this into a socket of the standard library, which stays non-blocking. It is registered with no
+    /// runtime any more.
     #[must_use]
     pub fn into_std(self) -> std_unix::UnixDatagram {
         self.io.into_inner()
     }
 
-    /// Sends to the socket at that path, and receives from it only.
+    /// Connects to the socket at `path`: this socket then sends to it, and receives from it only.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.io.get().connect(path)
     }
 
-    /// Sends a datagram to whom it is connected to; how many bytes.
+    /// Sends a datagram to the connected socket. Returns the number of bytes sent.
     ///
     /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
+    /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn send(&self, datagram: &[u8]) -> io::Result<usize> {
         let send = |socket: &std_unix::UnixDatagram| socket.send(datagram);
         self.io.io(Direction::Write, send).await
@@ -97,19 +98,19 @@ impl UnixDatagram {
             .poll_io(cx, Direction::Write, |socket| socket.send(datagram))
     }
 
-    /// As [`UnixDatagram::send`], if there is room.
+    /// As [`UnixDatagram::send`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// What the OS said; [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
     pub fn try_send(&self, datagram: &[u8]) -> io::Result<usize> {
         self.io
             .try_io(Direction::Write, |socket| socket.send(datagram))
     }
 
-    /// Receives a datagram; how many bytes. What does not fit is lost.
+    /// Receives a datagram. Returns the number of bytes. Bytes that do not fit into `buffer` are lost.
     ///
     /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
+    /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let recv = |socket: &std_unix::UnixDatagram| socket.recv(buffer);
         self.io.io(Direction::Read, recv).await
@@ -124,97 +125,98 @@ impl UnixDatagram {
             .poll_io(cx, Direction::Read, |socket| socket.recv(buffer))
     }
 
-    /// As [`UnixDatagram::recv`], if there is one.
+    /// As [`UnixDatagram::recv`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// What the OS said; [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.io
             .try_io(Direction::Read, |socket| socket.recv(buffer))
     }
 
-    /// Sends a datagram to the socket at that path; how many bytes. While the receiver has too much, it
-    /// is tried again at intervals that grow to 50 ms, since the OS says only to who is connected when
-    /// there is room.
+    /// Sends a datagram to the socket at `path`. Returns the number of bytes sent. While the receiver's queue
+    /// is full, this tries again at intervals that grow from 1 ms to 50 ms, because the OS reports room only
+    /// to a connected sender.
     ///
     /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
+    /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn send_to(&self, datagram: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
         let send = || self.io.get().send_to(datagram, path.as_ref());
         again_at_intervals(send).await
     }
 
-    /// As [`UnixDatagram::send_to`], if there is room.
+    /// As [`UnixDatagram::send_to`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// What the OS said; [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
     pub fn try_send_to(&self, datagram: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
         let send = |socket: &std_unix::UnixDatagram| socket.send_to(datagram, path);
         self.io.try_io(Direction::Write, send)
     }
 
-    /// Receives a datagram: how many bytes, and from where. What does not fit is lost.
+    /// Receives a datagram. Returns the number of bytes and the sender's address. Bytes that do not fit into
+    /// `buffer` are lost.
     ///
     /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
+    /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let recv = |socket: &std_unix::UnixDatagram| socket.recv_from(buffer);
         self.io.io(Direction::Read, recv).await
     }
 
-    /// As [`UnixDatagram::recv_from`], if there is one.
+    /// As [`UnixDatagram::recv_from`], but returns an error instead of waiting.
     ///
     /// # Errors
-    /// What the OS said; [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
     pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io
             .try_io(Direction::Read, |socket| socket.recv_from(buffer))
     }
 
-    /// Waits until there may be a datagram: then [`UnixDatagram::try_recv`] and its like.
+    /// Waits until there may be a datagram. Then use [`UnixDatagram::try_recv`] and the like.
     ///
     /// # Errors
-    /// That there is no runtime to wait in.
+    /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn readable(&self) -> io::Result<()> {
         self.io.ready(Direction::Read).await
     }
 
-    /// Waits until there may be room: then [`UnixDatagram::try_send`] and its like.
+    /// Waits until there may be room to send. Then use [`UnixDatagram::try_send`] and the like.
     ///
     /// # Errors
-    /// That there is no runtime to wait in.
+    /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn writable(&self) -> io::Result<()> {
         self.io.ready(Direction::Write).await
     }
 
-    /// Closes one direction, or both.
+    /// Shuts down reading, writing or both.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.get().shutdown(how)
     }
 
-    /// The error that is pending, which is then no more.
+    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// What the OS said of this question.
+    /// The OS's error for this query.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get().take_error()
     }
 
-    /// Its own address.
+    /// The local address.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().local_addr()
     }
 
-    /// That of whom it is connected to.
+    /// The address to which the socket is connected.
     ///
     /// # Errors
-    /// What the OS said: also that it is not connected.
+    /// The OS's error, also if the socket is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().peer_addr()
     }

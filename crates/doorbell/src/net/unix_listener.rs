@@ -8,9 +8,8 @@ use std::os::unix::net::{self as std_unix, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
 
-/// A socket that takes connections from this computer. Each of several tasks that
-/// [`accept`](UnixListener::accept) is woken; of those that do so by [`UnixListener::poll_accept`] the
-/// last one is.
+/// A Unix socket that accepts connections. Each task that waits in [`accept`](UnixListener::accept) is woken.
+/// Of the tasks that wait by [`UnixListener::poll_accept`], only the last one is woken.
 #[derive(Debug)]
 pub struct UnixListener {
     io: Io<std_unix::UnixListener>,
@@ -22,35 +21,37 @@ fn accept(listener: &std_unix::UnixListener) -> io::Result<(UnixStream, SocketAd
 }
 
 impl UnixListener {
-    /// Listens at a new file at that path, which is not deleted with it.
+    /// Listens at a new file at `path`. Dropping the listener does not delete the file.
     ///
     /// # Errors
-    /// What the OS said: for one, that there is such a file.
+    /// The OS's error, for example if the file exists.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
         UnixListener::from_std(std_unix::UnixListener::bind(path)?)
     }
 
-    /// Of a listener of the standard library.
+    /// Takes over a listener of the standard library, and makes it non-blocking.
     ///
     /// # Errors
-    /// If the OS does not let it not block.
+    /// If the OS refuses to make it non-blocking.
     pub fn from_std(listener: std_unix::UnixListener) -> io::Result<UnixListener> {
         listener.set_nonblocking(true)?;
         let io = Io::new(listener);
         Ok(UnixListener { io })
     }
 
-    /// As the standard library has it; it still does not block. No runtime knows it any more.
+    /// Turns this into a listener of the standard library, which stays non-blocking. It is registered with no
+    /// runtime any more.
     #[must_use]
     pub fn into_std(self) -> std_unix::UnixListener {
         self.io.into_inner()
     }
 
-    /// The next connection, and where it comes from. Dropped before it is ready, it has taken none.
+    /// Accepts a connection. Returns it with the address of the other end. If the future is dropped before it
+    /// is ready, no connection has been taken.
     ///
     /// # Errors
-    /// What the OS said: also that there are too many descriptors, after which the next one may
-    /// succeed; or that there is no runtime to wait in.
+    /// The OS's error. After some errors, such as too many open descriptors, a later call may succeed. An
+    /// error if it has to wait and the thread has no runtime.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         self.io.io(Direction::Read, accept).await
     }
@@ -63,10 +64,10 @@ impl UnixListener {
         self.io.poll_io(cx, Direction::Read, accept)
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().local_addr()
     }

@@ -16,9 +16,9 @@ use std::task::{Context, Poll};
 
 pub use doorbell_machine::host::net::PeerCred;
 
-/// A connection on this computer. Reading and writing go by `&`, so that several tasks may do so at a
-/// time: each that waits in `read`, `write` and the like is woken. Of those that wait by the `poll_…`
-/// forms in one direction the last one is.
+/// A connection of Unix sockets. Reading and writing take `&self`, so several tasks may use it at a time.
+/// Each task that waits in `read`, `write` and the like is woken. Of the tasks that wait by the `poll_…`
+/// forms in one direction, only the last one is woken.
 ///
 /// ```
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
@@ -36,30 +36,30 @@ pub struct UnixStream {
 }
 
 impl UnixStream {
-    /// Connects to the listener at that path. One that has too many connections which were not accepted
-    /// is tried again, at intervals that grow to 50 ms.
+    /// Connects to the listener at `path`. While the listener's queue is full, this tries again at intervals
+    /// that grow from 1 ms to 50 ms.
     ///
     /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
+    /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<UnixStream> {
         let connect = || net::connect_unix(path.as_ref());
         Ok(UnixStream::of(again_at_intervals(connect).await?))
     }
 
-    /// Two that are connected to each other.
+    /// Makes two sockets that are connected to each other.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (ours, theirs) = std_unix::UnixStream::pair()?;
         let theirs = UnixStream::from_std(theirs)?;
         Ok((UnixStream::from_std(ours)?, theirs))
     }
 
-    /// Of a stream of the standard library.
+    /// Takes over a stream of the standard library, and makes it non-blocking.
     ///
     /// # Errors
-    /// If the OS does not let it not block.
+    /// If the OS refuses to make it non-blocking.
     pub fn from_std(stream: std_unix::UnixStream) -> io::Result<UnixStream> {
         stream.set_nonblocking(true)?;
         Ok(UnixStream::of(stream))
@@ -70,8 +70,8 @@ impl UnixStream {
         UnixStream { io }
     }
 
-    /// As the standard library has it; it still does not block. No runtime knows it any more: it can
-    /// go to another one by [`UnixStream::from_std`].
+    /// Turns this into a stream of the standard library, which stays non-blocking. The stream is registered
+    /// with no runtime any more; [`UnixStream::from_std`] can move it to another one.
     #[must_use]
     pub fn into_std(self) -> std_unix::UnixStream {
         self.io.into_inner()
@@ -80,43 +80,43 @@ impl UnixStream {
     read_methods!([]);
     write_methods!([]);
 
-    /// Closes one direction, or both.
+    /// Shuts down reading, writing or both.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.shutdown(how)
     }
 
-    /// Who made the other end; of a connection that was accepted, who connected, and of one that was
-    /// connected, who listens.
+    /// The process and user of the other end: of an accepted connection those that connected, of a connection
+    /// to a listener those that listen, of a [pair](UnixStream::pair) those that made it.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn peer_cred(&self) -> io::Result<PeerCred> {
         net::peer_cred(self.io.get())
     }
 
-    /// The error that is pending, which is then no more.
+    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// What the OS said of this question.
+    /// The OS's error for this query.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get().take_error()
     }
 
-    /// Its own address.
+    /// The local address.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().local_addr()
     }
 
-    /// That of the other end.
+    /// The address of the other end.
     ///
     /// # Errors
-    /// What the OS said.
+    /// The OS's error.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().peer_addr()
     }

@@ -1,4 +1,4 @@
-//! [`Mutex`]: a lock whose holder is run by the class of who waits for it.
+//! [`Mutex`]: a lock whose holder inherits the class of the tasks that wait for it.
 
 use crate::{Class, ambient, coop};
 use doorbell_core::lock::{RawLock, TryLock, Wait};
@@ -12,19 +12,20 @@ use std::task::{Context, Poll};
 
 /// A lock that may be held across `.await`, for tasks of several classes.
 ///
-/// Whoever lets go hands it to the most urgent one that waits: the highest class, in it the highest
-/// number, of equals the one that came first. While a task of a higher class waits, the task that
-/// holds the lock is run by the workers of that class too, as one whose
-/// [`JoinHandle`](crate::JoinHandle) is awaited: it does not wait behind tasks of its own class.
+/// Unlocking hands the lock to the most urgent task that waits: the highest class first, then the highest Rt
+/// number, then the order of arrival. While a task of a higher class waits, the holder inherits that class:
+/// the workers of that class run it too, as they run a task whose [`JoinHandle`](crate::JoinHandle) is
+/// awaited. So it does not wait behind tasks of its own class.
 ///
-/// The task that holds it is the one that first polled the future of [`Mutex::lock`]. A guard that goes to another
-/// task, or that is locked outside of tasks, guards as well, but that task is not run earlier; nor is one that is
-/// pinned. To take a lock that is free, and to let go while nobody waits, is one compare-exchange each, and for a Fair
-/// or Batch task also a count of its own. One that waits is one allocation.
+/// The holder is the task that first polled the future of [`Mutex::lock`]. If the guard is sent to another
+/// task, or if it was locked outside of tasks, the lock works, but no task inherits. Nor does a pinned
+/// holder.
 ///
-/// A panic while it is locked unlocks it, and nothing else: there is no poison, as in
-/// `tokio::sync::Mutex`. For short sections without `.await` in it `std::sync::Mutex` is the better
-/// one, where all who use it have one class.
+/// Locking a free mutex and unlocking one that no task waits for are one compare-exchange each. A Fair or
+/// Batch task also updates a count of its own. A task that has to wait makes one allocation.
+///
+/// A panic while the mutex is locked unlocks it. There is no poisoning, as in `tokio::sync::Mutex`. For short
+/// sections without `.await`, `std::sync::Mutex` is better, if all tasks that use it have the same class.
 ///
 /// ```
 /// use doorbell::sync::Mutex;
@@ -48,18 +49,18 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: whoever has the lock has the value alone, on whichever thread.
+// SAFETY: the holder of the lock has exclusive access to the value, on whichever thread.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// Somebody has the lock, or waits for it: [`Mutex::lock`] waits too.
+/// The mutex is locked, or a task waits for it. [`Mutex::lock`] waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the mutex is locked; use lock().await to wait for it")]
 pub struct TryLockError(());
 
 impl<T> Mutex<T> {
-    /// A lock that is free.
+    /// An unlocked mutex.
     pub fn new(value: T) -> Self {
         Mutex {
             raw: RawLock::default(),
@@ -67,14 +68,14 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// What it guards.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Locks, as soon as it is this one's turn. Dropped before, it does not, and leaves the line.
+    /// Locks the mutex, when it is the caller's turn. Dropping the future before that gives up the turn.
     pub fn lock(&self) -> Lock<'_, T> {
         Lock {
             mutex: self,
@@ -82,16 +83,16 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// As [`Mutex::lock`]; the guard keeps the mutex, and may go where that may.
+    /// As [`Mutex::lock`], but the guard owns a reference to the mutex instead of borrowing it.
     pub async fn lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
         Locking::new(&self.raw).await;
         OwnedMutexGuard { mutex: self }
     }
 
-    /// Locks if it is free and nobody waits.
+    /// Locks the mutex if it is free and no task waits for it.
     ///
     /// # Errors
-    /// [`TryLockError`] if somebody has it, or waits for it.
+    /// [`TryLockError`] if it is locked, or if a task waits for it.
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         match self.raw.try_lock() {
             TryLock::Locked => Ok(MutexGuard { mutex: self }),
@@ -99,7 +100,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// As [`Mutex::try_lock`]; the guard keeps the mutex.
+    /// As [`Mutex::try_lock`], but the guard owns a reference to the mutex.
     ///
     /// # Errors
     /// As for [`Mutex::try_lock`].
@@ -110,7 +111,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// What it guards: whoever has the mutex alone need not lock.
+    /// The value. An exclusive reference to the mutex needs no lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -139,7 +140,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Until the lock is the caller's.
+/// Waits until the caller has the lock.
 #[derive(Debug)]
 struct Locking<'a> {
     raw: &'a RawLock<Host>,
@@ -168,7 +169,7 @@ impl Drop for Locking<'_> {
     }
 }
 
-/// How urgent the caller is: as its class, or as the worker that runs it if that is more.
+/// How urgent the caller is: by its class, or by the class of the worker that runs it, if that is higher.
 fn urgency() -> u8 {
     let worker = ambient::with_worker(|worker| worker.map(ambient::Frame::urgency));
     worker.unwrap_or(Class::FAIR).rank()
@@ -194,25 +195,25 @@ impl<'a, T: ?Sized> Future for Lock<'a, T> {
     }
 }
 
-/// Whoever has this has the lock, until it is dropped.
+/// Holds the lock until it is dropped. See [`Mutex::lock`].
 #[must_use = "dropped at once, it guards nothing"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
 }
 
-/// Whoever has this has the lock, until it is dropped. It keeps the mutex.
+/// Holds the lock until it is dropped, and owns a reference to the mutex. See [`Mutex::lock_owned`].
 #[must_use = "dropped at once, it guards nothing"]
 pub struct OwnedMutexGuard<T: ?Sized> {
     mutex: Arc<Mutex<T>>,
 }
 
-// SAFETY: a shared guard gives out a shared value, and nothing else.
+// SAFETY: a shared guard only gives out a shared reference to the value.
 unsafe impl<T: ?Sized + Send + Sync> Sync for MutexGuard<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The mutex that it locks.
+    /// The mutex that the guard locks.
     pub fn mutex(guard: &Self) -> &'a Mutex<T> {
         guard.mutex
     }
@@ -224,21 +225,21 @@ macro_rules! guard {
             type Target = T;
 
             fn deref(&self) -> &T {
-                // SAFETY: the guard has the lock, so nobody else has the value.
+                // SAFETY: the guard has the lock, so no other guard gives out the value.
                 unsafe { &*self.mutex.value.get() }
             }
         }
 
         impl<$($life,)? T: ?Sized> DerefMut for $guard {
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: as above, and the guard is borrowed alone.
+                // SAFETY: as above, and the guard is borrowed exclusively.
                 unsafe { &mut *self.mutex.value.get() }
             }
         }
 
         impl<$($life,)? T: ?Sized> Drop for $guard {
             fn drop(&mut self) {
-                // SAFETY: the guard has the lock, and nobody uses the value by it any more.
+                // SAFETY: the guard has the lock, and its value is not used any more.
                 unsafe { self.mutex.raw.unlock() };
             }
         }

@@ -1,4 +1,4 @@
-//! [`advance`]: sets a paused clock on.
+//! [`advance`]: moves a paused clock on by hand.
 
 use super::instant::ns_of;
 use crate::ambient;
@@ -7,18 +7,18 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::time::Duration;
 
-/// Sets the clock of the current runtime on by so much, in one step, and waits until the runtime
-/// has come to rest: what was due has run, on all cores, and so has what that has woken. Only with
-/// [`Builder::start_paused`](crate::Builder::start_paused).
+/// Moves the clock of the current runtime on by `duration`, in one step, and waits until the runtime is
+/// quiescent: all timers that were due have fired, and everything that they woke has run, on all cores. Only
+/// with [`Builder::start_paused`](crate::Builder::start_paused).
 ///
-/// All timers that were passed are due at once and see the time at the end of the step, as after
-/// a machine was suspended. To pass them one by one, [`sleep`](super::sleep()) instead.
+/// All timers that the step passes are due together, and see the time at the end of the step, as after a
+/// machine was suspended. To fire them one by one, use [`sleep`](super::sleep()) instead.
 ///
-/// A runtime is quiescent only while a thread is inside its `block_on`; without one this waits for the
-/// next.
+/// A runtime can be quiescent only while a thread is inside its `block_on`. If there is none, this waits for
+/// one.
 ///
 /// # Panics
-/// If the clock of the runtime runs by itself, or on a thread without a runtime.
+/// If the clock of the runtime is not paused, or on a thread without a runtime.
 ///
 /// ```
 /// use doorbell::time::{Instant, advance, sleep};

@@ -11,21 +11,20 @@ use doorbell_machine::{Host, Machine, host};
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
-/// A moment of the clock of the runtime that it was taken in, or of the computer's monotonic
-/// clock on a thread without one. A runtime's clock can be made to stand still in tests.
+/// A moment of the current runtime's clock, in nanoseconds. On a thread without a runtime it is a moment of
+/// the machine's monotonic clock. Tests can [pause](crate::Builder::start_paused) a runtime's clock.
 ///
-/// Arithmetic saturates: there is no moment before zero and none behind the last one, some 584
-/// years after the computer's start.
+/// Arithmetic saturates at zero and at [`Instant::MAX`], about 584 years after the start of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
     ns: u64,
 }
 
 impl Instant {
-    /// The last moment there is.
+    /// The last moment that can be represented.
     pub const MAX: Instant = Instant { ns: u64::MAX };
 
-    /// Now.
+    /// The current moment.
     #[inline]
     pub fn now() -> Instant {
         let ns = ambient::peek(|frame| match frame {
@@ -35,8 +34,8 @@ impl Instant {
         Instant { ns }
     }
 
-    /// The moment at which so much time has passed for certain, also by std's clock: this one
-    /// may lie a few microseconds behind it.
+    /// The moment at which `duration` has certainly passed, also by std's clock. The runtime's clock may lag
+    /// behind that one by a few microseconds.
     #[inline]
     pub(crate) fn after(duration: Duration) -> Instant {
         let duration_ns = ns_of(duration);
@@ -53,27 +52,27 @@ impl Instant {
         self.ns
     }
 
-    /// The time since this moment; zero if it lies ahead.
+    /// The time since this moment; zero if it lies in the future.
     pub fn elapsed(self) -> Duration {
         Instant::now().duration_since(self)
     }
 
-    /// The time from `earlier` to this; zero if `earlier` is later.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub fn duration_since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
     }
 
-    /// The time from `earlier` to this, if `earlier` is not later.
+    /// The time from `earlier` to this moment; `None` if `earlier` is later.
     pub fn checked_duration_since(self, earlier: Instant) -> Option<Duration> {
         self.ns.checked_sub(earlier.ns).map(Duration::from_nanos)
     }
 
-    /// The same moment of std's clock, as far as that reaches; it stops at the end of its range.
+    /// The same moment of std's clock. A moment beyond the range of that clock becomes the end of the range.
     pub fn into_std(self) -> StdInstant {
         host::std_instant(self.ns)
     }
 
-    /// The same moment of this clock. A moment before the computer's start becomes zero.
+    /// The same moment of this clock. A moment before the start of the machine becomes zero.
     pub fn from_std(instant: StdInstant) -> Instant {
         Instant {
             ns: host::ns_of(instant),

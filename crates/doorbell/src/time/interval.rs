@@ -1,4 +1,4 @@
-//! [`Interval`]: something that happens again and again.
+//! [`Interval`]: ticks with a fixed period.
 
 use super::{Instant, Sleep, sleep_until};
 use std::future::poll_fn;
@@ -6,24 +6,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The most by which a tick may be taken late and still count as in time, unless the period is shorter.
+/// A tick that is taken at most this late counts as in time. If the period is shorter, the period is the
+/// limit.
 const LATE_MAX: Duration = Duration::from_millis(5);
 
-/// What an interval does about ticks that its owner was too late for.
+/// What an interval does about ticks that were taken late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
-    /// They follow at once, until the interval has caught up.
+    /// Missed ticks follow at once, until the interval has caught up.
     #[default]
     Burst,
-    /// The next one comes a whole period after the late one was taken. A tick counts as late if it is taken
-    /// more than 5 ms, or a period if that is shorter, and the [slack](Interval::slack) after it was due: so
-    /// ticks that are taken at once stay a period apart and do not drift.
+    /// After a late tick, the next one comes a whole period after the late one was taken. A tick is late if
+    /// it is taken later after its due time than 5 ms (or a period, if that is shorter) plus the
+    /// [slack](Interval::slack). So ticks that are taken at once stay a period apart and do not drift.
     Delay,
-    /// They are left out; the next one comes at a multiple of the period.
+    /// Missed ticks are left out: the next tick comes at a multiple of the period after the due time of the
+    /// last.
     Skip,
 }
 
-/// Ticks at a fixed distance. See [`interval`].
+/// Ticks with a fixed period. See [`interval`].
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
@@ -31,19 +33,19 @@ pub struct Interval {
     sleep: Sleep,
 }
 
-/// Ticks every `period`, for the first time at once.
+/// An interval that ticks every `period`. The first tick comes at once.
 ///
 /// # Panics
-/// If the period is zero: there would be no end of ticks.
+/// If the period is zero.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Ticks every `period`, for the first time at `start`.
+/// An interval that ticks every `period`. The first tick comes at `start`.
 ///
 /// # Panics
-/// If the period is zero: there would be no end of ticks.
+/// If the period is zero.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(
@@ -58,31 +60,31 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 }
 
 impl Interval {
-    /// What to do about missed ticks; [`MissedTicks::Burst`] unless told.
+    /// Sets what to do about missed ticks. The default is [`MissedTicks::Burst`].
     #[must_use]
     pub fn missed_ticks(mut self, missed: MissedTicks) -> Interval {
         self.missed = missed;
         self
     }
 
-    /// Allows ticks to be late by up to so much; see [`Sleep::slack`].
+    /// Allows ticks to be late by up to `slack`; see [`Sleep::slack`].
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Interval {
         self.sleep = self.sleep.slack(slack);
         self
     }
 
-    /// The period.
+    /// The time between two ticks.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// Waits for the next tick; returns when it was due.
+    /// Waits for the next tick. Returns the moment at which it was due.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick; ready with the moment it was due.
+    /// Polls for the next tick. Ready with the moment at which it was due.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         if Pin::new(&mut self.sleep).poll(cx).is_pending() {
             return Poll::Pending;
@@ -92,7 +94,7 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// The tick behind the one that was due then.
+    /// When the tick after the one at `due` is due.
     fn after(&self, due: Instant) -> Instant {
         let next = due + self.period;
         match self.missed {
@@ -115,7 +117,7 @@ impl Interval {
         }
     }
 
-    /// Begins anew: the next tick comes a period from now.
+    /// Restarts the interval: the next tick comes a period from now.
     pub fn reset(&mut self) {
         self.sleep.reset(Instant::now() + self.period);
     }

@@ -1,11 +1,11 @@
 //! Sleeping, timeouts and intervals.
 //!
-//! Times are nanoseconds, exact where no slack is given. A timer lives in the wheel of the worker
-//! that polls it first; arming and dropping one there takes no lock and no syscall.
+//! Times are exact to the nanosecond, except for slack that a timer allows. A timer is in the timer wheel of
+//! the worker that first polls it. Arming and dropping it there takes no lock and no syscall.
 //!
-//! Contract: *the worker is not inside a poll ⇒ a timer fires at its time or later by at most its
-//! slack and one wake of a thread; never before its time.* A worker looks at its timers at every
-//! pass and at least every eighth poll.
+//! Contract: *the worker is not inside a poll ⇒ a timer fires at its time, or later by at most its slack and
+//! one wake of a thread; never before its time.* A worker looks at its timers in every pass, and at least
+//! after every eighth poll.
 //!
 //! ```
 //! use doorbell::time::{Instant, sleep, timeout};

@@ -1,4 +1,4 @@
-//! [`Sleep`]: a future that is ready when its time has come.
+//! [`Sleep`]: a future that waits until a moment.
 
 use super::Instant;
 use crate::{ambient, coop};
@@ -8,9 +8,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A future that is ready when its time has come; never before. See [`sleep`].
+/// A future that is ready at its deadline, never before. See [`sleep`].
 ///
-/// `Send`, `Sync` and `Unpin`; it can be armed anew in place, by [`Sleep::reset`].
+/// It is `Send`, `Sync` and `Unpin`. [`Sleep::reset`] gives it a new deadline in place.
+///
+/// # Panics
+/// If it has to wait and is polled on a thread without a runtime, or after the runtime has ended.
 #[must_use = "a sleep does nothing before it is polled"]
 #[derive(Debug)]
 pub struct Sleep {
@@ -21,17 +24,18 @@ pub struct Sleep {
 
 #[derive(Debug)]
 enum SleepState {
-    /// Not polled since it was made or reset.
+    /// Not polled since it was made by [`sleep_until`] or reset.
     New,
-    /// The same, and when it was made its time was ahead: the clock is not read again.
+    /// Made by [`sleep`] and not polled yet: its deadline lay ahead then, so the first poll does not read the
+    /// clock.
     Ahead,
     Armed(RawTimer),
     Done,
 }
 
-/// Waits for a duration, from now on. Times past the end of the clock's range (584 years) wait
-/// for that end. One that is not polled before its time has come is ready as soon as its worker has looked at
-/// its timers.
+/// Waits for `duration`, counted from this call. A time beyond the range of the clock (584 years) waits for
+/// the end of the range. If the deadline has passed before the first poll, the sleep is ready once the worker
+/// has looked at its timers.
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = sleep_until(Instant::after(duration));
     sleep.state = if duration.is_zero() {
@@ -42,9 +46,8 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep
 }
 
-/// Waits until a moment. One that has passed is ready at the first poll. That takes one from the
-/// [budget](crate::coop) of the poll; where none is left, it is ready as soon as its worker has looked at its
-/// timers.
+/// Waits until `deadline`. If that has passed, the sleep is ready at the first poll, which takes one from the
+/// [budget](crate::coop) of the poll. If none is left, it is ready in a later poll.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         deadline,
@@ -54,30 +57,32 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 }
 
 impl Sleep {
-    /// Allows it to be ready up to so much later: timers with the same slack then share their
-    /// wake-ups. Zero, the default, is as exact as the OS allows.
+    /// Allows the sleep to be ready up to `slack` later, so that timers with the same slack share wake-ups.
+    /// The default is zero: as exact as the OS allows.
     pub fn slack(mut self, slack: Duration) -> Sleep {
         self.slack = slack;
         self
     }
 
-    /// When it is ready, without its slack.
+    /// The moment at which it is ready, without slack.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// By how much it may be ready later.
+    /// The slack that [`Sleep::slack`] set.
     pub(super) fn slack_allowed(&self) -> Duration {
         self.slack
     }
 
-    /// Whether its time has come and it was polled since.
+    /// Whether a poll has found the deadline passed. A sleep that has not been polled since its deadline is
+    /// not elapsed.
     pub fn is_elapsed(&self) -> bool {
         matches!(self.state, SleepState::Done)
     }
 
-    /// Arms it for another moment, whether it was ready or not. If it was polled before on this
-    /// core it stays in place, and whoever waited for it still does; otherwise poll it again.
+    /// Gives it a new deadline, whether it was ready or not. If its timer is armed on the calling worker, the
+    /// timer moves to the new deadline and still wakes the task that polled the sleep last. Otherwise poll
+    /// the sleep again.
     pub fn reset(&mut self, deadline: Instant) {
         self.deadline = deadline;
         let when_ns = self.when_ns();
@@ -90,7 +95,7 @@ impl Sleep {
         }
     }
 
-    /// The deadline, or the next multiple of the slack behind it.
+    /// The deadline, rounded up to a multiple of the slack.
     #[inline]
     fn when_ns(&self) -> u64 {
         let deadline_ns = self.deadline.ns();
@@ -102,7 +107,8 @@ impl Sleep {
     }
 }
 
-/// Arms a timer in the current runtime, or does without: see [`Ambient::arm_timer`](ambient::Ambient::arm_timer).
+/// Arms a timer in the current runtime; `None` if the deadline has passed: see
+/// [`Ambient::arm_timer`](ambient::Ambient::arm_timer).
 #[track_caller]
 fn arm(deadline_ns: Option<u64>, when_ns: u64, waker: &Waker) -> Option<RawTimer> {
     let armed = ambient::with_current(|frame| match frame {
@@ -128,8 +134,8 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let has_waited = matches!(self.state, SleepState::Armed(_));
         let polled = self.poll_time(cx);
-        // One that had to wait has given way: it is ready also where other futures of its task have spent
-        // the budget, or a deadline beside them would never come.
+        // A sleep that has waited is not held up by the budget: other futures of its task may spend all of it
+        // in each poll, and a deadline beside them would never come.
         if polled.is_ready() && !has_waited {
             return coop::poll(cx, |_| Poll::Ready(()));
         }
@@ -138,7 +144,7 @@ impl Future for Sleep {
 }
 
 impl Sleep {
-    /// Ready when its time has come, and nothing is counted.
+    /// As `poll`, without counting against the poll budget.
     pub(super) fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.state {
             SleepState::Done => return Poll::Ready(()),
@@ -153,7 +159,7 @@ impl Sleep {
                 Polled::Ready(Fired::WorkerGone) | Polled::Elsewhere => {}
             },
         }
-        // First the old timer goes, if there is one; then the new one is armed here.
+        // Drop an old timer before arming the new one on this worker.
         let is_ahead = matches!(self.state, SleepState::Ahead);
         self.state = SleepState::New;
         let Some(timer) = arm(

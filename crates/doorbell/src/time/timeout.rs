@@ -1,4 +1,4 @@
-//! [`Timeout`]: a future that is given only so much time.
+//! [`Timeout`]: a future with a time limit.
 
 use super::{Instant, Sleep, sleep, sleep_until};
 use crate::coop;
@@ -6,12 +6,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The time was over before the future was ready.
+/// The time limit passed before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the time was over before the future was ready")]
 pub struct Elapsed(());
 
-/// A future that is given only so much time. See [`timeout`].
+/// A future with a time limit. See [`timeout`].
+///
+/// # Panics
+/// If it has to wait and is polled on a thread without a runtime, or after the runtime has ended.
 #[must_use = "a timeout does nothing before it is polled"]
 #[derive(Debug)]
 pub struct Timeout<F> {
@@ -19,11 +22,12 @@ pub struct Timeout<F> {
     sleep: Sleep,
 }
 
-/// Gives a future so much time, from now on; the future is polled first, so one that is ready
-/// is so also after its time. It is dropped with the timeout.
+/// Gives a future a time limit of `duration`, counted from this call. Each poll polls the future before it
+/// looks at the time, so a future that is ready gives its output also after the limit. The future is dropped
+/// together with the timeout.
 ///
 /// # Errors
-/// Awaiting it returns [`Elapsed`] if the time was over first.
+/// Awaiting the timeout returns [`Elapsed`] if the limit passed first.
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     Timeout {
         future,
@@ -31,10 +35,10 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     }
 }
 
-/// Gives a future time until a moment. As [`timeout`].
+/// Gives a future time until `deadline`; otherwise as [`timeout`].
 ///
 /// # Errors
-/// Awaiting it returns [`Elapsed`] if the moment came first.
+/// Awaiting the timeout returns [`Elapsed`] if the deadline passed first.
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     Timeout {
         future,
@@ -43,13 +47,13 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
 }
 
 impl<F> Timeout<F> {
-    /// Allows the time to be longer by up to so much; see [`Sleep::slack`].
+    /// Allows the limit to be up to `slack` later; see [`Sleep::slack`].
     pub fn slack(mut self, slack: Duration) -> Timeout<F> {
         self.sleep = self.sleep.slack(slack);
         self
     }
 
-    /// The future, without its timeout.
+    /// Returns the future without its time limit.
     pub fn into_inner(self) -> F {
         self.future
     }
@@ -59,8 +63,8 @@ impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: `future` is pinned with the timeout: it is never moved out of a pinned one,
-        // there is no Drop, and Timeout is Unpin only if F is. `sleep` is Unpin.
+        // SAFETY: `future` is pinned with the timeout: it is never moved out of a pinned timeout, there is no
+        // Drop, and Timeout is Unpin only if F is. `sleep` is Unpin.
         let (future, sleep) = unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), &mut this.sleep)
@@ -69,7 +73,7 @@ impl<F: Future> Future for Timeout<F> {
             if let Poll::Ready(output) = future.poll(cx) {
                 return Poll::Ready(Ok(output));
             }
-            // Also where the future has spent the budget: it may do so in each poll.
+            // Without the budget: the future may spend all of it in each poll.
             sleep.poll_time(cx).map(|()| Err(Elapsed(())))
         })
     }
