@@ -6,9 +6,9 @@
 
 use super::{Pool, posting};
 use crate::mailbox::Gone;
-use crate::task::Local;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, remote};
+use crate::worker::Local;
 use crate::worker::Remote;
 use ::loom::thread;
 use doorbell_machine::Loom;

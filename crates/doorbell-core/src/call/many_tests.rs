@@ -5,8 +5,8 @@
 
 use super::{Many, ManyCall, ManyTable, Outcome, launch_many};
 use crate::scheduler::RemoteRef;
-use crate::task::Local;
 use crate::testing::{Idler, Inbox, call, remote};
+use crate::worker::Local;
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Machine};
 use std::panic::resume_unwind;

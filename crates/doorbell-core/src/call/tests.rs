@@ -4,8 +4,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{CallFailed, INLINE_BYTES, SPIN_NS};
-use crate::task::Local;
 use crate::testing::{Idler, Inbox, call, remote};
+use crate::worker::Local;
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Machine};
 use std::cell::Cell;

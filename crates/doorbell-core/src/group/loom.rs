@@ -6,9 +6,10 @@
 
 use crate::queue::Greed;
 use crate::scheduler::{RemoteRef, Scheduler};
-use crate::task::{About, Join, Kind, Local};
+use crate::task::{About, Join, Kind};
 use crate::testing::launch_about;
 use crate::testing::model::{check, check_large};
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::pin::Pin;

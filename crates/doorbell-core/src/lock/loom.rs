@@ -5,10 +5,10 @@
 
 use super::{RawLock, TryLock, Wait};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::spawn;
 use crate::wait::block_on;
+use crate::worker::Local;
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
 use doorbell_machine::Loom;

@@ -10,7 +10,7 @@
 
 use super::word::Holder;
 use crate::quiet::drop_quietly;
-use crate::task::{SchedulerId, TaskRef};
+use crate::task::{Schedule, SchedulerId};
 use doorbell_machine::{Cell, Counter, Machine, Ordering, PtrWord, Word};
 use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
@@ -149,7 +149,7 @@ impl<M: Machine> Turn<M> {
             next: M::Ptr::new(null_mut()),
             holder: M::Cell::new(Some(Holder::here())),
             urgency: counted,
-            scheduler: M::Ptr::new(TaskRef::<M>::scheduler_that_waits().cast_mut()),
+            scheduler: M::Ptr::new(<M as Schedule>::scheduler_that_waits().cast_mut()),
         }
     }
 
@@ -197,7 +197,7 @@ impl<M: Machine> Turn<M> {
             self.urgency.set(u64::from(urgency));
             // ORDER: Relaxed, as in `scheduler`.
             self.scheduler.store(
-                TaskRef::<M>::scheduler_that_waits().cast_mut(),
+                <M as Schedule>::scheduler_that_waits().cast_mut(),
                 Ordering::Relaxed,
             );
         }

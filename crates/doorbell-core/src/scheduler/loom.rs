@@ -5,10 +5,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::task::Local;
+use crate::scheduler::telemetry::{Hooks, TaskEvent, TaskHook, Telemetry, TelemetryPlan};
 use crate::testing::model::{check, mutant};
+use crate::worker::Local;
 use crate::worker::Remote;
-use crate::worker::{Hooks, TaskEvent, TaskHook, Telemetry, TelemetryPlan};
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
 use doorbell_machine::Loom;

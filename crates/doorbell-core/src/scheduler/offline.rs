@@ -14,7 +14,7 @@ use doorbell_machine::{Machine, Ordering, Word};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenOff {
     /// It is off: no task is placed there any more. The caller must tell the worker itself; see
-    /// [`Local::follow`](crate::task::Local::follow).
+    /// [`Local::follow`](crate::worker::Local::follow).
     Now,
     /// It was off already.
     Before,

@@ -4,12 +4,13 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{About, Kind, Local};
+use super::{About, Kind};
 use crate::queue::is_shareable;
 use crate::scheduler::idle::{Left, Watchdog};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::check_large;
 use crate::testing::{launch_about, spawn};
+use crate::worker::Local;
 use crate::worker::Remote;
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};

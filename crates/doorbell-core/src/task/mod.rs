@@ -24,20 +24,15 @@
 //! | `poll_budget.rs` | how many ready operations one poll may complete |
 //! | `poll_refs.rs` | references of the task under poll, counted when its poll ends |
 
-mod away;
+mod about;
 mod behind;
 mod body;
-mod bring;
-mod by_rank;
-mod by_share;
-mod cell;
-mod delegate;
+pub(crate) mod cell;
 mod error;
-mod extras;
-mod home;
-mod inheritance;
+pub(crate) mod extras;
+pub(crate) mod home;
+pub(crate) mod inheritance;
 mod join;
-mod local;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
@@ -54,34 +49,25 @@ mod loom_raises;
 mod loom_seen;
 #[cfg(test)]
 mod loom_workers;
-mod poll_budget;
-mod poll_refs;
-mod queue_node;
-mod recorded;
-mod rescue;
+pub(crate) mod poll_refs;
+pub(crate) mod queue_node;
+pub(crate) mod schedule;
 mod standing;
-mod state;
-mod state_delegate;
-mod state_inheritance;
+pub(crate) mod state;
+pub(crate) mod state_delegate;
+pub(crate) mod state_inheritance;
 mod state_join;
-mod steal;
-mod submit;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod wake;
 mod waker;
 
+pub use about::{About, Kind};
 pub use body::{BodyVtable, Once, write_body};
-pub use cell::{About, Kind, TaskRef, launch, launch_described};
+pub(crate) use cell::TaskRef;
 pub use error::{JoinError, Payload};
 pub use extras::Name;
-pub(crate) use inheritance::SchedulerId;
 pub use join::{Join, RawJoin};
-pub use local::Local;
-pub use poll_budget::PollBudget;
-pub use recorded::TaskSeen;
-pub use rescue::Sweep;
+pub(crate) use schedule::{Schedule, SchedulerId};
 pub(crate) use state_inheritance::Above;
 
 /// How many schedulers may be above one.

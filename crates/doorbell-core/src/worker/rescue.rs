@@ -5,8 +5,7 @@
 
 use crate::io::Driver;
 use crate::scheduler::RemoteRef;
-use crate::task::{Local, Sweep};
-use crate::worker::Remote;
+use crate::worker::{Local, Remote, Sweep};
 use doorbell_machine::{Bug, Machine, PollEvents};
 
 /// A ward is taken to be stuck after this long inside one poll, and for as long as its polls take this long on average.

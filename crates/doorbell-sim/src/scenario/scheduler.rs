@@ -6,16 +6,15 @@ use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
+use doorbell_core::scheduler::telemetry::{StallReporter, Telemetry, TelemetryPlan};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::{SwitchWord, Switches};
-use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
+use doorbell_core::task::{About, BodyVtable, Join, Kind, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{Clock, Quiescent};
 use doorbell_core::worker::Remote;
-use doorbell_core::worker::{
-    IdlePolicy, RunBudget, StallReporter, Telemetry, TelemetryPlan, WorkerConfig, WorkerCounts,
-    WorkerShared,
-};
+use doorbell_core::worker::{IdlePolicy, RunBudget, WorkerConfig, WorkerCounts, WorkerShared};
+use doorbell_core::worker::{Local, launch_described};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle};
 use std::sync::Arc;

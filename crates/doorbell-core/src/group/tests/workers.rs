@@ -5,8 +5,9 @@
 
 use crate::queue::Greed;
 use crate::scheduler::{RemoteRef, Scheduler};
-use crate::task::{About, Join, Kind, Local};
+use crate::task::{About, Join, Kind};
 use crate::testing::launch_about;
+use crate::worker::Local;
 use doorbell_machine::Host;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -2,14 +2,13 @@
 //! queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would then find it
 //! queued. It sends a parcel to one of those workers, which does the rest.
 
-use super::cell::{Kind, TaskRef};
-use super::local::Local;
-use super::state_delegate::{Delegated, For};
-use super::state_inheritance::Above;
 use crate::bell::Look;
 use crate::call::post;
 use crate::scheduler::Scheduler;
-use crate::worker::Remote;
+use crate::task::state_delegate::{Delegated, For};
+use crate::task::state_inheritance::Above;
+use crate::task::{Kind, TaskRef};
+use crate::worker::{Local, Remote};
 use doorbell_machine::{Machine, Mark};
 
 /// A task on its way in a parcel, with a reference.
@@ -27,7 +26,7 @@ impl<M: Machine> InParcel<M> {
 
 impl<M: Machine> TaskRef<M> {
     #[cold]
-    pub(super) fn delegate(self, scheduler: &Scheduler<M>, to: For) {
+    pub(crate) fn delegate(self, scheduler: &Scheduler<M>, to: For) {
         match self.header().state.delegate(to) {
             Delegated::Nothing => {}
             Delegated::Send => self.send_wake(scheduler),
@@ -36,7 +35,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Has a worker of the scheduler that awaits the task from above take its raise.
     #[cold]
-    pub(super) fn send_raise(self, scheduler: &Scheduler<M>) {
+    pub(crate) fn send_raise(self, scheduler: &Scheduler<M>) {
         self.header().state.retain();
         let raise = |task: Self| {
             let _ = task.raise(Above::default());
@@ -48,7 +47,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Sends the parcel. The reference is its own.
-    pub(super) fn send_wake(self, scheduler: &Scheduler<M>) {
+    pub(crate) fn send_wake(self, scheduler: &Scheduler<M>) {
         M::mark(Mark::TaskDelegated);
         let wake = |task: Self| task.follow(task.header().state.wake_delegated(), || task.submit());
         // The worker is gone: as if nobody were above.
@@ -106,7 +105,7 @@ fn takes_at_once<M: Machine>(remote: &Remote<M>) -> bool {
 impl<M: Machine> TaskRef<M> {
     /// The first half of a wake by one of a lower class, who is then suspended. The second half is to
     /// follow if it says so.
-    pub(super) fn delegate_and_stall(self) -> Delegated {
+    pub(crate) fn delegate_and_stall(self) -> Delegated {
         self.header().state.delegate(For::Poll)
     }
 }

@@ -1,6 +1,6 @@
 //! What a worker takes from another.
 
-use super::local::Local;
+use super::Local;
 use crate::queue::{Greed, Loot, is_shareable};
 use crate::scheduler::Turns;
 use crate::worker::Remote;
@@ -55,7 +55,7 @@ impl<M: Machine> Local<M> {
     /// What lay in the backlog was in this worker's hands for a moment: a worker that looked then found nothing, and
     /// sleeps.
     #[cold]
-    pub(super) fn offer_refilled(&self) {
+    pub(in crate::worker) fn offer_refilled(&self) {
         let queue = self.remote.queue();
         if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
             queue.show_stored();
