@@ -34,7 +34,7 @@ pub(crate) struct Header<M: Schedule> {
     pub(crate) state: State<M>,
     /// The worker that ran it last; before that, the one that it was launched on. With it goes a share
     /// of the scheduler.
-    pub(crate) last: M::Ptr<M::Remote>,
+    pub(crate) last: M::Ptr<M::Member>,
     pub(crate) vtable: &'static BodyVtable,
     /// The number of the worker whose list it is in: the one that ran it first.
     pub(crate) home: M::Cell<Option<u16>>,
@@ -84,7 +84,7 @@ pub(crate) struct CellSpec<M: Schedule> {
     pub(crate) is_rescuable: bool,
     pub(crate) extras: Option<Extras<M>>,
     /// Where it is launched. With it goes a share of the scheduler, which [`Schedule::freed`] gives back.
-    pub(crate) last: *mut M::Remote,
+    pub(crate) last: *mut M::Member,
 }
 
 impl<M: Schedule> TaskRef<M> {

@@ -1,4 +1,5 @@
-//! The task cell, its waker and its join handle. See README.md in this folder for the protocol.
+//! What a task is: its cell, its waker and its join handle. See README.md in this folder for the protocol. What a worker
+//! does with tasks lies in `worker/tasks`.
 //!
 //! | file | holds |
 //! |---|---|
@@ -7,21 +8,16 @@
 //! | `state_join.rs` | those of the join handle |
 //! | `state_inheritance.rs` | those of a task that is awaited from above |
 //! | `body.rs` | the future or its output, behind a table of functions |
-//! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
-//! | `wake.rs` | who queues it when it is woken or cancelled |
+//! | `about.rs` | what a task is launched with |
+//! | `schedule.rs` | what a task asks of the scheduler above it: the trait `Schedule` |
+//! | `cell.rs` | the allocation: header and body; how it is polled, completed and freed |
 //! | `queue_node.rs` | which task a node of a run queue is of, and by which of its nodes |
-//! | `submit.rs` | where it goes when it is launched or woken |
-//! | `home.rs` | the list of its home worker, and how it leaves it |
-//! | `delegate.rs`, `state_delegate.rs` | wakes by threads of a lower class |
+//! | `home.rs` | the list of its home worker |
+//! | `state_delegate.rs` | those of wakes by threads of a lower class |
 //! | `inheritance.rs` | the raised node, by which a scheduler above polls what it awaits |
-//! | `rescue.rs` | rescuable tasks, which a worker above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
-//! | `recorded.rs` | tasks whose scheduler records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
-//! | `local.rs` | what a worker's own thread keeps: ready queue, list of its tasks |
-//! | `timers.rs` | a worker's timers, as its tasks and its loop see them |
-//! | `poll_budget.rs` | how many ready operations one poll may complete |
 //! | `poll_refs.rs` | references of the task under poll, counted when its poll ends |
 
 mod about;

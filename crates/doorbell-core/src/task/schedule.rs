@@ -10,8 +10,11 @@ pub(crate) type SchedulerId = *const ();
 
 /// Where tasks are run. Each machine has one implementation, in `worker/tasks/schedule.rs`.
 pub(crate) trait Schedule: Machine {
-    /// A worker as other threads see it.
-    type Remote;
+    /// A worker as a member of its scheduler.
+    type Member;
+
+    /// The shares of its scheduler that a worker's thread has drawn ahead.
+    type Stock;
 
     /// Wakes a task. The caller holds a reference.
     fn wake(task: TaskRef<Self>);
@@ -34,9 +37,12 @@ pub(crate) trait Schedule: Machine {
     /// The class of the worker that the calling thread is; `None` on any other thread.
     fn class_here() -> Option<Class>;
 
+    /// Calls `f` with the stock of the worker that the calling thread is, if that is one of this scheduler.
+    fn with_stock<R>(of: SchedulerId, f: impl FnOnce(Option<&Self::Stock>) -> R) -> R;
+
     /// A task was freed: it leaves its group, and its share of the scheduler goes.
     ///
     /// # Safety
     /// The share that the task was made with is not used any more; `last` is a worker of the same scheduler.
-    unsafe fn freed(last: *mut Self::Remote, group: u8);
+    unsafe fn freed(last: *mut Self::Member, group: u8);
 }

@@ -11,16 +11,12 @@ mod local;
 #[cfg(test)]
 mod loom;
 mod park;
-mod pulse;
-mod remote;
-mod remote_counts;
+pub mod remote;
 pub mod rescue;
 mod search;
 mod spin;
-mod station;
 mod stuck;
 mod tasks;
-mod tell;
 #[cfg(test)]
 mod tests;
 mod timed_check;
@@ -29,9 +25,7 @@ pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
 pub use governor::IdlePolicy;
 pub use local::{Local, PollBudget, timer};
-pub(crate) use remote::Origin;
-pub use remote::{Remote, Served};
-pub use remote_counts::RemoteCounts;
+pub use remote::{Remote, RemoteCounts, Served};
 pub use tasks::{Sweep, TaskSeen, launch, launch_described};
 
 use crate::bell::{Announced, WorkerState};

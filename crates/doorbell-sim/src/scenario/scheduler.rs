@@ -5,6 +5,7 @@ use super::class::{Classes, FAIR, RT, SchedulerPlan};
 use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
+use doorbell_core::scheduler::Member;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::scheduler::telemetry::{StallReporter, Telemetry, TelemetryPlan};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
@@ -12,7 +13,6 @@ use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{Clock, Quiescent};
-use doorbell_core::worker::Remote;
 use doorbell_core::worker::{IdlePolicy, RunBudget, WorkerConfig, WorkerCounts, WorkerShared};
 use doorbell_core::worker::{Local, launch_described};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
@@ -358,7 +358,7 @@ impl<const BUG: u8> Workers<BUG> {
 
     /// Calls a worker and waits. Not from a worker.
     pub(super) fn call<R: Send>(&self, worker: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
-        let remote: &Remote<Sim<BUG>> = self.remote(worker);
+        let remote: &Member<Sim<BUG>> = self.remote(worker);
         // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
         // are Send.
         unsafe { blocking(f, |call| wait_for(remote, &call)) }.ok()

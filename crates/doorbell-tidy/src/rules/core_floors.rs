@@ -1,4 +1,5 @@
-//! `core_floors`: inside `doorbell-core` an arrow between folders never runs upward.
+//! `core_floors`: inside `doorbell-core` an arrow between folders never runs upward, and folders of one floor know each
+//! other in one direction only.
 //!
 //! A word or a queue that knows no worker can be read, modelled and changed by itself.
 
@@ -13,33 +14,24 @@ const RULE: &str = "core_floors";
 /// What the folders and files below lie in.
 const CORE: &str = "crates/doorbell-core/src/";
 
-/// The floors, from the ground up.
-const FLOORS: [&[&str]; 4] = [
+/// The floors, from the ground up. A room is a folder, or a file that lies in none.
+const FLOORS: [&[&str]; 5] = [
     &[
         "bell", "class", "link", "mailbox", "queue", "quiet", "switches", "wheel",
     ],
     &["call", "group", "lock", "task", "wait"],
-    &["io", "worker"],
+    &["io", "worker/remote"],
     &["scheduler"],
+    &["worker"],
 ];
 
-/// An arrow that still runs upward: from, to, and in how many files. The table only shrinks.
-type Open = (&'static str, &'static str, usize);
+/// From which room to which, and the files that name it.
+type Arrows = BTreeMap<(String, String), BTreeSet<String>>;
 
-const OPEN: &[Open] = &[
-    ("task", "scheduler", 12),
-    ("task", "worker", 12),
-    ("worker", "scheduler", 9),
-];
-
-/// Arrows that run upward and are not in the table, and rows of the table that nothing needs.
+/// Arrows that run upward, and circles of rooms.
 pub fn core_floors(tree: &Tree) -> Vec<Finding> {
-    check(tree, OPEN)
-}
-
-fn check(tree: &Tree, open: &[Open]) -> Vec<Finding> {
     let modules = Modules::of(tree);
-    let mut arrows: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    let mut arrows = Arrows::new();
     let mut findings = tree.each_rust(RULE, |path, parsed, findings| {
         let Some(file) = path.strip_prefix(CORE).filter(|_| !modules.is_test(path)) else {
             return;
@@ -53,44 +45,49 @@ fn check(tree: &Tree, open: &[Open]) -> Vec<Finding> {
             let what = format!("`{from}` stands on no floor");
             findings.push(Finding::new(RULE, path, 1, what, remedy));
         }
-        for to in named(parsed) {
-            if floor(&to) > floor(from) {
-                let arrow = (from.to_owned(), to);
-                arrows.entry(arrow).or_default().insert(path.to_owned());
-            }
+        for to in named(file, parsed).into_iter().filter(|to| to != from) {
+            let arrow = (from.to_owned(), to);
+            arrows.entry(arrow).or_default().insert(path.to_owned());
         }
     });
     for ((from, to), files) in &arrows {
-        let row = open.iter().find(|row| (row.0, row.1) == (from, to));
-        let limit = row.map_or(0, |row| row.2);
-        if files.len() != limit {
-            let path = files.first().map_or(CORE, String::as_str);
-            let what = format!(
-                "`{from}` knows `{to}` in {} files, not {limit}",
-                files.len()
-            );
-            let remedy = if files.len() > limit {
-                "let it be told what it needs"
-            } else {
-                "lower the number in the table OPEN of doorbell-tidy's rule `core_floors`"
-            };
+        for path in files.iter().filter(|_| floor(to) > floor(from)) {
+            let what = format!("`{from}` knows `{to}`, which is above it");
+            let remedy = "let it be told what it needs";
             findings.push(Finding::new(RULE, path, 1, what, remedy));
         }
-    }
-    for (from, to, _) in open {
-        if !arrows.contains_key(&((*from).to_owned(), (*to).to_owned())) {
-            let what = format!("`{from}` does not know `{to}` any more");
-            let remedy = "remove it from the table OPEN of doorbell-tidy's rule `core_floors`";
-            findings.push(Finding::new(RULE, CORE, 1, what, remedy));
+        let is_circle = floor(to) == floor(from) && reaches(&arrows, to, from);
+        for path in files.iter().filter(|_| is_circle) {
+            let what = format!("`{from}` knows `{to}`, which knows it in its turn");
+            let remedy = "move what both need to a room below";
+            findings.push(Finding::new(RULE, path, 1, what, remedy));
         }
     }
     findings
 }
 
-/// The folder of a file, or the file if it lies in none.
+/// Whether arrows lead from the one room to the other.
+fn reaches(arrows: &Arrows, from: &str, to: &str) -> bool {
+    let mut seen = BTreeSet::from([from]);
+    let mut open = vec![from];
+    while let Some(room) = open.pop() {
+        let next = arrows.keys().filter(|arrow| arrow.0 == room);
+        open.extend(
+            next.map(|arrow| arrow.1.as_str())
+                .filter(|to| seen.insert(to)),
+        );
+    }
+    seen.contains(to)
+}
+
+/// The room of a file: the nearest folder around it that stands on a floor of its own, else its first folder; the file
+/// itself if it lies in none.
 fn room(file: &str) -> &str {
-    let first = file.split('/').next().unwrap_or(file);
-    first.strip_suffix(".rs").unwrap_or(first)
+    let mut folders = file.rmatch_indices('/').map(|(end, _)| &file[..end]);
+    let first = || file.split('/').next().unwrap_or(file);
+    let room = folders.find(|folder| floor(folder).is_some());
+    let room = room.unwrap_or_else(first);
+    room.strip_suffix(".rs").unwrap_or(room)
 }
 
 fn floor(room: &str) -> Option<usize> {
@@ -98,21 +95,39 @@ fn floor(room: &str) -> Option<usize> {
 }
 
 /// The rooms of the crate that a file names, outside of its tests.
-fn named(parsed: &Parsed) -> BTreeSet<String> {
-    let crates = (0..parsed.tokens.len())
-        .filter(|&index| parsed.ident(index) == Some("crate") && !parsed.in_test(index));
-    let rooms = crates
+fn named(file: &str, parsed: &Parsed) -> BTreeSet<String> {
+    let is_root = |index: usize| {
+        let begins = index < 2 || !parsed.is_path_sep(index - 2);
+        begins && matches!(parsed.ident(index), Some("crate" | "super"))
+    };
+    let roots = (0..parsed.tokens.len()).filter(|&index| is_root(index) && !parsed.in_test(index));
+    let rooms = roots
         .flat_map(|index| parsed.paths(index))
-        .filter_map(|(_, path)| path.into_iter().nth(1));
+        .map(|(_, path)| room(&format!("{}/", resolved(file, &path).join("/"))).to_owned());
     rooms.filter(|room| floor(room).is_some()).collect()
+}
+
+/// The path from the root of the crate. `super` leads to the module around that of the file; in a module inside the
+/// file it is taken to lead one further, which changes the room only at the edge of one.
+fn resolved<'a>(file: &'a str, path: &'a [String]) -> Vec<&'a str> {
+    let supers = path.iter().take_while(|name| *name == "super").count();
+    let rest = path[supers..].iter().map(String::as_str);
+    if supers == 0 {
+        return rest.skip(1).collect();
+    }
+    let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
+    let mut around: Vec<&str> = module.split('/').collect();
+    around.truncate(around.len().saturating_sub(supers));
+    around.extend(rest);
+    around
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CORE, check};
+    use super::{CORE, core_floors};
     use crate::Tree;
 
-    fn found(files: &[(&str, &str)], open: &[super::Open]) -> Vec<String> {
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
         let paths: Vec<String> = files
             .iter()
             .map(|(file, _)| format!("{CORE}{file}"))
@@ -122,57 +137,69 @@ mod tests {
             .zip(files)
             .map(|(path, (_, text))| (path.as_str(), *text))
             .collect();
-        let findings = check(&Tree::of(&files), open);
+        let findings = core_floors(&Tree::of(&files));
         findings.into_iter().map(|finding| finding.what).collect()
     }
 
-    const UP: &str = "use crate::task::Local;\n";
+    const UP: &str = "use crate::task::Kind;\n";
     const DOWN: &str = "use crate::{bell::Bell, queue};\n";
 
     #[test]
     fn arrows_upward_are_caught_and_downward_pass() {
         assert_eq!(
-            found(&[("wheel/mod.rs", UP)], &[]),
-            ["`wheel` knows `task` in 1 files, not 0"]
+            found(&[("wheel/mod.rs", UP)]),
+            ["`wheel` knows `task`, which is above it"]
         );
-        assert!(found(&[("scheduler/mod.rs", UP), ("task/mod.rs", DOWN)], &[]).is_empty());
+        assert!(found(&[("scheduler/mod.rs", UP), ("task/mod.rs", DOWN)]).is_empty());
+        let up = [
+            "use crate::{queue, worker::Worker};\n",
+            "fn f() { crate::scheduler::g(); }\n",
+        ];
+        for text in up {
+            assert_eq!(found(&[("bell/mod.rs", text)]).len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_inside_another_may_stand_on_a_floor_of_its_own() {
+        let above = "use crate::scheduler::Scheduler;\n";
+        assert_eq!(found(&[("worker/remote/tell.rs", above)]).len(), 1);
+        assert!(found(&[("worker/local/mod.rs", above)]).is_empty());
+        let remote = "use crate::worker::remote::Remote;\n";
+        assert!(found(&[("scheduler/mod.rs", remote)]).is_empty());
+        let renamed = "use crate::worker::Remote;\n";
+        assert_eq!(found(&[("scheduler/mod.rs", renamed)]).len(), 1);
+        // What lies around it is above it.
         assert_eq!(
-            found(
-                &[("bell/mod.rs", "use crate::{queue, worker::Worker};\n")],
-                &[]
-            )
-            .len(),
+            found(&[("worker/remote/mod.rs", "use super::Worker;\n")]).len(),
             1
         );
-        assert_eq!(
-            found(
-                &[("bell/mod.rs", "fn f() { crate::scheduler::g(); }\n")],
-                &[]
-            )
-            .len(),
-            1
-        );
+        assert!(found(&[("worker/remote/tell.rs", "use super::Remote;\n")]).is_empty());
+    }
+
+    #[test]
+    fn rooms_of_one_floor_that_know_each_other_are_caught() {
+        let task = "use crate::call::Call;\n";
+        let call = "use crate::lock::Lock;\n";
+        assert!(found(&[("task/mod.rs", task), ("call/mod.rs", call)]).is_empty());
+        let all = [
+            ("task/mod.rs", task),
+            ("call/mod.rs", call),
+            ("lock/mod.rs", UP),
+        ];
+        assert_eq!(found(&all).len(), 3);
     }
 
     #[test]
     fn tests_may_look_up() {
         let text = "#[cfg(test)]\nmod tests {\n    use crate::scheduler::Scheduler;\n}\n";
-        assert!(found(&[("bell/mod.rs", text)], &[]).is_empty());
-    }
-
-    #[test]
-    fn the_table_only_shrinks() {
-        let files = [("wheel/mod.rs", UP), ("wheel/timer.rs", UP)];
-        assert!(found(&files, &[("wheel", "task", 2)]).is_empty());
-        assert_eq!(found(&files, &[("wheel", "task", 1)]).len(), 1);
-        assert_eq!(found(&files, &[("wheel", "task", 3)]).len(), 1);
-        assert_eq!(found(&[], &[("wheel", "task", 1)]).len(), 1);
+        assert!(found(&[("bell/mod.rs", text)]).is_empty());
     }
 
     #[test]
     fn a_new_folder_needs_a_floor() {
         assert_eq!(
-            found(&[("attic/mod.rs", "")], &[]),
+            found(&[("attic/mod.rs", "")]),
             ["`attic` stands on no floor"]
         );
     }

@@ -4,8 +4,8 @@ use super::Local;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::Chain;
+use crate::scheduler::Origin;
 use crate::scheduler::offline::HandedOn;
-use crate::worker::Origin;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 

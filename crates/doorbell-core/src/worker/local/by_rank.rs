@@ -3,8 +3,8 @@
 use super::Local;
 use crate::link::Node;
 use crate::queue::{Greed, Order, Share};
+use crate::scheduler::Member;
 use crate::scheduler::Turns;
-use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
@@ -31,7 +31,7 @@ impl<M: Machine> Local<M> {
     /// where what comes before it runs may still go in front of it.
     pub(in crate::worker) fn steal_by_rank(
         &self,
-        victim: &Remote<M>,
+        victim: &Member<M>,
         greed: Greed,
         inject: bool,
     ) -> Option<u64> {

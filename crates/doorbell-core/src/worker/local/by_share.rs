@@ -5,8 +5,8 @@ use super::Local;
 use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
 use crate::link::Node;
 use crate::queue::{Chain, Greed, Loot, Queue, Ready, Share, is_shareable};
+use crate::scheduler::Member;
 use crate::task::queue_node::group_of;
-use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
@@ -257,7 +257,7 @@ impl<M: Machine> Local<M> {
     #[cold]
     pub(in crate::worker) fn steal_by_share(
         &self,
-        victim: &Remote<M>,
+        victim: &Member<M>,
         greed: Greed,
         inject: bool,
     ) -> Option<u64> {
@@ -288,7 +288,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// Takes tasks of one group from another worker. The first is run next, unless one is already.
-    fn steal_of(&self, group: u8, victim: &Remote<M>, greed: Greed) -> Option<u64> {
+    fn steal_of(&self, group: u8, victim: &Member<M>, greed: Greed) -> Option<u64> {
         let (queue, own) = (victim.queue_of(group)?, self.remote().queue_of(group)?);
         if queue.is_empty() {
             return None;
@@ -327,7 +327,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// Takes one task of a group from a worker that is inside a poll. Whether it did.
-    pub(in crate::worker) fn pull(&self, group: u8, victim: &Remote<M>) -> Option<u64> {
+    pub(in crate::worker) fn pull(&self, group: u8, victim: &Member<M>) -> Option<u64> {
         if self.stolen.get().is_some() || !victim.is_inside() {
             return None;
         }

@@ -18,12 +18,12 @@ use crate::group::{self, WorkerGroups};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Ready, Share, is_shareable};
+use crate::scheduler::Member;
 use crate::scheduler::{RemoteRef, Scheduler, Stock};
 use crate::task::home::TaskList;
 use crate::task::poll_refs::PollRefs;
 use crate::task::queue_node::group_of;
 use crate::wheel::{Base, Clock, Wheel};
-use crate::worker::Remote;
 use by_share::Tell;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
@@ -143,7 +143,7 @@ impl<M: Machine> Local<M> {
 
     /// As [`Local::enter`], and others may expire timers of this worker while it is stuck.
     pub fn enter_gated<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct End<'a, M: Machine>(&'a Remote<M>);
+        struct End<'a, M: Machine>(&'a Member<M>);
         impl<M: Machine> Drop for End<'_, M> {
             fn drop(&mut self) {
                 self.0.gate().end(self.0.parker());
@@ -171,7 +171,7 @@ impl<M: Machine> Local<M> {
 
     /// Whether this is the worker with that remote half.
     #[inline]
-    pub fn is(&self, remote: &Remote<M>) -> bool {
+    pub fn is(&self, remote: &Member<M>) -> bool {
         std::ptr::eq(&raw const *self.remote, remote)
     }
 
@@ -375,7 +375,7 @@ impl<M: Machine> Local<M> {
     /// As for [`Remote::post`].
     pub(in crate::worker) unsafe fn send_home(
         &self,
-        home: &Remote<M>,
+        home: &Member<M>,
         node: NonNull<Node<M>>,
     ) -> Posted {
         let sent = self.sent_home.get().wrapping_add(1);

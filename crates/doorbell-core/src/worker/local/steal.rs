@@ -2,14 +2,14 @@
 
 use super::Local;
 use crate::queue::{Greed, Loot, is_shareable};
+use crate::scheduler::Member;
 use crate::scheduler::Turns;
-use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {
     /// Takes tasks from another worker of the scheduler, also from its inject queue if `inject`, to be run next.
     /// Returns how many. `None` also where this worker has something to run, but for [`Greed::Single`].
-    pub fn steal(&self, victim: &Remote<M>, greed: Greed, inject: bool) -> Option<u64> {
+    pub fn steal(&self, victim: &Member<M>, greed: Greed, inject: bool) -> Option<u64> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }

@@ -4,11 +4,12 @@
 
 use crate::bell::Look;
 use crate::call::post;
+use crate::scheduler::Member;
 use crate::scheduler::Scheduler;
 use crate::task::state_delegate::{Delegated, For};
 use crate::task::state_inheritance::Above;
 use crate::task::{Kind, TaskRef};
-use crate::worker::{Local, Remote};
+use crate::worker::Local;
 use doorbell_machine::{Machine, Mark};
 
 /// A task on its way in a parcel, with a reference.
@@ -71,7 +72,7 @@ impl<M: Machine> TaskRef<M> {
     /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the caller, it
     /// is not inside a poll that computes. None is claimed: the task may be found queued, and the caller may lose its
     /// CPU.
-    fn worker_to_ask<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Remote<M> {
+    fn worker_to_ask<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Member<M> {
         let last = self.last();
         let workers = scheduler.remotes();
         let of_core = |core: usize| &workers[core % workers.len()];
@@ -96,7 +97,7 @@ impl<M: Machine> TaskRef<M> {
 }
 
 /// Whether it takes what comes at once: it is idle, and its core runs no higher class.
-fn takes_at_once<M: Machine>(remote: &Remote<M>) -> bool {
+fn takes_at_once<M: Machine>(remote: &Member<M>) -> bool {
     let is_idle = matches!(remote.bell().look(), Look::Spinning | Look::ParkedUntold);
     is_idle && !remote.is_serving() && !remote.scheduler().is_outranked(remote.worker())
 }

@@ -1,17 +1,14 @@
 //! Raising: a task that is awaited from a scheduler above, or rescued, is queued there by its raised node.
 
 use crate::mailbox::Posted;
+use crate::scheduler::Origin;
 use crate::scheduler::Scheduler;
 use crate::task::state::By;
 use crate::task::state_inheritance::Above;
 use crate::task::{SchedulerId, TaskRef};
-use crate::worker::{Local, Origin};
+use crate::worker::Local;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
-
-pub(crate) fn id_of<M: Machine>(scheduler: &Scheduler<M>) -> SchedulerId {
-    std::ptr::from_ref(scheduler).cast()
-}
 
 /// The scheduler for whose sake the caller waits: that of its worker, or a higher one that awaits the task
 /// under poll. So a chain is followed also where its own workers come to a link first. Null
@@ -21,7 +18,7 @@ pub(crate) fn scheduler_that_waits<M: Machine>() -> SchedulerId {
         let Some(local) = local else {
             return std::ptr::null();
         };
-        let worker = id_of(local.remote().scheduler());
+        let worker = local.remote().scheduler().id();
         let Some(task) = local
             .poll_refs()
             .task()
@@ -30,7 +27,7 @@ pub(crate) fn scheduler_that_waits<M: Machine>() -> SchedulerId {
             return worker;
         };
         let awaited = task.header().state.awaited_from();
-        id_of(task.scheduler_at(awaited.max(task.how_far(worker))))
+        task.scheduler_at(awaited.max(task.how_far(worker))).id()
     })
 }
 
@@ -38,7 +35,7 @@ impl<M: Machine> TaskRef<M> {
     /// How far above the task's scheduler that one is.
     pub(crate) fn how_far(self, scheduler: SchedulerId) -> Above {
         let mut above = self.last().scheduler().above().iter();
-        let from = above.position(|remote| id_of(remote.scheduler()) == scheduler);
+        let from = above.position(|remote| remote.scheduler().id() == scheduler);
         from.map_or(Above::default(), Above::nth)
     }
 

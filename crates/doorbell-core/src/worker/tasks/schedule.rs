@@ -3,13 +3,14 @@
 use super::raise;
 use crate::class::Class;
 use crate::group::DEFAULT;
-use crate::scheduler::RemoteRef;
+use crate::scheduler::{Member, RemoteRef, Stock};
 use crate::task::{Above, Schedule, SchedulerId, TaskRef};
-use crate::worker::{Local, Remote};
+use crate::worker::Local;
 use doorbell_machine::Machine;
 
 impl<M: Machine> Schedule for M {
-    type Remote = Remote<M>;
+    type Member = Member<M>;
+    type Stock = Stock<M>;
 
     #[inline]
     fn wake(task: TaskRef<M>) {
@@ -41,7 +42,15 @@ impl<M: Machine> Schedule for M {
         Local::<M>::with_current(|local| Some(local?.class()))
     }
 
-    unsafe fn freed(last: *mut Remote<M>, group: u8) {
+    #[inline]
+    fn with_stock<R>(of: SchedulerId, f: impl FnOnce(Option<&Stock<M>>) -> R) -> R {
+        Local::<M>::with_current(|local| {
+            let local = local.filter(|local| local.remote().scheduler().id() == of);
+            f(local.map(Local::stock))
+        })
+    }
+
+    unsafe fn freed(last: *mut Member<M>, group: u8) {
         // SAFETY: the caller's promise.
         let share = unsafe { RemoteRef::from_raw(last) };
         if group == DEFAULT {

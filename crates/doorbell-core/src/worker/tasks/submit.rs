@@ -2,9 +2,11 @@
 
 use crate::bell::Look;
 use crate::mailbox::Posted;
+use crate::scheduler::Member;
+use crate::scheduler::Origin;
 use crate::task::state::{By, Start};
 use crate::task::{Kind, TaskRef};
-use crate::worker::{Local, Origin, Remote};
+use crate::worker::Local;
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 
 impl<M: Machine> TaskRef<M> {
@@ -68,7 +70,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The worker that ran it last; before that, the one that it was launched on.
-    pub(crate) fn last(&self) -> &Remote<M> {
+    pub(crate) fn last(&self) -> &Member<M> {
         // ORDER: Relaxed; remote halves of the scheduler are there as long as the task, and which one is
         // only where it would be best to run.
         let last = self.header().last.load(Ordering::Relaxed);
@@ -117,7 +119,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    fn post_to(self, remote: &Remote<M>, from: Origin) {
+    fn post_to(self, remote: &Member<M>, from: Origin) {
         // SAFETY: as in `submit_new`.
         self.unless_refused(unsafe { remote.post_task(self.node(), from) });
     }

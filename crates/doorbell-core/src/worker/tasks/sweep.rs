@@ -5,16 +5,16 @@
 //! It is raised to the worker that wakes or spawns it, if that is a worker above which rescues
 //! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
 
-use super::raise;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Greed, Queue};
+use crate::scheduler::Origin;
 use crate::scheduler::RemoteRef;
 use crate::task::TaskRef;
 use crate::task::queue_node;
 use crate::task::state::Wake;
 use crate::task::state_inheritance::Above;
-use crate::worker::{Local, Origin};
+use crate::worker::Local;
 use doorbell_machine::{Bug, Machine, Mark};
 use std::cell::Cell;
 use std::fmt;
@@ -208,7 +208,7 @@ impl<M: Machine> TaskRef<M> {
     pub(crate) fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.raised.rescues.get())?;
-            Some(self.how_far(raise::id_of(local.remote().scheduler())))
+            Some(self.how_far(local.remote().scheduler().id()))
         });
         rescuer.is_some_and(|from| from != Above::default() && self.raise(from))
     }
