@@ -17,7 +17,7 @@ pub enum Kind {
 /// What a task is launched with.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
-    /// See [`Local::rank`].
+    /// See [`Local::rank`](crate::worker::Local::rank).
     pub rank: u8,
     /// Its name, if it has one.
     pub name: Option<&'a Name>,
@@ -26,7 +26,8 @@ pub struct About<'a> {
     /// of the same scheduler that launches it. Calls have none.
     pub group: Option<u8>,
     /// Whether workers of schedulers above may run it while its own are stuck in long polls: its polls are to be brief
-    /// then, see [`Local::is_rescue`]. Of no effect on pinned tasks, and where no scheduler is above.
+    /// then, see [`Local::is_rescue`](crate::worker::Local::is_rescue). Of no effect on pinned tasks, and where no
+    /// scheduler is above.
     pub rescuable: bool,
     /// Where it was spawned: kept if somebody is told of stalls.
     pub spawned_at: &'static Location<'static>,

@@ -44,7 +44,7 @@ impl BodyVtable {
     }
 }
 
-/// Writes a body that holds `future` to where [`super::launch`] says.
+/// Writes a body that holds `future` to where [`launch`](crate::worker::launch) says.
 ///
 /// # Safety
 /// `body` is valid for writes of the layout of `BodyVtable::of::<F>()` and holds nothing.
