@@ -78,6 +78,8 @@ pub(crate) struct Choice {
     pub(crate) group: u8,
     /// Its virtual time, lifted.
     pub(crate) time: u64,
+    /// Its virtual time as it was read.
+    pub(crate) seen: u64,
 }
 
 /// The group with the least time; the first among equals.
@@ -91,7 +93,11 @@ pub(crate) fn choose(
     for (group, account) in groups {
         let time = account.lifted(present, now_ns);
         if best.is_none_or(|best| is_before(time, best.time)) {
-            best = Some(Choice { group, time });
+            best = Some(Choice {
+                group,
+                time,
+                seen: account.time,
+            });
         }
     }
     best

@@ -363,7 +363,7 @@ impl<M: Machine> Table<M> {
     /// A task of the chosen group is about to run: stores the lifted time, and moves the present.
     pub(crate) fn begin(&self, choice: Choice) {
         if let Some(slot) = self.slot(choice.group) {
-            slot.lift(slot.account().time, choice.time);
+            slot.lift(choice.seen, choice.time);
         }
         let present = self.present();
         if moves_present(present, choice.time) {

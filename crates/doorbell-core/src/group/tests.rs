@@ -3,7 +3,8 @@
 mod workers;
 
 use super::choice::{Account, choose, is_before, moves_present, step};
-use super::{DEFAULT_WEIGHT, WEIGHT_MAX};
+use super::{DEFAULT_WEIGHT, Table, WEIGHT_MAX};
+use doorbell_machine::Host;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -218,4 +219,16 @@ proptest! {
         model.run(100 * MS, || poll_ns, |_| true);
         model.assert_shares(&weights, 5 * MS);
     }
+}
+
+#[test]
+fn a_poll_that_is_charged_between_choice_and_begin_stays_charged() {
+    let table = Table::<Host>::new(2);
+    let choice = table.choose([0].into_iter(), MS).unwrap();
+    // SAFETY: no other thread has the table.
+    unsafe { table.charge(choice.group, 1, 0, MS) };
+    let charged = table.slot(0).unwrap().account().time;
+    table.begin(choice);
+    assert_eq!(table.slot(0).unwrap().account().time, charged);
+    assert_ne!(charged, choice.time);
 }

@@ -6,7 +6,7 @@ use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
 use crate::link::Node;
 use crate::queue::{Chain, Greed, Loot, Queue, Ready, Share, is_shareable};
 use crate::scheduler::Member;
-use crate::task::queue_node::group_of;
+use crate::task::queue_node::{group_of, own_of};
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
@@ -133,13 +133,13 @@ impl<M: Machine> Local<M> {
 
     /// Whether tasks of groups are here, or ran lately.
     #[inline]
-    pub(in crate::worker) fn times_polls(&self) -> bool {
+    pub(crate) fn times_polls(&self) -> bool {
         self.groups.is_on()
     }
 
     /// Looks whether there are tasks of groups in the scheduler, so that polls are to be timed.
     #[inline]
-    pub(in crate::worker) fn look_at_groups(&self) {
+    pub(crate) fn look_at_groups(&self) {
         if let Some(table) = self.table() {
             self.look_at_table(table);
         }
@@ -170,6 +170,14 @@ impl<M: Machine> Local<M> {
         };
         // SAFETY: only tasks are in the queues, and it is alive.
         let group = unsafe { group_of(node) };
+        // The last task of a group keeps the group's number until its poll is charged.
+        // SAFETY: as above.
+        let keeps = (group != DEFAULT)
+            .then(|| unsafe { own_of(node) })
+            .flatten();
+        if let Some(task) = keeps {
+            task.header().state.retain();
+        }
         self.groups.set_running(group);
         self.run_task(node);
         self.groups.set_running(DEFAULT);
@@ -177,6 +185,9 @@ impl<M: Machine> Local<M> {
         self.groups.set_now(now_ns);
         // SAFETY: this worker, on its thread.
         unsafe { table.charge(group, self.remote().worker(), from_ns, now_ns) };
+        if let Some(task) = keeps {
+            task.release();
+        }
         true
     }
 
