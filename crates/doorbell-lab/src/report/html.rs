@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing from elsewhere.
+//! The report as one self-contained page.
 
 use std::fmt::Write as _;
 
@@ -83,7 +83,7 @@ fn html_row(tag: &str, cells: &[String]) -> String {
     out + "</tr>"
 }
 
-/// Text as it has to stand in a page.
+/// Escapes text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
