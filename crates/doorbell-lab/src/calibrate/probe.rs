@@ -174,7 +174,7 @@ pub(super) const PROBES: [Probe; 25] = [
     }),
     probe(
         "futex_wake",
-        "the waker's call for a thread that sleeps on a CPU that rested 1 ms",
+        "the waker's call for a thread that sleeps on a CPU that was idle for 1 ms",
         |bench| bench.wake(Means::Futex, |wake| wake.call_ns),
     ),
     probe(
@@ -194,7 +194,7 @@ pub(super) const PROBES: [Probe; 25] = [
     ),
     probe(
         "eventfd_wake",
-        "the waker's write for a thread that is in epoll_wait on a CPU that rested 1 ms",
+        "the waker's write for a thread that is in epoll_wait on a CPU that was idle for 1 ms",
         |bench| bench.wake(Means::Eventfd, |wake| wake.call_ns),
     ),
     probe(

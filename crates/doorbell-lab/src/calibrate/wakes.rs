@@ -20,7 +20,7 @@ use crate::measure::{Clock, Pin, Tick, median, spawn_pinned};
 const WAKES: u32 = 60;
 /// How long a CPU is left alone before the wake. That is long enough for it to sleep, even if it polls for
 /// 200 µs first.
-const REST: Duration = Duration::from_millis(1);
+const IDLE: Duration = Duration::from_millis(1);
 
 /// The value that ends the woken thread.
 const STOP: u32 = u32::MAX;
@@ -106,8 +106,8 @@ pub(super) fn wake_of(stand: &Stand, there: usize, means: Means) -> Result<Wake,
     if here.is_ok() {
         for turn in 1..=WAKES {
             // This CPU stays awake, so only the other one has to leave its idle state.
-            let rested = Instant::now();
-            while rested.elapsed() < REST {
+            let idle_since = Instant::now();
+            while idle_since.elapsed() < IDLE {
                 hint::spin_loop();
             }
             let start = clock.now();
@@ -151,7 +151,7 @@ pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
     let slack = TimerSlack::least()?;
     let mut late = Vec::with_capacity(WAKES as usize);
     for _ in 0..WAKES {
-        let until_ns = Host::os_now_ns() + REST.as_nanos() as u64;
+        let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
         sleep_until(until_ns);
         late.push(Host::os_now_ns().saturating_sub(until_ns) as f64);
     }

@@ -47,7 +47,7 @@ impl Process {
         Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    /// The size of its private resident memory, in bytes.
+    /// The size of its resident memory (Rss), in bytes.
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
