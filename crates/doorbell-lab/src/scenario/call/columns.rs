@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use crate::report::{Cell, Chart, Column, Row, Series};
@@ -62,7 +62,7 @@ pub(super) fn gist(rows: &[Row]) -> String {
     )
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "A call to another core and back, ns (log scale)",

@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
@@ -8,7 +8,7 @@ use crate::report::{Chart, Column, Series};
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 1] = [["mops_per_s", "mops_min_per_s", "mops_max_per_s"]];
 
-/// Those of one number of producers are compared with each other.
+/// The group of contestants with this many producers, which are compared with each other.
 pub(super) fn group(producers: usize) -> String {
     let plural = if producers == 1 { "" } else { "s" };
     format!("{producers} producer{plural}")
@@ -72,7 +72,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "Posts to one core, millions a second (log scale)",

@@ -1,4 +1,4 @@
-//! What the tables of the scenario show, and how to read them.
+//! The columns of the scenario's tables, and how to read them.
 
 use super::super::late;
 use crate::report::Chart;
@@ -69,7 +69,7 @@ pub(super) const READING: [&str; 14] = [
      threads 0.95 of what they get beside tokio; idle no wake-up, and at most tokio's memory.",
 ];
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     late::chart("How long answers take, greetings and probes, µs (log scale)")
 }

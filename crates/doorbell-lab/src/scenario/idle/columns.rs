@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
@@ -68,7 +68,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "Context switches with nothing to do",

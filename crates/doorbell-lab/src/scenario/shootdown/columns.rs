@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use doorbell::CallCoalesce;
 
@@ -100,7 +100,7 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
     )
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "Calls to all cores a second, and rings per 1,000 of them (log scale)",

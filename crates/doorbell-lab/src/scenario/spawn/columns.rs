@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::trial::{Conclusion, Rated};
 use super::shape::Shape;
@@ -40,7 +40,7 @@ pub(super) const READING: [&str; 7] = [
     "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
 ];
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "A task spawned, a pair of messages, a yield; ns (log scale)",
@@ -103,7 +103,7 @@ fn shape_cells(shape: Shape, rated: &[Rated<'_>]) -> Option<Vec<String>> {
         )
     };
     let both = |name| format!("{} | {}", of(own, name), of(other, name));
-    // Without doorbell there is only tokio, compared with itself.
+    // Without doorbell's row only tokio is left, compared with itself.
     let ratio = own.map_or_else(|| known(None), |one| known(one.get("ratio_x")));
     let ratios = own.map_or_else(
         || known(None),
