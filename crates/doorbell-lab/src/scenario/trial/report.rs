@@ -66,7 +66,7 @@ pub(super) fn run(
     })
 }
 
-/// Those whose name or variant contains `only`, and the baselines that they are compared with.
+/// The contestants whose name or variant contains `only`, and their baselines.
 fn chosen(all: Vec<Box<dyn Trial>>, only: Option<&str>) -> Result<Vec<Box<dyn Trial>>, LabError> {
     let labels: Vec<String> = all
         .iter()
