@@ -1,6 +1,6 @@
-//! `core_floors`: inside `doorbell-core` an arrow between folders never runs upward.
+//! `core_floors`: inside `doorbell-core` no folder depends on one of a higher floor.
 //!
-//! A word or a queue that knows no worker can be read, modelled and changed by itself.
+//! A word or a queue that does not know workers can be read, modelled and changed by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "core_floors";
 
-/// What the folders and files below lie in.
+/// The folder that contains the folders and files below.
 const CORE: &str = "crates/doorbell-core/src/";
 
-/// The floors, from the ground up.
+/// The floors, from the bottom up.
 const FLOORS: [&[&str]; 4] = [
     &[
         "bell", "class", "link", "mailbox", "queue", "quiet", "switches", "wheel",
@@ -23,7 +23,7 @@ const FLOORS: [&[&str]; 4] = [
     &["scheduler"],
 ];
 
-/// An arrow that still runs upward: from, to, and in how many files. The table only shrinks.
+/// An upward dependency that still exists: from, to, and in how many files. The table may only shrink.
 type Open = (&'static str, &'static str, usize);
 
 const OPEN: &[Open] = &[
@@ -32,7 +32,7 @@ const OPEN: &[Open] = &[
     ("worker", "scheduler", 9),
 ];
 
-/// Arrows that run upward and are not in the table, and rows of the table that nothing needs.
+/// Upward dependencies that are not in the table, and rows of the table that are not needed.
 pub fn core_floors(tree: &Tree) -> Vec<Finding> {
     check(tree, OPEN)
 }
@@ -87,7 +87,7 @@ fn check(tree: &Tree, open: &[Open]) -> Vec<Finding> {
     findings
 }
 
-/// The folder of a file, or the file if it lies in none.
+/// The folder of a file, or the file itself if it is in none.
 fn room(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     first.strip_suffix(".rs").unwrap_or(first)
@@ -97,7 +97,7 @@ fn floor(room: &str) -> Option<usize> {
     FLOORS.iter().position(|rooms| rooms.contains(&room))
 }
 
-/// The rooms of the crate that a file names, outside of its tests.
+/// The folders and files of the crate that a file names, outside of its tests.
 fn named(parsed: &Parsed) -> BTreeSet<String> {
     let crates = (0..parsed.tokens.len())
         .filter(|&index| parsed.ident(index) == Some("crate") && !parsed.in_test(index));

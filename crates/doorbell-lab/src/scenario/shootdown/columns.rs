@@ -87,7 +87,7 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
     format!(
         "All call all: while {} threads and {workers:.0} workers call every core, ringing only workers \
          that sleep and were not notified yet makes {} wake syscalls (the goal, {:.0} % fewer, is \
-         {reached}), {} interrupts between CPUs (the seed {}), and {} calls answered per second (the \
+         {reached}), {} interrupts between CPUs (the seed {}), and {} calls answered a second (the \
          seed {}): {} of the threads' and {} of the workers'.",
         super::THREADS,
         rings.in_words(),
