@@ -30,7 +30,7 @@ const FAR: Duration = Duration::from_hours(1);
 enum Load {
     /// No load, and no long polls either.
     Nothing,
-    /// So many tasks that tick, and nothing else.
+    /// This many ticking tasks, and nothing else.
     Ticks(u32),
     LongPolls,
     LongPollsAndTimers,

@@ -35,7 +35,6 @@ use crate::error::LabError;
 use crate::progress::Progress;
 
 /// The profile whose values are used where nothing can be measured: a small virtual machine.
-/// somebody tries this on are.
 const LIKE: &str = "vm-2";
 
 /// What the user asked for.
