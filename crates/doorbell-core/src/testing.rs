@@ -16,10 +16,11 @@ use crate::call::{CallFailed, blocking, wait_for};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::queue::Ready;
+use crate::scheduler::Member;
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
-use crate::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
-use crate::worker::Remote;
+use crate::task::{About, BodyVtable, Join, Kind, write_body};
+use crate::worker::{Local, launch_described};
 use doorbell_machine::{Cell, Machine, Spun};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -79,7 +80,7 @@ where
 }
 
 /// Calls the worker with that remote half and waits. Not from a worker's own thread.
-pub(crate) fn call<M: Machine, F, R>(remote: &Remote<M>, f: F) -> Result<R, CallFailed<F>>
+pub(crate) fn call<M: Machine, F, R>(remote: &Member<M>, f: F) -> Result<R, CallFailed<F>>
 where
     F: FnOnce() -> R + Send,
     R: Send,
@@ -199,7 +200,7 @@ impl<M: Machine> Taker<M> for Inbox<M> {
 }
 
 /// Posts an item; takes it back if the worker is gone.
-pub(crate) fn post<M: Machine>(remote: &Remote<M>, entry: u64, log: &Log) -> Posted {
+pub(crate) fn post<M: Machine>(remote: &Member<M>, entry: u64, log: &Log) -> Posted {
     let node = Item::<M>::boxed(entry, log);
     // SAFETY: the item stays in place until delivered, and `deliver_item` frees it.
     let posted = unsafe { remote.post(node) };

@@ -1,18 +1,19 @@
-//! The mutants: lines that can be broken on purpose, so that a checker can be shown to notice.
+//! The mutants: lines of protocols that can be broken on purpose, to show that a checker notices.
 
-/// One broken line of a protocol, which asks the machine whether it is broken
-/// ([`Machine::breaks`](crate::Machine::breaks)). On the host none is, and the broken branch folds away.
+/// One line of a protocol that can be broken. The line asks the machine whether it is
+/// ([`Machine::breaks`](crate::Machine::breaks)). On the host the answer is always `false`, and the
+/// compiler removes the broken branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Bug {
     /// Nothing is broken.
     None = 0,
-    /// bell: the signals are cleared after what they announce was looked at: the mailbox, and
+    /// bell: the worker clears the signals only after it has looked at what they announce: the mailbox and
     /// the request to close.
     BellClearAfterTake,
-    /// bell: a worker parks without looking at its mailbox again after announcing it.
+    /// bell: a worker parks without another look at its mailbox after the announcement.
     BellNoRecheck,
-    /// bell: a parked worker clears its word by a blind store, before it takes.
+    /// bell: a worker that ends idling clears its word by a store, not an exchange, and ignores the signals.
     BellAnnounceBlind,
     /// bell: the fence between the worker's announcement and its look at the mailbox is gone.
     BellNoAnnounceFence,
@@ -20,9 +21,9 @@ pub enum Bug {
     BellNoRing,
     /// bell: NOTIFY is set without Release.
     BellNotifyRelaxed,
-    /// bell: a notifier relies on the ring that one of a lower class has promised.
+    /// bell: a notifier relies on the ring that a notifier of a lower class has promised.
     BellTrustsBelow,
-    /// bell: of two that ring in place of one below both do.
+    /// bell: two notifiers both ring in place of one of a lower class.
     BellHelpBlind,
     /// mailbox: the fence between the push and the look at the bell is gone.
     MailboxNoRecheckFence,
@@ -34,11 +35,11 @@ pub enum Bug {
     MailboxTakeRelaxed,
     /// mailbox: a post overwrites the head instead of comparing it.
     MailboxPushBlind,
-    /// task: a wake during the poll is forgotten when the poll ends.
+    /// task: the end of a poll forgets a wake that came during the poll.
     TaskForgetWake,
     /// task: a wake does not publish what the waker did before.
     TaskWakeRelaxed,
-    /// task: a wake submits the task also while it is being polled.
+    /// task: a wake submits a task although a worker polls it.
     TaskSubmitWhileRunning,
     /// task: the completion does not publish the output.
     TaskCompleteRelaxed,
@@ -46,37 +47,38 @@ pub enum Bug {
     TaskDropRelaxed,
     /// task: the join side replaces its waker without taking the cell back first.
     TaskJoinWakerBlind,
-    /// task: a worker that ends drops a future although another worker polls it.
+    /// task: a worker that ends drops a future that another worker is polling.
     TaskSeizeRunning,
     /// task: a reference that could not be handed to the home worker is forgotten.
     TaskLeaveForgotten,
     /// task: a wake does not raise a task that is awaited from above.
     TaskRaiseForgotten,
-    /// task: a wake by one of a lower class is noted before a worker has it.
+    /// task: a waker of a lower class marks the task as scheduled before a worker has queued it.
     TaskNotedFromBelow,
-    /// task: a wake by one of a lower class does not publish what the waker did before.
+    /// task: a wake by a thread of a lower class does not publish what the waker did before.
     TaskDelegateRelaxed,
-    /// task: who polls a task by its raised node does not acquire what the last poll did.
+    /// task: a worker that polls a task by its raised node does not acquire what the last poll did.
     TaskStartRaisedRelaxed,
-    /// task: the end of a poll does not look whether the task was cancelled.
+    /// task: the end of a poll does not check whether the task was cancelled.
     TaskPauseBlind,
     /// task: the end of a poll does not publish what that poll did.
     TaskPauseRelaxed,
-    /// task: who finds a task's own node behind does not publish that it has left its queue.
+    /// task: a worker that takes the own node of a task that is behind does not publish that the node has
+    /// left its queue.
     TaskCatchUpRelaxed,
     /// task: a task is raised although its raised node is in a queue.
     TaskRaisedTwice,
-    /// sweep: what lies behind the first task that is raised is kept until the next sweep.
+    /// sweep: the guard stops after the first task that it raises, and keeps the rest until the next sweep.
     SweepKeepsRest,
-    /// sweep: what workers refuse that have ended is forgotten.
+    /// sweep: the guard forgets tasks that their worker refuses because it has ended.
     SweepForgetsRefused,
-    /// sweep: all goes back, and nothing is raised.
+    /// sweep: the guard puts all tasks back and raises none.
     SweepRaisesNone,
-    /// rescue: a worker that has used up its share goes on.
+    /// rescue: a worker that has used up its share does not pause.
     RescueNeverPauses,
-    /// lock: to let go does not publish what the lock guards.
+    /// lock: an unlock does not publish what the lock guards.
     LockUnlockRelaxed,
-    /// lock: who keeps the line leaves it without a look whether there is more to do.
+    /// lock: the keeper leaves the line without checking whether there is more to do.
     LockLeaveBlind,
     /// call: the blocking caller falls asleep without telling the callee.
     CallSleepSilently,
@@ -86,84 +88,86 @@ pub enum Bug {
     CallTouchAfterDone,
     /// call: parcels go back to their owner without Release.
     ParcelReturnRelaxed,
-    /// call: what is out of a pool that is gone is counted without an order.
+    /// call: the count of parcels that are out of a pool that has ended is Relaxed.
     PoolLeaveRelaxed,
     /// call: a call to many cores ends without publishing its result.
     ManyEndRelaxed,
     /// call: a worker touches the block of a call to many cores after its own call has ended.
     ManyTouchAfterEnd,
-    /// wheel: the worker hands a timer to its handle without looking whether that is gone.
+    /// wheel: the worker hands a timer to its handle without checking whether the handle is gone.
     WheelFireBlind,
-    /// wheel: the worker says that it is inside its wheel, and the fence behind that is gone.
+    /// wheel: the fence after the worker's note that it is inside its wheel is gone.
     WheelGateNoFence,
-    /// wheel: a paused clock goes on without a look whether workers were told of more to do.
+    /// wheel: a paused clock advances without a look whether workers were notified.
     QuiescenceWithoutALook,
-    /// wheel: the last one's look at the workers holds although one of them has woken meanwhile.
+    /// wheel: a paused clock advances although a worker became busy and idle again since the look at the
+    /// workers.
     QuiescenceNoEpoch,
-    /// wheel: who becomes busy while a paused clock is set does not wait for that.
+    /// wheel: a thread that becomes busy while a paused clock advances does not wait for the new time.
     QuiescenceNoWait,
     /// queue: a push does not publish the node and its slot.
     QueuePushRelaxed,
     /// queue: a taker moves the head without comparing it.
     QueueClaimBlind,
-    /// queue: an owner that sorts takes all out without comparing.
+    /// queue: an owner that sorts takes all nodes out without comparing the head.
     QueueSortBlind,
-    /// queue: a thief does not publish what it put into its own ring.
+    /// queue: a thief does not publish what it put into its own ring buffer.
     QueueLootRelaxed,
-    /// scheduler: a share is given back without an order.
+    /// scheduler: shares are given back by a Relaxed operation.
     SchedulerGiveBackRelaxed,
-    /// idle: the fence between a worker's bit and its last look for work is gone.
+    /// idle: the fence between a worker's idle bit and its last look for work is gone.
     IdleNoAnnounceFence,
-    /// idle: the fence between the tasks that a worker has just got and its look for an idle one is gone.
+    /// idle: the fence between a worker's queueing of tasks that it got and its look for an idle worker is
+    /// gone.
     IdleNoSurplusFence,
-    /// idle: a waker clears the bit by a load and a store.
+    /// idle: a waker clears the idle bit by a load and a store.
     IdleClaimBlind,
-    /// idle: the fence between the end of a timed check and the look at the others is gone.
+    /// idle: the fence between a changed time of the timed check and the look at the others is gone.
     IdleNoRelyFence,
     /// idle: a worker becomes the watchdog by a load and a store.
     IdleWatchdogBlind,
-    /// idle: a worker takes itself out of the work set without a look at its inject queue after it.
+    /// idle: a worker unlists itself from the work set without another look at its inject queue.
     IdleUnlistBlind,
-    /// idle: the fence between that and the look is gone.
+    /// idle: the fence between the unlisting and that look is gone.
     IdleNoUnlistFence,
-    /// worker: who asked others to look after its timers does not ask again for a nearer one.
+    /// worker: a worker that has asked others to look after its timers does not ask again for a nearer one.
     WorkerAsksOnce,
-    /// io: readiness is cleared although an event came since it was looked at.
+    /// io: readiness is cleared although a newer event came since the look at it.
     IoClearBlind,
-    /// io: who lets a waker wait for an event does not look for one after that.
+    /// io: a task that has armed its waker does not look again for an event.
     IoArmBlind,
-    /// io: the fence between the two is gone.
+    /// io: the fence between the arming and that look is gone.
     IoNoArmFence,
-    /// io: the fence between an event and the look at who waits is gone.
+    /// io: the fence between an event and the look at the wakers is gone.
     IoNoEventFence,
     /// io: a waker is taken without Acquire.
     IoHoldRelaxed,
-    /// io: the worker frees what a visitor may still have.
+    /// io: the worker frees descriptors' memory that a visitor may still use.
     IoSweepBlind,
     /// io: a visitor leaves without Release.
     IoLeaveRelaxed,
     /// io: the fence between a new descriptor and the look at the bell is gone.
     IoNoNoteFence,
-    /// io: a worker parks on its word without a look whether it got descriptors.
+    /// io: a worker parks on its word without checking whether it got descriptors.
     IoParkBlind,
-    /// io: a descriptor is muted without a look whether somebody has begun to wait for it.
+    /// io: a descriptor is muted without checking whether a task has begun to wait for it.
     IoMuteBlind,
-    /// spin: a worker that looks at its descriptors while it spins, and finds tasks, steals all the same.
+    /// spin: a spinning worker that finds tasks at its descriptors steals nevertheless.
     SpinStealsFull,
-    /// idle: a claimed worker that gets no CPU counts as searching for as long.
+    /// idle: a claimed worker that gets no CPU counts as searching until it runs.
     IdleClaimNeverLapses,
     /// place: a caller of a lower class claims workers.
     PlaceClaimsFromBelow,
-    /// scheduler: a push to a worker that spins is offered to nobody, although that worker begins a poll.
+    /// scheduler: a single task from another worker of the scheduler is not offered, although the worker that
+    /// got it is inside a poll.
     SchedulerPushUnoffered,
-    /// scheduler: what comes from outside to a worker inside a poll is offered to nobody.
+    /// scheduler: a task from outside is not offered, although the worker that got it is inside a poll.
     SchedulerPostUnoffered,
-    /// rt: a worker under poll does not count as overloaded with one movable task behind it.
+    /// rt: a worker under poll with one movable task behind it does not count as overloaded.
     RtLeavesOneWaiting,
-    /// worker: whoever looks for stalls takes all polls of a worker for one.
+    /// worker: the stall thread takes all polls of a worker for one.
     WorkerStallOfAnyPoll,
-    /// worker: the fence between the number of a poll and the look whether the thread that looks for stalls sleeps is
-    /// gone.
+    /// worker: the fence between a poll's number and the look whether the stall thread sleeps is gone.
     WorkerStallNoFence,
 }
 
@@ -250,8 +254,8 @@ impl Bug {
         Bug::WorkerStallNoFence,
     ];
 
-    /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of
-    /// `as u8`, so that a machine can carry a mutant as a constant parameter.
+    /// The mutant with this number; [`Bug::None`] for an unused number. The inverse of `as u8`, so that a
+    /// machine can have a mutant as a constant parameter.
     #[must_use]
     pub const fn from_number(number: u8) -> Bug {
         let mut i = 0;
@@ -264,7 +268,7 @@ impl Bug {
         Bug::None
     }
 
-    /// Whether this is `other`; usable where `==` is not, in constants.
+    /// Whether this is `other`. Unlike `==`, it is usable in constants.
     #[inline(always)]
     #[must_use]
     pub const fn is(self, other: Bug) -> bool {

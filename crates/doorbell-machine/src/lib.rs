@@ -1,14 +1,12 @@
 //! The ground floor of doorbell: what a protocol may ask of the machine below it.
 //!
-//! Protocol code (crate `doorbell-core`) is generic over [`Machine`] and names nothing else:
-//! no atomic, lock, thread, thread-local, clock or syscall. So the very same lines run on
-//! three machines:
+//! Protocol code (crate `doorbell-core`) is generic over [`Machine`]. It names no atomic, lock, thread,
+//! thread-local, clock or syscall, and assumes no real threads or real time. So the same lines run on three
+//! machines:
 //!
-//! * `Host` (feature `host`, default): Linux threads and std atomics, at no cost of their own;
-//! * `Loom` (feature `loom`): the model checker, for exhaustive tests of two or three threads;
-//! * `Sim` (feature `sim`): a simulated machine of up to 1,024 CPUs, for runs that a seed fixes.
-//!
-//! Nothing above assumes real threads, real time or thread-locals.
+//! * `Host` (feature `host`, default): Linux threads and std atomics, without overhead;
+//! * `Loom` (feature `loom`): the model checker, for exhaustive tests of a few threads;
+//! * `Sim` (feature `sim`): a simulated machine of up to 1,024 CPUs, whose runs a seed determines.
 //!
 //! This is the only crate of the workspace that names atomics, `std::sync` locks, threads,
 //! thread-locals, clocks or syscalls.

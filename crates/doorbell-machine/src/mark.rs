@@ -1,9 +1,9 @@
-//! Marks: rare branches of the protocols, so that a fuzzer can say which of them it has reached.
+//! Marks: rare branches of the protocols. A fuzzer reports which of them it has reached.
 
 macro_rules! marks {
     ($(#[doc = $about:literal] $name:ident),+ $(,)?) => {
-        /// A rare branch. Protocol code says [`Machine::mark`](crate::Machine::mark) in it, which
-        /// is nothing at all but on a machine that counts them.
+        /// A rare branch. Protocol code calls [`Machine::mark`](crate::Machine::mark) in it, which does
+        /// nothing except on a machine that counts such branches.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Mark {
@@ -11,10 +11,10 @@ macro_rules! marks {
         }
 
         impl Mark {
-            /// All of them.
+            /// All marks.
             pub const ALL: &[Mark] = &[$(Mark::$name,)+];
 
-            /// What the branch is, in one line: the protocol, and what happened.
+            /// The branch in one line: the protocol, and what happened.
             #[must_use]
             pub fn about(self) -> &'static str {
                 match self {
@@ -99,18 +99,18 @@ marks! {
 pub struct Marks(u64);
 
 impl Marks {
-    /// Puts one in.
+    /// Adds a mark.
     pub fn add(&mut self, mark: Mark) {
         self.0 |= 1 << mark as u8;
     }
 
-    /// Whether it is in the set.
+    /// Whether the set contains the mark.
     #[must_use]
     pub fn has(self, mark: Mark) -> bool {
         self.0 & (1 << mark as u8) != 0
     }
 
-    /// Those of both sets.
+    /// The union of both sets.
     #[must_use]
     pub fn and(self, other: Marks) -> Marks {
         Marks(self.0 | other.0)

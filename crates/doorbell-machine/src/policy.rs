@@ -6,19 +6,20 @@ use std::io;
 /// How the OS schedules a thread. Source: `sched(7)`; `Documentation/scheduler/sched-eevdf.rst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// It runs until it waits, or one of a higher priority can run; before all others.
+    /// `SCHED_FIFO`: runs before all threads of other policies, until it waits or a thread of higher priority
+    /// can run.
     Fifo {
-        /// Higher numbers first.
+        /// The higher number runs first.
         priority: u8,
     },
-    /// It gets its share, by slices.
+    /// `SCHED_OTHER`: gets its share of the CPU time, in slices.
     Other {
-        /// From -20, which gets most, to 19.
+        /// From -20, the largest share, to 19.
         nice: i8,
-        /// Its slice, which also says how soon it runs once it can; the machine's if `None`.
+        /// Its slice; a thread with a shorter slice runs sooner after it wakes. `None` for the OS's default.
         slice_ns: Option<u64>,
     },
-    /// As `Other` with the smallest share of all, and it gives way at once.
+    /// `SCHED_IDLE`: gets the smallest share, and gives way to threads of other policies at once.
     Idle,
 }
 
@@ -26,8 +27,8 @@ pub enum Policy {
 pub const SLICE_NS_MIN: u64 = 100_000;
 
 impl Policy {
-    /// `SCHED_OTHER` with the nice value of this policy and the shortest slice: the best for a thread
-    /// that is to run soon and may not run before all others.
+    /// `SCHED_OTHER` with the nice value of this policy and the shortest slice. It is the best policy for an
+    /// urgent thread that may not use `SCHED_FIFO`.
     ///
     /// ```
     /// use doorbell_machine::Policy;
@@ -77,7 +78,7 @@ impl fmt::Display for Policy {
 /// Why a thread's policy was not changed or read.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// The OS refused it.
+    /// The OS refused the policy.
     #[error("the OS does not let this thread run under {policy}: {source}")]
     Refused {
         /// What was asked for.
@@ -85,7 +86,7 @@ pub enum PolicyError {
         /// What the OS said.
         source: io::Error,
     },
-    /// The OS did not say what the policy is.
+    /// The OS did not say what the policy is, or named one that [`Policy`] does not have.
     #[error("the OS does not say how it schedules this thread: {source}")]
     Unknown {
         /// What the OS said.

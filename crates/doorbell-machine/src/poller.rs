@@ -1,4 +1,4 @@
-//! Descriptors: which of them are ready, and how a thread waits for that and for its bell at once.
+//! Descriptors: which of them are ready, and how a thread waits for them and for its bell at once.
 
 use crate::Machine;
 use std::fmt::Debug;
@@ -32,28 +32,28 @@ const _: () = assert!(
 impl Readiness {
     /// Nothing.
     pub const EMPTY: Readiness = Readiness(0);
-    /// There is something to read, or to accept.
+    /// There is something to read or to accept.
     pub const READABLE: Readiness = Readiness(1 << 0);
-    /// There is room to write, or the connection stands.
+    /// There is room to write, or a connection is established.
     pub const WRITABLE: Readiness = Readiness(1 << 1);
-    /// No more will come than what can be read now.
+    /// Nothing will arrive beyond what can be read now.
     pub const READ_CLOSED: Readiness = Readiness(1 << 2);
     /// Nothing that is written will arrive.
     pub const WRITE_CLOSED: Readiness = Readiness(1 << 3);
-    /// An error is pending, which the next call will say.
+    /// An error is pending, and the next call returns it.
     pub const ERROR: Readiness = Readiness(1 << 4);
-    /// There is something urgent to read.
+    /// There is urgent data to read.
     pub const PRIORITY: Readiness = Readiness(1 << 5);
     /// All six.
     pub const ALL: Readiness = Readiness(0b11_1111);
 
-    /// Both of two sets.
+    /// The union of two sets.
     #[must_use]
     pub const fn and(self, other: Readiness) -> Readiness {
         Readiness(self.0 | other.0)
     }
 
-    /// What two sets have in common.
+    /// The intersection of two sets.
     #[must_use]
     pub const fn within(self, other: Readiness) -> Readiness {
         Readiness(self.0 & other.0)
@@ -65,25 +65,25 @@ impl Readiness {
         Readiness(self.0 & !other.0)
     }
 
-    /// Whether all of the other set is in this one.
+    /// Whether this set contains all of the other.
     #[must_use]
     pub const fn has(self, other: Readiness) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether nothing is in it.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The bits of the table.
+    /// The set as the bits of the table.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The set with these bits of the table; others are dropped.
+    /// The set with these bits of the table; other bits are ignored.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Readiness {
         Readiness(bits & Self::ALL.0)
@@ -105,14 +105,14 @@ impl Debug for Readiness {
     }
 }
 
-/// Room for what one poll finds, kept by whoever polls.
+/// The buffer of a thread that polls, for what one poll finds.
 pub struct PollEvents {
     found: Box<[(u64, Readiness); PollEvents::CAPACITY]>,
     len: usize,
 }
 
 impl PollEvents {
-    /// How many events one poll takes at most.
+    /// The most events that one poll takes.
     pub const CAPACITY: usize = 256;
 
     /// An empty buffer.
@@ -124,35 +124,35 @@ impl PollEvents {
         }
     }
 
-    /// What was found: the token that the descriptor was added with, and what it is ready for.
+    /// The events found: the token that the descriptor was added with, and what it is ready for.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Readiness)> + '_ {
         self.found[..self.len].iter().copied()
     }
 
-    /// Whether nothing was found.
+    /// Whether no event was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many were found.
+    /// How many events were found.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no room left: another poll may find more.
+    /// Whether the buffer is full, so that another poll may find more.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len == Self::CAPACITY
     }
 
-    /// Empties it, as a poll does first.
+    /// Empties the buffer, as a poll does first.
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Adds what a poll found; nothing to a full buffer.
+    /// Adds an event; a full buffer drops it.
     pub fn push(&mut self, token: u64, readiness: Readiness) {
         if let Some(place) = self.found.get_mut(self.len) {
             *place = (token, readiness);
@@ -173,24 +173,23 @@ impl Debug for PollEvents {
     }
 }
 
-/// Why [`Poller::wait`] came back. Events may lie in the buffer whatever it says, but for
-/// [`WaitEnd::Changed`].
+/// Why [`Poller::wait`] returned. The buffer may hold events in any case but [`WaitEnd::Changed`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
     /// The last test found the word changed: the thread did not block, and nothing was polled.
     Changed,
-    /// Somebody rang, now or since the last wait.
+    /// Another thread rang, now or since the last wait.
     Rung,
-    /// Nobody rang, and there are events.
+    /// No thread rang, and there are events.
     Ready,
     /// The deadline passed.
     Deadline,
-    /// The OS returned for no reason of ours, or another thread took the events away.
+    /// The OS returned for another reason, another thread took the events, or the poller is closed.
     Spurious,
 }
 
-/// A poller that was not opened.
+/// Why a poller was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PollerError {
     /// The OS refused the set of descriptors.
@@ -205,7 +204,7 @@ pub enum PollerError {
         /// What the OS said.
         source: io::Error,
     },
-    /// The OS did not put the one into the other.
+    /// The OS did not add that descriptor to the set.
     #[error(
         "the OS did not add the eventfd to the epoll instance: {source}; raise \
          fs.epoll.max_user_watches"
@@ -217,7 +216,7 @@ pub enum PollerError {
 }
 
 impl PollerError {
-    /// What the OS said, in one word.
+    /// The kind of the OS's error.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             PollerError::Set { source }
@@ -227,19 +226,19 @@ impl PollerError {
     }
 }
 
-/// A set of descriptors that tells, by edges, which became ready. One thread, its owner, waits in
-/// it; any thread may look, add, remove and ring.
+/// A set of descriptors that reports by edges which of them became ready. One thread, its owner, waits in it.
+/// Any thread may poll, add, remove and ring.
 ///
-/// An edge is delivered once, to whoever polls first. A descriptor may be said to be ready that is
-/// not, and said so again.
+/// An edge is delivered once, to the first thread that polls. A poller may report a descriptor that is not
+/// ready, and report it repeatedly.
 pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
-    /// How a descriptor is named. Whoever has one answers for it that it stays open.
+    /// The name of a descriptor. Code that has a name guarantees that the descriptor stays open.
     type Fd: Copy + Debug + Send + Sync + 'static;
 
-    /// The token that no descriptor is added with.
+    /// The token that no descriptor may be added with.
     const TOKEN_RESERVED: u64 = u64::MAX;
 
-    /// The name of a descriptor of the OS; `None` of a machine that has no OS.
+    /// The name of a descriptor of the OS; `None` on a machine without an OS.
     fn name_of(_fd: std::os::fd::BorrowedFd<'static>) -> Option<Self::Fd> {
         None
     }
@@ -248,31 +247,30 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
     /// # Errors
     /// [`PollerError`] says which of the steps the OS refused.
     fn open() -> Result<Self, PollerError>;
-    /// Adds a descriptor, with what its events carry. If it is ready already, that is an edge.
+    /// Adds a descriptor with the token that its events carry. If it is ready already, that is an edge.
     ///
     /// # Errors
-    /// What the OS says: the descriptor is in the set, cannot be waited for, or there are too many.
+    /// The OS's error: the descriptor is in the set already, cannot be waited for, or there are too many.
     fn add(&self, fd: Self::Fd, token: u64) -> io::Result<()>;
-    /// Takes a descriptor out: a poll that begins after this does not find it.
+    /// Takes a descriptor out. A poll that begins after this does not find it.
     ///
     /// # Errors
-    /// What the OS says: it is not in the set.
+    /// The OS's error: the descriptor is not in the set.
     fn remove(&self, fd: Self::Fd) -> io::Result<()>;
-    /// Has a descriptor of the set, which was added with that token, make no more edges, or make them
-    /// again. If it is ready when they begin again, that is an edge. A muted one may still say that it was
-    /// closed.
+    /// Mutes a descriptor that was added with this token, so that it makes no edges, or unmutes it. If it is
+    /// ready when it is unmuted, that is an edge. A muted descriptor may still report that it was closed.
     ///
     /// # Errors
-    /// What the OS says: it is not in the set.
+    /// The OS's error: the descriptor is not in the set.
     fn set_muted(&self, fd: Self::Fd, token: u64, is_muted: bool) -> io::Result<()>;
-    /// Fills the buffer with what is ready, and waits for nothing. Any thread may call this, also
-    /// while the owner waits.
+    /// Fills the buffer with what is ready, without blocking. Any thread may call this, even while the owner
+    /// waits.
     fn poll(&self, events: &mut PollEvents);
-    /// Fills the buffer, and blocks while there is nothing, as long as `*word == seen` at the last
-    /// test, at most until `until_ns` of [`Machine::now_ns`]. Only the owner calls this.
+    /// Fills the buffer with what is ready. Blocks while there is nothing, if `*word == seen` at the last
+    /// test, and at most until `until_ns` of [`Machine::now_ns`]. Only the owner calls this.
     ///
-    /// As for a parker: *a word changed before the ring ⇒ no wait past that ring*. A ring that finds
-    /// nobody ends the next wait.
+    /// As for a parker: *a word changed before the ring ⇒ no wait past that ring*. A ring while the owner
+    /// does not wait ends its next wait.
     fn wait(
         &self,
         word: &M::U32,
@@ -280,19 +278,19 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
         until_ns: Option<u64>,
         events: &mut PollEvents,
     ) -> WaitEnd;
-    /// A descriptor of the set itself, for another poller: it is ready while one in the set is. `None` where
-    /// there is none to be had: the poller is closed, or the machine has no such descriptors.
+    /// A descriptor of the set itself, to be added to another poller: it is ready while a descriptor in the
+    /// set is. `None` if the poller is closed, or the machine has no such descriptors.
     ///
     /// # Errors
-    /// What the OS says, if it gives no descriptor.
+    /// The OS's error, if it gives no descriptor.
     fn as_descriptor(&self) -> io::Result<Option<OwnedFd>> {
         Ok(None)
     }
-    /// Ends the wait of the owner, or its next one. One syscall on the host.
+    /// Ends the owner's wait, or its next one. One syscall on the host.
     fn ring(&self);
-    /// The owner has ended and waits no more: gives back what the OS has given, as soon as no call of another
-    /// thread is inside. From then on a poll finds nothing, a ring does nothing, whatever is removed was in
-    /// none, and adding is an error. A machine whose pollers cost nothing keeps them.
+    /// Called when the owner has ended and will not wait again. Closes the OS's descriptors as soon as no
+    /// other thread is inside a call. After that a poll finds nothing, a ring and a removal do nothing, and
+    /// adding is an error. A machine whose pollers need no closing does nothing.
     fn close(&self) {}
 }
 

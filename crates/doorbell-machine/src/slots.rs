@@ -1,14 +1,14 @@
-//! Slots: the three pointers that belong to the running worker or thread.
+//! Slots: the four pointers that belong to the running worker or thread.
 //!
-//! * the *worker slot* is the core's own ([`Machine::worker_slot`](crate::Machine::worker_slot));
-//! * the *ambient slot* is for the floor above: through it the public free functions find the
-//!   runtime they are called in, whatever machine that runs on;
-//! * the *task slot* is for that floor too: what the task that is polled now has bound;
-//! * the *pool slot* is the core's too ([`Machine::pool_slot`](crate::Machine::pool_slot)), and
-//!   is ended with its thread.
+//! * `doorbell-core` uses the *worker slot* ([`Machine::worker_slot`](crate::Machine::worker_slot));
+//! * the crate `doorbell` uses the *ambient slot*: its free functions find their runtime by it, on any
+//!   machine;
+//! * that crate uses the *task slot* too: it points to what the task under poll has bound;
+//! * `doorbell-core` uses the *pool slot* ([`Machine::pool_slot`](crate::Machine::pool_slot)), whose content
+//!   ends with its thread.
 //!
-//! All are plain thread-locals here. A machine that runs many workers on one thread swaps them
-//! whenever it switches workers.
+//! All are plain thread-locals here. A machine that runs many workers on one thread swaps them whenever it
+//! switches workers.
 
 use std::cell::Cell;
 
@@ -21,11 +21,11 @@ thread_local! {
             pool: Cell::new(std::ptr::null()),
         }
     };
-    /// Apart, so that the slots have no destructor and cost nothing to look at.
+    /// Separate from the slots, so that those have no destructor and are cheap to read.
     static AT_END: AtEnd = const { AtEnd(Cell::new(None)) };
 }
 
-/// All slots of a thread, as a machine swaps them that runs many threads on one.
+/// All slots of a thread.
 #[derive(Debug)]
 pub(crate) struct Slots {
     worker: Cell<*const ()>,
@@ -45,43 +45,42 @@ impl Default for Slots {
     }
 }
 
-/// What ends the pool when its thread ends.
+/// Ends the pool when its thread ends.
 struct AtEnd(Cell<Option<unsafe fn(*const ())>>);
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
         let pool = SLOTS.with(|s| s.pool.replace(std::ptr::null()));
         if let Some(end) = self.0.take() {
-            // SAFETY: `set_pool` was told to call it so.
+            // SAFETY: the caller of `set_pool` allows this call, with the pointer that it stored.
             unsafe { end(pool) };
         }
     }
 }
 
-/// The worker slot of this thread; null where nothing was stored.
+/// The worker slot of this thread; null if nothing is stored.
 #[inline]
 #[must_use]
 pub fn worker() -> *const () {
     SLOTS.with(|s| s.worker.get())
 }
 
-/// Stores `ptr` in the worker slot; returns what was there.
+/// Stores `ptr` in the worker slot; returns the pointer before.
 ///
 /// # Safety
-/// Whoever reads the slot trusts it: `ptr` is null, or what they expect, for as long as it is
-/// stored.
+/// Readers dereference the slot: as long as `ptr` is stored, it is null or points to what they expect.
 pub unsafe fn set_worker(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.worker.replace(ptr))
 }
 
-/// The ambient slot of this thread; null where nothing was stored.
+/// The ambient slot of this thread; null if nothing is stored.
 #[inline]
 #[must_use]
 pub fn ambient() -> *const () {
     SLOTS.with(|s| s.ambient.get())
 }
 
-/// Stores `ptr` in the ambient slot; returns what was there.
+/// Stores `ptr` in the ambient slot; returns the pointer before.
 ///
 /// # Safety
 /// As for [`set_worker`].
@@ -89,14 +88,14 @@ pub unsafe fn set_ambient(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.ambient.replace(ptr))
 }
 
-/// The task slot of this thread; null where nothing was stored.
+/// The task slot of this thread; null if nothing is stored.
 #[inline]
 #[must_use]
 pub fn task() -> *const () {
     SLOTS.with(|s| s.task.get())
 }
 
-/// Stores `ptr` in the task slot; returns what was there.
+/// Stores `ptr` in the task slot; returns the pointer before.
 ///
 /// # Safety
 /// As for [`set_worker`].
@@ -104,10 +103,10 @@ pub unsafe fn set_task(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.task.replace(ptr))
 }
 
-/// Swaps the slots of this thread with those that were kept.
+/// Swaps the slots of this thread with the `kept` ones, of another simulated thread.
 ///
 /// # Safety
-/// Who reads them from here on expects those.
+/// From here on, the code that runs on this thread is that of the simulated thread whose slots were kept.
 #[cfg(feature = "sim")]
 #[inline]
 pub(crate) unsafe fn swap(kept: &Slots) {
@@ -119,8 +118,8 @@ pub(crate) unsafe fn swap(kept: &Slots) {
     });
 }
 
-/// Stores a pointer in the pool slot of a thread whose machine ends the pool itself; returns
-/// what was there.
+/// Stores a pointer in the pool slot of a thread whose machine ends the pool itself; returns the pointer
+/// before.
 ///
 /// # Safety
 /// As for [`set_worker`].
@@ -129,15 +128,15 @@ pub(crate) unsafe fn replace_pool(ptr: *const ()) -> *const () {
     SLOTS.with(|slots| slots.pool.replace(ptr))
 }
 
-/// The pool slot of this thread; null where nothing was stored, and once the thread ends.
+/// The pool slot of this thread; null if nothing is stored, and once the thread ends.
 #[inline]
 #[must_use]
 pub fn pool() -> *const () {
     SLOTS.with(|s| s.pool.get())
 }
 
-/// Stores `ptr` in the pool slot, to be given to `end` when the thread ends. `false`, and
-/// nothing stored, if it is ending already.
+/// Stores `ptr` in the pool slot; when the thread ends, `end` is called with it. If the thread is ending
+/// already, returns `false` and stores nothing.
 ///
 /// # Safety
 /// As for [`set_worker`], until `end` was called; the slot is empty.
@@ -155,7 +154,7 @@ mod tests {
     #[test]
     fn the_task_slot_is_apart_from_the_others() {
         let a = 1u8;
-        // SAFETY: nobody but this test reads the slots of this thread.
+        // SAFETY: only this test reads the slots of this thread.
         assert!(unsafe { super::set_task((&raw const a).cast()) }.is_null());
         assert!(super::worker().is_null() && super::ambient().is_null());
         assert_eq!(super::task(), (&raw const a).cast());
@@ -181,7 +180,7 @@ mod tests {
         std::thread::spawn(|| {
             assert!(super::pool().is_null());
             let kept = Box::into_raw(Box::new(7_usize)).cast_const().cast();
-            // SAFETY: `end` takes what is stored, and nobody else reads the slot here.
+            // SAFETY: `end` takes what is stored, and only this test reads the slot.
             assert!(unsafe { super::set_pool(kept, end) });
             assert_eq!(super::pool(), kept);
         })
@@ -195,7 +194,7 @@ mod tests {
     fn slots_are_apart_and_per_thread() {
         let (a, b) = (1u8, 2u8);
         let (pa, pb) = ((&raw const a).cast::<()>(), (&raw const b).cast::<()>());
-        // SAFETY: nobody but this test reads the slots of this thread.
+        // SAFETY: only this test reads the slots of this thread.
         let before = unsafe { (super::set_worker(pa), super::set_ambient(pb)) };
         assert!(before.0.is_null() && before.1.is_null());
         assert_eq!((super::worker(), super::ambient()), (pa, pb));

@@ -1,11 +1,11 @@
-//! Which CPUs there are and which of them share what.
+//! Which CPUs there are, and what they share.
 
 /// One CPU that the process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// The OS's number of it.
+    /// The OS's number of the CPU.
     pub os_id: usize,
-    /// CPUs with equal numbers are SMT siblings: one physical core.
+    /// CPUs with equal numbers here are SMT siblings on one physical core.
     pub smt: usize,
     /// CPUs with equal numbers share the last-level cache.
     pub llc: usize,
@@ -18,13 +18,13 @@ pub struct Cpu {
 pub struct Topology {
     /// The CPUs of the process's affinity mask.
     pub cpus: Vec<Cpu>,
-    /// What could not be read; those parts are taken as flat: every CPU a core of its own,
-    /// one last-level cache, one node. Empty where all was known.
+    /// Names what could not be read. Those parts are assumed flat: each CPU is a physical core, and all share
+    /// one last-level cache and one node. Empty if everything was read.
     pub unknown: Vec<String>,
 }
 
 impl Topology {
-    /// A machine about which nothing is known but the numbers of its CPUs.
+    /// A machine of which only the numbers of its CPUs are known.
     #[must_use]
     pub fn flat(os_ids: impl IntoIterator<Item = usize>, why: impl Into<String>) -> Self {
         let cpus = os_ids.into_iter().map(Cpu::flat).collect();
@@ -42,7 +42,7 @@ impl Topology {
 }
 
 impl Cpu {
-    /// A CPU about which only its number is known.
+    /// A CPU of which only its number is known.
     #[must_use]
     pub fn flat(os_id: usize) -> Self {
         Cpu {
@@ -54,9 +54,7 @@ impl Cpu {
     }
 }
 
-/// Reads a list as Linux writes it: `0-3,8,10-11`.
-///
-/// Returns `None` for anything that is not such a list.
+/// Parses a list as Linux writes it: `0-3,8,10-11`. Returns `None` for any other text.
 #[cfg_attr(not(feature = "host"), allow(dead_code))]
 pub(crate) fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();

@@ -12,9 +12,10 @@ use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
 use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{Drawn, ErasedCall, ManyTable, RawMany, Room, Run};
 use doorbell_core::mailbox::Gone;
-use doorbell_core::task::{About, BodyVtable, Kind, PollBudget, RawJoin, TaskSeen};
+use doorbell_core::task::{About, BodyVtable, Kind, RawJoin};
 use doorbell_core::wheel::Holds;
 use doorbell_core::worker::timer::RawTimer;
+use doorbell_core::worker::{PollBudget, TaskSeen};
 use doorbell_machine::slots;
 use event_listener::EventListener;
 use std::alloc::Layout;
@@ -99,7 +100,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// is below `cores()`.
     ///
     /// # Safety
-    /// As for [`doorbell_core::task::launch_described`]; `write` is called once.
+    /// As for [`doorbell_core::worker::launch_described`]; `write` is called once.
     unsafe fn launch(
         &self,
         core: usize,

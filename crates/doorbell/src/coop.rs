@@ -20,7 +20,7 @@
 //! Source: tokio's cooperative budget.
 
 use crate::ambient;
-use doorbell_core::task::Local;
+use doorbell_core::worker::Local;
 use doorbell_machine::Host;
 use std::future::poll_fn;
 use std::pin::Pin;

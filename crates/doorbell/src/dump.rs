@@ -5,7 +5,8 @@ use crate::handle::Handle;
 use crate::{
     BlockOnError, CallError, Class, ClassKind, CoreId, ManyResults, TaskId, TaskName, ambient,
 };
-use doorbell_core::task::{Phase, TaskSeen};
+use doorbell_core::task::Phase;
+use doorbell_core::worker::TaskSeen;
 use std::time::Duration;
 
 /// What a task does when it is listed.

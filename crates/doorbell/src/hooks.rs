@@ -2,7 +2,7 @@
 
 use crate::ambient;
 use crate::{Builder, ClassKind, CoreId, Metrics, TaskId};
-use doorbell_core::worker::{TaskEvent, TaskHook, WorkerHook};
+use doorbell_core::scheduler::telemetry::{TaskEvent, TaskHook, WorkerHook};
 use std::sync::Arc;
 
 /// The worker for which a hook is called: see [`Builder::on_worker_start`].

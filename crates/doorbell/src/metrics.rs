@@ -2,7 +2,7 @@
 
 use crate::poll_times::{LongPoll, Recorded, Recording};
 use crate::{BlockingMetrics, ClassKind, CoreId, WorkerCounts, WorkerState};
-use doorbell_core::worker::{Telemetry, WorkerTimes};
+use doorbell_core::scheduler::telemetry::{Telemetry, WorkerTimes};
 use doorbell_machine::Machine;
 use std::time::Duration;
 

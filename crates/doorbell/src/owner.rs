@@ -10,11 +10,12 @@ use crate::rt::{FAIR, Late, Plan, Rt};
 use async_lock::Mutex;
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
-use doorbell_core::scheduler::core_use::{CoreUse, Occupant};
+use doorbell_core::scheduler::telemetry::{StallReporter, Telemetry};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{Clock, Quiescent};
-use doorbell_core::worker::{IdlePolicy, StallReporter, Telemetry, WorkerConfig, WorkerShared};
+use doorbell_core::worker::remote::core_use::{CoreUse, Occupant};
+use doorbell_core::worker::{IdlePolicy, WorkerConfig, WorkerShared};
 use doorbell_machine::{
     Line, Machine, Parker, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };

@@ -12,14 +12,14 @@ pub(crate) const LONG_POLL: Duration = Duration::from_micros(500);
 pub struct LongPoll {
     core: CoreId,
     class: ClassKind,
-    poll: doorbell_core::worker::LongPoll,
+    poll: doorbell_core::scheduler::telemetry::LongPoll,
 }
 
 impl LongPoll {
     pub(crate) fn new(
         core: CoreId,
         class: ClassKind,
-        poll: doorbell_core::worker::LongPoll,
+        poll: doorbell_core::scheduler::telemetry::LongPoll,
     ) -> Self {
         LongPoll { core, class, poll }
     }

@@ -44,7 +44,7 @@
 //! task that is already raised for a rescue, the raised task keeps the rank of `Class::rt(49)` until its next
 //! poll.
 
-use doorbell_core::task::Local;
+use doorbell_core::worker::Local;
 use doorbell_machine::Host;
 use std::task::Context;
 

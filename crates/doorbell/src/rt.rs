@@ -19,12 +19,14 @@ use doorbell_core::call::{
 use doorbell_core::mailbox::Gone;
 use doorbell_core::scheduler::Turns;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
+use doorbell_core::scheduler::telemetry::TelemetryPlan;
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
+use doorbell_core::task::{About, BodyVtable, Kind, RawJoin};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, Holds};
 use doorbell_core::worker::timer::RawTimer;
-use doorbell_core::worker::{IdlePolicy, TelemetryPlan, WorkerShared};
+use doorbell_core::worker::{IdlePolicy, WorkerShared};
+use doorbell_core::worker::{Local, TaskSeen, launch_described};
 use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
 use event_listener::{Event, EventListener};
 use std::alloc::Layout;

@@ -3,7 +3,7 @@
 use crate::hooks::WorkerInfo;
 use crate::{Builder, Class, ClassKind, CoreId, TaskId};
 use doorbell_core::class::Class as SchedulerClass;
-use doorbell_core::worker::{STALLS_PER_SECOND, StallEvent, StallPlan};
+use doorbell_core::scheduler::telemetry::{STALLS_PER_SECOND, StallEvent, StallPlan};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::policy_hook::PolicyHook;
 use crate::poll_times::LONG_POLL;
-use doorbell_core::worker::Hooks;
+use doorbell_core::scheduler::telemetry::Hooks;
 use std::time::Duration;
 
 /// What a runtime records, and which hooks it calls.
@@ -26,9 +26,9 @@ impl Default for TelemetryOptions {
 }
 
 impl TelemetryOptions {
-    pub(crate) fn plan(&self) -> doorbell_core::worker::TelemetryPlan {
+    pub(crate) fn plan(&self) -> doorbell_core::scheduler::telemetry::TelemetryPlan {
         let long_ns = u64::try_from(self.long_poll.as_nanos()).unwrap_or(u64::MAX);
-        doorbell_core::worker::TelemetryPlan {
+        doorbell_core::scheduler::telemetry::TelemetryPlan {
             long_poll_ns: self.poll_times.then_some(long_ns),
             hooks: self.hooks.clone(),
         }

@@ -2,9 +2,9 @@
 
 use doorbell_core::link::{Delivered, Node, Taker};
 use doorbell_core::mailbox::Posted;
+use doorbell_core::scheduler::Member;
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::switches::{SwitchWord, Switches};
-use doorbell_core::worker::Remote;
 use doorbell_machine::Host;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ impl Taker<Host> for Caller {
 /// A function of its own on both sides. So the comparison is of the step, not of the registers that the
 /// loop around it leaves free.
 #[inline(never)]
-fn post(remote: &Remote<Host>, node: NonNull<Node<Host>>) -> bool {
+fn post(remote: &Member<Host>, node: NonNull<Node<Host>>) -> bool {
     // SAFETY: the call stays in place until it is taken.
     unsafe { remote.post(node) == Posted::Yes }
 }
 
 #[inline(never)]
-fn serve(remote: &Remote<Host>) -> u64 {
+fn serve(remote: &Member<Host>) -> u64 {
     // SAFETY: this thread is the worker.
     unsafe { remote.serve(&Caller) }.delivered
 }

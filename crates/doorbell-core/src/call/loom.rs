@@ -6,9 +6,9 @@
 
 use super::CallFailed;
 use crate::scheduler::RemoteRef;
-use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::{Idler, call, remote};
+use crate::worker::Local;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Cell, Loom, Machine};
 use std::sync::Arc;

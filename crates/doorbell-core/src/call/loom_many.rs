@@ -7,10 +7,10 @@
 use super::many_tests::many;
 use super::{Many, Outcome};
 use crate::mailbox::Posted;
-use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::{Idler, Log, post, remote};
 use crate::wait::block_on;
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::pin::Pin;

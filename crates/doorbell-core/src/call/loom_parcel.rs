@@ -6,17 +6,17 @@
 
 use super::{Pool, posting};
 use crate::mailbox::Gone;
-use crate::task::Local;
+use crate::scheduler::Member;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, remote};
-use crate::worker::Remote;
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Posts a closure that counts; `false` if the worker was gone and it came back.
-fn post(pool: &Pool<Loom>, remote: &Remote<Loom>, ran: &Arc<AtomicUsize>) -> bool {
+fn post(pool: &Pool<Loom>, remote: &Member<Loom>, ran: &Arc<AtomicUsize>) -> bool {
     let ran = Arc::clone(ran);
     let count = move || {
         ran.fetch_add(1, Relaxed);

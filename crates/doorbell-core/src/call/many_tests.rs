@@ -4,10 +4,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Many, ManyCall, ManyTable, Outcome, launch_many};
+use crate::scheduler::Member;
 use crate::scheduler::RemoteRef;
-use crate::task::Local;
 use crate::testing::{Idler, Inbox, call, remote};
-use crate::worker::Remote;
+use crate::worker::Local;
 use doorbell_machine::{Counter, Host, Machine};
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -36,7 +36,7 @@ where
     }
 }
 
-fn serve(remote: &Remote<Host>) -> u64 {
+fn serve(remote: &Member<Host>) -> u64 {
     // SAFETY: the remote half is served by this thread alone.
     unsafe { remote.serve(&Inbox::default()) }.delivered
 }

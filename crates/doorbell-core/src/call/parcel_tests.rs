@@ -6,11 +6,11 @@
 use super::{PARCEL_BYTES, Pool, Room, post, posting};
 use crate::link::Taker;
 use crate::mailbox::Gone;
+use crate::scheduler::Member;
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
-use crate::task::Local;
 use crate::testing::{Idler, Inbox, Log, remote};
-use crate::worker::Remote;
+use crate::worker::Local;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Counter, Host};
 use std::panic::resume_unwind;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Posts in a parcel of that pool.
 fn post_from<F: FnOnce() + Send + 'static>(
     pool: &Pool<Host>,
-    remote: &Remote<Host>,
+    remote: &Member<Host>,
     f: F,
 ) -> Result<(), F> {
     // SAFETY: the closure is Send and borrows nothing; it is posted at most once.
@@ -34,14 +34,14 @@ fn post_from<F: FnOnce() + Send + 'static>(
     .map_err(|(f, Gone)| f)
 }
 
-fn serve(remote: &Remote<Host>, inbox: &impl Taker<Host>) -> u64 {
+fn serve(remote: &Member<Host>, inbox: &impl Taker<Host>) -> u64 {
     // SAFETY: the remote half is served by this thread alone.
     unsafe { remote.serve(inbox) }.delivered
 }
 
 /// A closure of that size and alignment runs whole, and what it owns is dropped once.
 fn sized<T: Copy + Send + PartialEq + 'static>(
-    remote: &Remote<Host>,
+    remote: &Member<Host>,
     inbox: &Inbox<Host>,
     value: T,
 ) {

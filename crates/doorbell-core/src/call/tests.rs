@@ -4,9 +4,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{CallFailed, INLINE_BYTES, SPIN_NS};
-use crate::task::Local;
+use crate::scheduler::Member;
 use crate::testing::{Idler, Inbox, call, remote};
-use crate::worker::Remote;
+use crate::worker::Local;
 use doorbell_machine::{Counter, Host, Machine};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 fn with_worker<R: Send>(
     calls: u64,
     spins: bool,
-    caller: impl FnOnce(&Remote<Host>) -> R + Send,
+    caller: impl FnOnce(&Member<Host>) -> R + Send,
 ) -> R {
     let remote = remote::<Host>();
     let local = Local::new(remote.clone());
@@ -46,7 +46,7 @@ fn with_worker<R: Send>(
 }
 
 /// A call whose closure and result have those sizes.
-fn sized<const IN: usize, const OUT: usize>(remote: &Remote<Host>) {
+fn sized<const IN: usize, const OUT: usize>(remote: &Member<Host>) {
     let sent = std::array::from_fn::<u8, IN, _>(|i| i as u8);
     let kept = sent;
     let got = call(remote, move || {
@@ -112,7 +112,7 @@ fn miri_what_a_closure_owns_is_dropped_once_where_it_ran() {
 
 #[test]
 fn miri_d9_a_result_on_the_callers_stack_and_the_frame_gone_right_after() {
-    fn frame(remote: &Remote<Host>, i: usize) -> usize {
+    fn frame(remote: &Member<Host>, i: usize) -> usize {
         let (mut seen, local) = ([0; 16], [i; 16]);
         let sum = call(remote, || {
             seen = local;

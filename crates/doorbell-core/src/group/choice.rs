@@ -1,10 +1,10 @@
-//! Whose turn it is: the arithmetic of virtual time, without a machine.
+//! Which group is next: the arithmetic of virtual time, without a machine.
 //!
-//! A group's virtual time goes on by what its polls take, times [`WEIGHT_NS`], divided by its
-//! weight. Whoever has a choice runs the group whose time is least. Times are compared as
+//! A poll advances its group's virtual time by the time that it took, times [`WEIGHT_NS`], divided by the
+//! group's weight. A worker that can choose runs the group with the least time. Times are compared as
 //! differences, so they may wrap.
 
-/// The weight of tasks without a group; also what a nanosecond counts for at weight 1.
+/// The weight of tasks without a group. Also the virtual time for one nanosecond at weight 1.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
 /// The highest weight.
@@ -12,26 +12,26 @@ pub const WEIGHT_MAX: u32 = 10_000;
 
 const WEIGHT_NS: u64 = DEFAULT_WEIGHT as u64;
 
-/// How much CPU time a group that runs may be behind what was chosen elsewhere: it is given back
-/// to it. More is not: then it had too few tasks to use its share.
+/// The most credit of a group that runs: CPU time by which it may lag behind the present. A group that lags
+/// more had too few tasks to use its share, so it does not get the rest back.
 const LAG_NS: u64 = 4_000_000;
 
-/// A group none of whose polls ended in so long a time has done nothing: it is given back nothing.
+/// A group without a poll that ended in this time is idle, and has no credit.
 const IDLE_NS: u64 = 5_000_000;
 
-/// By how much a group is behind before a worker takes one of its tasks from another.
+/// The lag, in CPU time of the group, from which a worker takes one of its tasks from another worker.
 const PULL_NS: u64 = 200_000;
 
-/// By less than this the present time does not go on: it is a word that all workers share.
+/// The present moves in steps of more than this, in virtual time, because all workers share its line.
 const PRESENT_STEP: u64 = 1_000;
 
-/// What is known of a group when somebody chooses.
+/// What a choice knows about a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
     /// Its virtual time.
     pub(crate) time: u64,
     pub(crate) weight: u32,
-    /// When a poll of it ended last.
+    /// When a poll of one of its tasks ended last.
     pub(crate) ran_ns: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn is_before(one: u64, other: u64) -> bool {
     one.wrapping_sub(other).cast_signed() < 0
 }
 
-/// How far virtual time goes by so much CPU time, and what is left of it for the next time.
+/// The virtual time for some CPU time, and the remainder of the division, to be passed as `rest` next time.
 #[inline]
 pub(crate) fn step(ran_ns: u64, weight: u32, rest: u64) -> (u64, u64) {
     let weight = u64::from(weight.max(1));
@@ -50,8 +50,8 @@ pub(crate) fn step(ran_ns: u64, weight: u32, rest: u64) -> (u64, u64) {
 }
 
 impl Account {
-    /// Its virtual time, as it counts at `present`: not so far back that it would be given what it
-    /// has not waited for.
+    /// Its virtual time, raised so that its credit at `present` is at most what [`LAG_NS`] and [`IDLE_NS`]
+    /// allow.
     #[inline]
     pub(crate) fn lifted(&self, present: u64, now_ns: u64) -> u64 {
         let idle = now_ns.saturating_sub(self.ran_ns) > IDLE_NS;
@@ -65,14 +65,14 @@ impl Account {
         }
     }
 
-    /// Whether it is so far behind that it is worth to move a task for it.
+    /// Whether it lags so far behind `present` that it is worth moving a task for it.
     pub(crate) fn is_behind(&self, present: u64) -> bool {
         let (worth, _) = step(PULL_NS, self.weight, 0);
         is_before(self.time, present.wrapping_sub(worth))
     }
 }
 
-/// What was chosen.
+/// The group that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) group: u8,
@@ -80,7 +80,7 @@ pub(crate) struct Choice {
     pub(crate) time: u64,
 }
 
-/// The group whose time is least; of equal ones the first.
+/// The group with the least time; the first among equals.
 #[inline]
 pub(crate) fn choose(
     groups: impl Iterator<Item = (u8, Account)>,
@@ -97,7 +97,7 @@ pub(crate) fn choose(
     best
 }
 
-/// Whether the present is to go on to that time.
+/// Whether the present must move to `time`.
 #[inline]
 pub(crate) fn moves_present(present: u64, time: u64) -> bool {
     is_before(present.wrapping_add(PRESENT_STEP), time)

@@ -1,14 +1,14 @@
-//! Tasks of groups that move between workers, in every interleaving: the numbers of groups, their
-//! queues and the count of their tasks.
+//! Models of groups while tasks move between workers: the groups' numbers, queues and counts of tasks.
 
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::queue::Greed;
 use crate::scheduler::{RemoteRef, Scheduler};
-use crate::task::{About, Join, Kind, Local};
+use crate::task::{About, Join, Kind};
 use crate::testing::launch_about;
 use crate::testing::model::{check, check_large};
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 
 type M = Loom;
 
-/// Is ready at the first poll, or at the second, and counts how often it was.
+/// A future that is ready at the first poll if `woken`, else at the second, and counts itself then.
 struct Twice {
     woken: bool,
     ended: Arc<AtomicUsize>,
@@ -53,10 +53,10 @@ fn outcome(join: &mut Join<()>) -> Poll<bool> {
     Pin::new(join).poll(&mut cx).map(|output| output.is_ok())
 }
 
-/// Worker 0 has two tasks of a group and runs what is left to it; worker 1 steals once.
+/// Worker 0 has two tasks of a group and runs those that it keeps. Worker 1 steals once.
 fn two_tasks_and_a_thief() {
     let remotes = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
-    // SAFETY: nobody else opens one, and there are no tasks.
+    // SAFETY: no other thread opens a group, and there are no tasks.
     unsafe { remotes[0].scheduler().groups().open(2, 1, 100) };
     let ended = Arc::default();
     let local = Local::new(remotes[0].clone());
@@ -99,7 +99,7 @@ fn opened_beside_a_thief() {
     let ended = Arc::default();
     let local = Local::new(remotes[0].clone());
     let mut join = local.enter(|| {
-        // SAFETY: nobody else opens one, and there are no tasks.
+        // SAFETY: no other thread opens a group, and there are no tasks.
         unsafe { remotes[0].scheduler().groups().open(2, 1, 100) };
         let join = spawn_in(&remotes[0], false, &ended);
         while local.run_one() {}
@@ -113,11 +113,12 @@ fn opened_beside_a_thief() {
     assert!(remotes[0].scheduler().groups().is_unused(1));
 }
 
-/// A number is given to other tasks while the last one of the old ones ends: what that took is not theirs.
+/// A group's last task is charged and ends while another thread gives its number to a new group. The new
+/// group must not be charged for it.
 fn a_number_is_given_on() {
     let remotes = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
     let groups = remotes[0].scheduler().groups();
-    // SAFETY: nobody else opens one, and there are no tasks.
+    // SAFETY: no other thread opens a group, and there are no tasks.
     unsafe { groups.open(2, 1, 100) };
     groups.reserve(1);
     let theirs = remotes[1].clone();
@@ -128,7 +129,7 @@ fn a_number_is_given_on() {
         table.slot(1).unwrap().leave();
     });
     if groups.is_unused(1) {
-        // SAFETY: no task is of it any more.
+        // SAFETY: as above; the group's last task has left it.
         unsafe { groups.open(2, 1, 100) };
         let table = groups.table().unwrap();
         let time = table.slot(1).unwrap().account().time;
@@ -137,7 +138,7 @@ fn a_number_is_given_on() {
     last.join().unwrap();
 }
 
-/// A worker that looks for work comes upon a group that is being opened.
+/// A worker looks for work while another thread opens a group.
 fn found_while_it_is_opened() {
     let remotes = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
     let theirs = remotes[1].clone();
@@ -145,7 +146,7 @@ fn found_while_it_is_opened() {
         let groups = theirs.scheduler().groups();
         assert!(!groups.has_queued(0) && groups.is_unused(1));
     });
-    // SAFETY: nobody else opens one, and there are no tasks.
+    // SAFETY: no other thread opens a group, and there are no tasks.
     unsafe { remotes[0].scheduler().groups().open(2, 1, 100) };
     looks.join().unwrap();
 }

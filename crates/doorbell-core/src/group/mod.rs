@@ -2,8 +2,9 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `choice.rs` | the arithmetic: whose turn it is |
-//! | `worker.rs` | what a worker does with tasks of groups |
+//! | `mod.rs` | the words that workers share: groups, their times, their queues |
+//! | `choice.rs` | the arithmetic: which group is next |
+//! | `worker.rs` | what a worker keeps |
 
 mod choice;
 #[cfg(test)]
@@ -20,26 +21,27 @@ use choice::{Account, Choice, choose, moves_present, step};
 use doorbell_machine::{Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;
 
-/// The group of tasks that were given none.
+/// The group of tasks that were given no group.
 pub const DEFAULT: u8 = 0;
 
-/// The most groups of a scheduler, with the default one: a worker's set of them is one word.
+/// The most groups of a scheduler, the default one included: a worker's set of them is one word.
 const GROUPS_MAX: usize = 64;
 const _: () = assert!(GROUPS_MAX == u64::BITS as usize && GROUPS_MAX <= u8::MAX as usize + 1);
 
-/// The ring of a group's queue on one worker holds so many; more go to its backlog.
+/// The most tasks in the ring buffer of a group's queue on one worker; more go to its backlog.
 const RING_MAX: usize = 32;
 
-/// Workers take note of groups for so long after a task of one ran.
+/// Workers time their polls for this long after a task of a group ran anywhere.
 const SEEN_NS: u64 = 100_000_000;
 
-/// How old the note of that may be, so that it is not written all the time.
+/// The note that a task of a group ran is renewed only when it is older than this: all workers share its
+/// line.
 const SEEN_STEP_NS: u64 = 10_000_000;
 
-/// The groups of a scheduler; nothing until the first one is opened.
+/// The groups of a scheduler; a null word until the first one is opened.
 pub struct Groups<M: Machine>(M::Ptr<Table<M>>);
 
-// SAFETY: the table is Sync, is written before its address is published, and is freed with this.
+// SAFETY: the table is Sync, written before its address is published, and freed when this is dropped.
 unsafe impl<M: Machine> Sync for Groups<M> {}
 // SAFETY: as for Sync.
 unsafe impl<M: Machine> Send for Groups<M> {}
@@ -58,29 +60,29 @@ impl<M: Machine> std::fmt::Debug for Groups<M> {
 }
 
 impl<M: Machine> Groups<M> {
-    /// The most that may be open at a time, without the default one.
+    /// The most groups that may be open at a time, the default one not included.
     pub const ROOM: usize = room::<M>() - 1;
 
-    /// Opens a group of that number, 1 to [`Groups::ROOM`], or gives it to others. Numbers are
-    /// opened in order.
+    /// Opens the group with this number, 1 to [`Groups::ROOM`], or gives the number to a new group. Numbers
+    /// are opened in order.
     ///
     /// # Panics
-    /// If the number is not among these, or the weight not 1 to [`WEIGHT_MAX`].
+    /// If the number is out of this range or of this order, or the weight is not 1 to [`WEIGHT_MAX`].
     ///
     /// # Safety
-    /// One at a time; `workers` is the number of workers of the scheduler; no task is of that group.
+    /// One call at a time; `workers` is the number of workers of the scheduler; the group has no task.
     pub unsafe fn open(&self, workers: usize, group: u8, weight: u32) {
         assert!((1..=WEIGHT_MAX).contains(&weight), "no such weight");
         if self.table().is_none() {
             let table = Box::into_raw(Box::new(Table::new(workers)));
-            // ORDER: Release pairs with the Acquire in `table`: it is written.
+            // ORDER: Release pairs with the Acquire in `table`: the table's contents.
             self.0.store(table, Ordering::Release);
         }
         let table = self.table().expect("made above, or before");
         table.open(workers, usize::from(group), weight);
     }
 
-    /// A task of that group, which is open, is about to be launched; see
+    /// Counts a task of an open group that is about to be launched; see
     /// [`About::group`](crate::task::About::group).
     pub fn reserve(&self, group: u8) {
         if let Some(slot) = self.table().and_then(|table| table.slot(group)) {
@@ -88,7 +90,7 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Whether no task is of that group. It stays so as long as nobody reserves one.
+    /// Whether the group has no task. This stays true until [`Groups::reserve`] is called for it.
     pub fn is_unused(&self, group: u8) -> bool {
         let slot = self.table().and_then(|table| table.slot(group));
         slot.is_none_or(Slot::is_unused)
@@ -98,17 +100,17 @@ impl<M: Machine> Groups<M> {
     pub(crate) fn table(&self) -> Option<&Table<M>> {
         // ORDER: Acquire pairs with the Release in `open`.
         let table = self.0.load(Ordering::Acquire);
-        // SAFETY: made in `open`, and there until this is dropped.
+        // SAFETY: made in `open`, and freed when this is dropped.
         unsafe { table.as_ref() }
     }
 
-    /// Whether a task of a group waits in a queue of that worker that others may take from.
+    /// Whether a task of a group other than the default one waits where others may take it from this worker.
     #[inline]
     pub(crate) fn has_queued(&self, worker: usize) -> bool {
         self.table().is_some_and(|table| table.has_queued(worker))
     }
 
-    /// How many such tasks wait there, about.
+    /// About how many such tasks wait there.
     pub(crate) fn queued_len(&self, worker: usize) -> u64 {
         let Some(table) = self.table() else { return 0 };
         let places = table
@@ -120,7 +122,7 @@ impl<M: Machine> Groups<M> {
 
 impl<M: Machine> Drop for Groups<M> {
     fn drop(&mut self) {
-        // ORDER: Relaxed; nobody else is there.
+        // ORDER: Relaxed; the caller has it exclusively.
         let table = self.0.load(Ordering::Relaxed);
         if !table.is_null() {
             // SAFETY: made in `open` as a box.
@@ -130,7 +132,7 @@ impl<M: Machine> Drop for Groups<M> {
 }
 
 const fn room<M: Machine>() -> usize {
-    // Small where the rings are.
+    // A model with small ring buffers has few groups too.
     let room = M::RING_CAPACITY / 4;
     if room < 4 {
         4
@@ -141,48 +143,48 @@ const fn room<M: Machine>() -> usize {
     }
 }
 
-/// What workers know of groups.
+/// The groups of a scheduler: the words that its workers share.
 pub(crate) struct Table<M: Machine> {
     slots: Box<[M::Ptr<Slot<M>>]>,
-    /// How many slots there are, from the first on.
+    /// How many slots there are, in order from the first.
     opened: M::U32,
-    /// The virtual time that was chosen last, about.
+    /// About the virtual time that was chosen last.
     present: M::Line<M::U64>,
-    /// When a task of a group ran last, about; 0 if none did.
+    /// About when a task of a group other than the default one ran last; 0 if none did.
     seen_ns: M::Line<M::U64>,
 }
 
 /// One group.
 pub(crate) struct Slot<M: Machine> {
     words: M::Line<SlotWords<M>>,
-    /// What each worker has of it.
+    /// One for each worker.
     places: Box<[Place<M>]>,
 }
 
 struct SlotWords<M: Machine> {
-    /// Its virtual time.
+    /// The group's virtual time.
     time: M::U64,
-    /// When a poll of it ended last.
+    /// When a poll of one of its tasks ended last.
     ran_ns: M::U64,
     weight: M::U32,
-    /// How many tasks are of it.
+    /// How many tasks the group has.
     tasks: M::U32,
 }
 
-/// What one worker has of one group.
+/// What one worker keeps for one group.
 pub(crate) struct Place<M: Machine> {
-    /// Tasks that may run anywhere. The default group's are in the remote half's queue.
+    /// Tasks that may run anywhere. Those of the default group are in the remote half's queue instead.
     pub(crate) queue: Queue<M>,
-    /// Pinned ones; only the worker's.
+    /// Pinned tasks. Only the worker's thread touches this.
     pinned: Ready<M>,
-    /// What is left of CPU time that was counted; only the worker's.
+    /// The remainder of the last division by the weight. Only the worker's thread touches this.
     rest: Cell<u64>,
 }
 
-// SAFETY: what is not Sync in a place is used on its worker's thread only: by unsafe functions, whose
-// callers say so.
+// SAFETY: the fields of a place that are not Sync are used on its worker's thread only. Unsafe functions give
+// access to them, and their callers guarantee the thread.
 unsafe impl<M: Machine> Sync for Place<M> {}
-// SAFETY: as for Sync; the nodes in it are of tasks, which are Send.
+// SAFETY: as for Sync; the nodes in it belong to tasks, which are Send.
 unsafe impl<M: Machine> Send for Place<M> {}
 
 impl<M: Machine> Place<M> {
@@ -194,10 +196,10 @@ impl<M: Machine> Place<M> {
         }
     }
 
-    /// Pinned tasks.
+    /// The pinned tasks.
     ///
     /// # Safety
-    /// On the thread of the worker whose place it is.
+    /// The caller runs on the thread of the place's worker.
     #[inline]
     pub(crate) unsafe fn pinned(&self) -> &Ready<M> {
         &self.pinned
@@ -224,7 +226,7 @@ impl<M: Machine> Slot<M> {
 
     #[inline]
     fn account(&self) -> Account {
-        // ORDER: Relaxed; a choice may be made by older values.
+        // ORDER: Relaxed; a choice may use an older value.
         let time = self.words.time.load(Ordering::Relaxed);
         // ORDER: Relaxed; as above.
         let ran_ns = self.words.ran_ns.load(Ordering::Relaxed);
@@ -236,19 +238,20 @@ impl<M: Machine> Slot<M> {
     }
 
     fn weight(&self) -> u32 {
-        // ORDER: Relaxed; it changes only while no task is of the group.
+        // ORDER: Relaxed; it changes only while the group has no task.
         self.words.weight.load(Ordering::Relaxed)
     }
 
-    /// One task more is of it.
+    /// Counts one task more.
     pub(crate) fn join(&self) {
-        // ORDER: Relaxed; the caller is a task of it, or has what keeps it from being given away.
+        // ORDER: Relaxed; the caller is a task of the group, or holds the lock under which numbers are given
+        // away.
         self.words.tasks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One less.
+    /// Counts one task less.
     pub(crate) fn leave(&self) {
-        // ORDER: Release pairs with the Acquire in `is_unused`: the task is in no queue of it.
+        // ORDER: Release pairs with the Acquire in `is_unused`: the task is in no queue of the group.
         self.words.tasks.fetch_sub(1, Ordering::Release);
     }
 
@@ -257,11 +260,11 @@ impl<M: Machine> Slot<M> {
         self.words.tasks.load(Ordering::Acquire) == 0
     }
 
-    /// Its virtual time is that, unless somebody has changed it since it was `seen`.
+    /// Sets the virtual time to `time`, unless another worker has changed it since it was `seen`.
     fn lift(&self, seen: u64, time: u64) {
         if seen != time {
-            // ORDER: Relaxed; only the value matters. Failed: somebody else has lifted it, or
-            // counted, and the next choice sees it.
+            // ORDER: Relaxed; only the value matters. If it fails, another worker has lifted or charged the
+            // group, and the next choice sees that.
             let _ =
                 self.words
                     .time
@@ -280,7 +283,7 @@ impl<M: Machine> Table<M> {
             present: M::Line::new(|| M::U64::new(0)),
             seen_ns: M::Line::new(|| M::U64::new(0)),
         };
-        // Its queues are not used.
+        // The default group's queues in here are not used, so they have the smallest size.
         table.add(0, Slot::new(workers, DEFAULT_WEIGHT, 1));
         table
     }
@@ -295,7 +298,7 @@ impl<M: Machine> Table<M> {
             self.add(group, Slot::new(workers, weight, capacity));
         }
         let slot = self.slot(group as u8).expect("opened above, or before");
-        // ORDER: Relaxed; the group's tasks are launched behind this.
+        // ORDER: Relaxed; the group's tasks are launched after this.
         slot.words.weight.store(weight, Ordering::Relaxed);
         // ORDER: Relaxed; as above.
         slot.words.time.store(self.present(), Ordering::Relaxed);
@@ -305,16 +308,16 @@ impl<M: Machine> Table<M> {
 
     fn add(&self, at: usize, slot: Slot<M>) {
         let slot = Box::into_raw(Box::new(slot));
-        // ORDER: Release pairs with the Acquire in `slot`: it is written.
+        // ORDER: Release pairs with the Acquire in `slot`: the slot's contents.
         self.slots[at].store(slot, Ordering::Release);
-        // ORDER: Relaxed; who finds no address there passes the group by, as if it came earlier.
+        // ORDER: Relaxed; a reader that finds no address at a number skips it, as if it had read earlier.
         self.opened.store(at as u32 + 1, Ordering::Relaxed);
     }
 
-    /// How many groups there are, with the default one.
+    /// How many groups are open, the default one included.
     #[inline]
     pub(crate) fn opened(&self) -> usize {
-        // ORDER: Relaxed; `slot` acquires what is there.
+        // ORDER: Relaxed; `slot` acquires the contents.
         self.opened.load(Ordering::Relaxed) as usize
     }
 
@@ -322,11 +325,11 @@ impl<M: Machine> Table<M> {
     pub(crate) fn slot(&self, group: u8) -> Option<&Slot<M>> {
         // ORDER: Acquire pairs with the Release in `add`.
         let slot = self.slots.get(usize::from(group))?.load(Ordering::Acquire);
-        // SAFETY: made in `add`, and there as long as the table.
+        // SAFETY: made in `add`, and freed with the table.
         unsafe { slot.as_ref() }
     }
 
-    /// What a worker has of a group other than the default one.
+    /// What a worker keeps for a group; `None` for the default one and for one that is not open.
     #[inline]
     pub(crate) fn place(&self, group: u8, worker: usize) -> Option<&Place<M>> {
         (group != DEFAULT)
@@ -335,7 +338,7 @@ impl<M: Machine> Table<M> {
             .map(|slot| slot.place(worker))
     }
 
-    /// All groups but the default one.
+    /// The numbers of all open groups but the default one.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u8> {
         1..self.opened() as u8
     }
@@ -347,25 +350,25 @@ impl<M: Machine> Table<M> {
     }
 
     fn present(&self) -> u64 {
-        // ORDER: Relaxed; a choice may be made by an older value.
+        // ORDER: Relaxed; a choice may use an older value.
         self.present.load(Ordering::Relaxed)
     }
 
-    /// Which of these groups is next; they are told by number.
+    /// Which of these groups is next.
     pub(crate) fn choose(&self, groups: impl Iterator<Item = u8>, now_ns: u64) -> Option<Choice> {
         let known = groups.filter_map(|group| Some((group, self.slot(group)?.account())));
         choose(known, self.present(), now_ns)
     }
 
-    /// A group was chosen, and is about to run.
+    /// A task of the chosen group is about to run: stores the lifted time, and moves the present.
     pub(crate) fn begin(&self, choice: Choice) {
         if let Some(slot) = self.slot(choice.group) {
             slot.lift(slot.account().time, choice.time);
         }
         let present = self.present();
         if moves_present(present, choice.time) {
-            // ORDER: Relaxed; only the value matters. Failed: another worker has moved it, and the
-            // next choice goes on from there.
+            // ORDER: Relaxed; only the value matters. If it fails, another worker has moved the present, and
+            // the next choice goes on from there.
             let _ = self.present.compare_exchange(
                 present,
                 choice.time,
@@ -375,25 +378,25 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// A poll of a group has ended on a worker.
+    /// Charges a group for a poll that ended on a worker.
     ///
     /// # Safety
-    /// On the thread of that worker.
+    /// The caller runs on the thread of that worker.
     pub(crate) unsafe fn charge(&self, group: u8, worker: usize, from_ns: u64, now_ns: u64) {
         let Some(slot) = self.slot(group) else { return };
         let place = slot.place(worker);
-        // Also where the clock stood still: who polls goes on.
+        // At least 1 ns: where the clock stands still, the group that polls must not stay first forever.
         let ran_ns = now_ns.saturating_sub(from_ns).max(1);
         let (steps, rest) = step(ran_ns, slot.weight(), place.rest.get());
         place.rest.set(rest);
         // ORDER: Relaxed; a sum.
         slot.words.time.fetch_add(steps, Ordering::Relaxed);
-        // ORDER: Relaxed; a hint to whoever chooses.
+        // ORDER: Relaxed; a hint for the choices of all workers.
         slot.words.ran_ns.store(now_ns, Ordering::Relaxed);
         if group == DEFAULT {
             return;
         }
-        // ORDER: Relaxed; a note for workers without such tasks.
+        // ORDER: Relaxed; a note for workers without tasks of groups.
         let seen_ns = self.seen_ns.load(Ordering::Relaxed);
         if now_ns.saturating_sub(seen_ns) > SEEN_STEP_NS {
             // ORDER: Relaxed; as above.
@@ -401,23 +404,23 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Whether tasks of groups ran lately.
+    /// Whether a task of a group other than the default one ran lately.
     pub(crate) fn is_lively(&self, now_ns: u64) -> bool {
         // ORDER: Relaxed; as in `charge`.
         let seen_ns = self.seen_ns.load(Ordering::Relaxed);
         seen_ns != 0 && now_ns.saturating_sub(seen_ns) < SEEN_NS
     }
 
-    /// Whether a group is behind the others, for want of tasks where they run.
+    /// Whether a group is so far behind the present that a worker should fetch a task of it.
     pub(crate) fn is_behind(&self, group: u8) -> bool {
         let account = self.slot(group).map(Slot::account);
         account.is_some_and(|account| account.is_behind(self.present()))
     }
 
-    /// All groups, sorted by whose turn is first, and how many there are.
+    /// All open groups, sorted by virtual time, and how many they are.
     pub(crate) fn in_order(&self) -> ([u8; GROUPS_MAX], usize) {
         let (present, opened) = (self.present(), self.opened());
-        // Read once each: others change them while they are sorted.
+        // Each time is read once, because other workers change it during the sort.
         let mut known = [(0, DEFAULT); GROUPS_MAX];
         for (group, known) in known.iter_mut().enumerate().take(opened) {
             let group = group as u8;
@@ -432,7 +435,7 @@ impl<M: Machine> Table<M> {
 impl<M: Machine> Drop for Table<M> {
     fn drop(&mut self) {
         for slot in &self.slots {
-            // ORDER: Relaxed; nobody else is there.
+            // ORDER: Relaxed; the caller has it exclusively.
             let slot = slot.load(Ordering::Relaxed);
             if !slot.is_null() {
                 // SAFETY: made in `add` as a box.

@@ -1,4 +1,4 @@
-//! The choice, fed with times. The steps of workers are in `tests/workers.rs`.
+//! The choice, fed with times. `tests/workers.rs` tests the steps of workers.
 
 mod workers;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// Groups that are chosen, as by workers, in virtual time.
+/// Groups from which simulated workers choose.
 struct Model {
     accounts: Vec<Account>,
     rests: Vec<u64>,
@@ -58,7 +58,7 @@ impl Model {
         self.used_ns[at] += ran_ns;
     }
 
-    /// One worker runs polls for so long.
+    /// One worker runs polls for `for_ns`.
     fn run(
         &mut self,
         for_ns: u64,
@@ -74,7 +74,7 @@ impl Model {
         }
     }
 
-    /// So many workers run polls of those times for so long, each of its own choice.
+    /// Several workers, each of which chooses for itself, run polls for `for_ns`.
     fn run_workers(&mut self, workers: usize, for_ns: u64, mut poll_ns: impl FnMut() -> u64) {
         let end_ns = self.now_ns + for_ns;
         let mut busy: Vec<(u64, usize, u64)> = Vec::new();
@@ -94,7 +94,7 @@ impl Model {
         }
     }
 
-    /// Each has its part of what all used, but for so much.
+    /// Asserts that each group got its share of the time that all used, off by at most `most_ns`.
     fn assert_shares(&self, weights: &[u32], most_ns: u64) {
         let all_ns: u64 = self.used_ns.iter().sum();
         let all_weights: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
@@ -112,7 +112,7 @@ fn weights_of_one_to_two_to_seven_share_two_workers() {
     let mut model = Model::new(&weights, 0);
     model.run_workers(2, 100 * MS, || 100_000);
     model.assert_shares(&weights, 10 * MS);
-    // And so exactly, where polls are equal: a few polls more or less.
+    // Equal polls make it more exact: off by at most five polls.
     model.assert_shares(&weights, 500_000);
 }
 
@@ -144,7 +144,7 @@ fn who_did_nothing_has_no_credit() {
     model.used_ns = vec![0; 2];
     model.run(100 * MS, || 50_000, |_| true);
     model.assert_shares(&[100, 100], 100_000);
-    // Nor has it a debt of what it used alone.
+    // Neither has a group a debt for what it used alone.
     model.run(1_000 * MS, || 50_000, |at| at == 1);
     model.used_ns = vec![0; 2];
     model.run(100 * MS, || 50_000, |_| true);
@@ -153,7 +153,7 @@ fn who_did_nothing_has_no_credit() {
 
 #[test]
 fn who_has_too_few_tasks_has_little_credit() {
-    // The second can run every other millisecond, and would have all of the time.
+    // The second group can run only every other millisecond; its weight entitles it to nearly all the time.
     let mut model = Model::new(&[100, WEIGHT_MAX], 0);
     for _ in 0..500 {
         model.run(MS, || 50_000, |at| at == 0);
@@ -187,7 +187,7 @@ fn times_wrap() {
 }
 
 proptest! {
-    /// Whatever the weights, and polls of up to half a millisecond: within 5 per cent over 100 ms.
+    /// For any weights and polls of up to 0.5 ms, shares over 100 ms are within 5 per cent of all CPU time.
     #[test]
     fn shares_are_within_five_per_cent_over_100_ms(
         weights in prop::collection::vec(1..=WEIGHT_MAX, 1..8),
@@ -197,14 +197,14 @@ proptest! {
     ) {
         let mut model = Model::new(&weights, start);
         let mut polls = polls.iter().copied().cycle();
-        // The first polls have all begun at the same time.
+        // Not measured: the first polls all begin at the same time.
         model.run_workers(workers, 100 * MS, || polls.next().unwrap());
         model.used_ns.fill(0);
         model.run_workers(workers, 100 * MS, || polls.next().unwrap());
         model.assert_shares(&weights, 5 * MS * workers as u64);
     }
 
-    /// A group that comes back gets no more than its part, from then on, but for a poll.
+    /// A group that was idle and comes back gets its share from then on, within 5 per cent over 100 ms.
     #[test]
     fn whoever_comes_back_gets_its_part(
         weights in prop::collection::vec(1..=WEIGHT_MAX, 2..5),

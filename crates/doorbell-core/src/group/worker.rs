@@ -1,27 +1,27 @@
-//! What a worker keeps of groups.
+//! What a worker keeps about groups.
 
 use super::DEFAULT;
 use std::cell::Cell;
 
-/// How often a worker that is busy looks whether a group lacks tasks here.
+/// Time between two looks of a busy worker for groups that lack tasks here.
 const BALANCE_NS: u64 = 250_000;
 
-/// So many groups are looked for at one time.
+/// The most groups for which such a look searches at other workers.
 pub(crate) const LOOKS_MAX: usize = 4;
 
-/// Belongs to the worker's thread.
+/// Only the worker's thread uses it.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerGroups {
-    /// Polls are timed: tasks of groups are here, or ran somewhere lately.
+    /// Polls are timed, because tasks of groups are here, or ran on some worker lately.
     on: Cell<bool>,
-    /// The groups that may have tasks in queues of this worker; without the default one.
+    /// The groups that may have tasks in this worker's queues, as bits; without the default one.
     here: Cell<u64>,
-    /// The group of the task under poll.
+    /// The group of the task under poll; the default one between polls.
     running: Cell<u8>,
-    /// The time, as it was read last.
+    /// The time that was read last.
     now_ns: Cell<u64>,
     balanced_ns: Cell<u64>,
-    /// The group that was looked for last.
+    /// The group at which the last walk ended.
     cursor: Cell<u8>,
 }
 
@@ -35,13 +35,13 @@ impl WorkerGroups {
         self.on.set(on);
     }
 
-    /// Whether there may be tasks of groups.
+    /// Whether tasks of groups may be in this worker's queues.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.here.get() != 0
     }
 
-    /// A task of that group has come.
+    /// Notes that a task of the group was queued here or stolen.
     pub(crate) fn meet(&self, group: u8) {
         self.on.set(true);
         if group != DEFAULT {
@@ -49,7 +49,7 @@ impl WorkerGroups {
         }
     }
 
-    /// The groups that may have tasks here, without those of which `has` says that they have none.
+    /// Drops from the set the groups without tasks here, by `has`. Returns what is left.
     pub(crate) fn prune(&self, has: impl Fn(u8) -> bool) -> u64 {
         let mut left = self.here.get();
         while left != 0 {
@@ -79,7 +79,7 @@ impl WorkerGroups {
         self.now_ns.set(now_ns);
     }
 
-    /// Whether it is time to look after groups that lack tasks here; not again soon.
+    /// Whether it is time to look for groups that lack tasks here. If it is, the interval begins anew.
     #[inline]
     pub(crate) fn is_time_to_balance(&self) -> bool {
         let now_ns = self.now_ns.get();
@@ -90,7 +90,7 @@ impl WorkerGroups {
         is_time
     }
 
-    /// All groups below `opened`, once, beginning behind the one at which the last such walk ended.
+    /// All groups below `opened`, each once. The walk begins after the group at which the last one ended.
     pub(crate) fn walk(&self, opened: usize) -> impl Iterator<Item = u8> {
         let from = usize::from(self.cursor.get());
         (1..=opened).map(move |step| {
@@ -101,7 +101,7 @@ impl WorkerGroups {
     }
 }
 
-/// The numbers that are in a set.
+/// The numbers in a set of groups.
 pub(crate) fn members(set: u64) -> impl Iterator<Item = u8> {
     let mut left = set;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Those that wait for a lock. Of who keeps it.
+//! The line: the turns of the tasks that wait for a lock. It belongs to the keeper.
 
 use super::turn::Half;
 use crate::task::{Above, TaskRef};
@@ -6,9 +6,9 @@ use doorbell_machine::Machine;
 use std::collections::VecDeque;
 
 pub(super) struct Line<M: Machine> {
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: VecDeque<Half<M>>,
-    /// From how far above the holder inherited for this lock.
+    /// From how far above the holder has inherited by this lock.
     inherited: Above,
 }
 
@@ -24,20 +24,21 @@ impl<M: Machine> Line<M> {
         self.waiting.push_back(turn);
     }
 
+    /// Whether no task waits. Drops the turns of futures that are gone.
     pub(super) fn is_empty(&mut self) -> bool {
         self.waiting.retain(|turn| !turn.is_withdrawn());
         self.waiting.is_empty()
     }
 
-    /// The most urgent one, of equals the oldest.
+    /// Takes out the most urgent turn, the oldest among equals.
     pub(super) fn take_next(&mut self) -> Option<Half<M>> {
         let waiting = self.waiting.iter().enumerate();
-        // The last of the highest from behind is the oldest of them.
+        // `max_by_key` returns the last maximum, and in reverse order that is the oldest.
         let (at, _) = waiting.rev().max_by_key(|(_, turn)| turn.urgency())?;
         self.waiting.remove(at)
     }
 
-    /// The holder is awaited from where those in the line wait.
+    /// Makes the holder inherit from the schedulers for which the tasks in the line wait.
     pub(super) fn inherit(&mut self, holder: Option<TaskRef<M>>) {
         let Some(holder) = holder else { return };
         let waiting = self.waiting.iter();
@@ -46,7 +47,7 @@ impl<M: Machine> Line<M> {
         });
     }
 
-    /// The holder has let go, or is awaited by nobody any more.
+    /// Ends what the holder inherited by this lock: it has let go, or no task waits.
     pub(super) fn disinherit(&mut self, holder: Option<TaskRef<M>>) {
         let inherited = std::mem::take(&mut self.inherited);
         if let Some(task) = holder.filter(|_| inherited != Above::default()) {

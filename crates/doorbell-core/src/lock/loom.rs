@@ -1,14 +1,14 @@
-//! Locks in every interleaving.
+//! Models of the lock: two or three threads in every interleaving.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RawLock, TryLock, Wait};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::spawn;
 use crate::wait::block_on;
+use crate::worker::Local;
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -17,13 +17,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A lock, and what it guards.
+/// A lock and the value that it guards.
 struct Guarded {
     lock: RawLock<Loom>,
     count: UnsafeCell<u32>,
 }
 
-// SAFETY: the cell is used by who has the lock; that is what the model checks.
+// SAFETY: only the holder of the lock uses the cell; that is what the models check.
 unsafe impl Send for Guarded {}
 // SAFETY: as for Send.
 unsafe impl Sync for Guarded {}
@@ -36,7 +36,7 @@ impl Guarded {
         })
     }
 
-    /// With the lock.
+    /// The caller has the lock.
     fn add_and_unlock(&self) {
         // SAFETY: the caller has the lock.
         self.count.with_mut(|count| unsafe { *count += 1 });
@@ -60,7 +60,7 @@ impl Guarded {
     }
 }
 
-/// Two that lock at once.
+/// Two threads lock at once.
 fn two() {
     let guarded = Guarded::new();
     let theirs = Arc::clone(&guarded);
@@ -70,7 +70,7 @@ fn two() {
     guarded.assert_free(2);
 }
 
-/// Two that wait while a third lets go.
+/// Two threads wait while a third lets go.
 fn two_wait() {
     let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
@@ -83,7 +83,7 @@ fn two_wait() {
     guarded.assert_free(3);
 }
 
-/// One waits no more while the lock is let go; if it got it, it goes on.
+/// A future is withdrawn while the holder lets go. If it was granted the lock, another thread still gets it.
 fn withdrawn() {
     let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
@@ -99,14 +99,14 @@ fn withdrawn() {
     guarded.add_and_unlock();
     guarded.lock_and_add(1);
     other.join().unwrap();
-    // The other one may have locked too.
-    // SAFETY: nobody else is there.
+    // The other thread may have locked too.
+    // SAFETY: the other thread has ended.
     let count = guarded.count.with(|count| unsafe { *count });
     assert!((2..=3).contains(&count), "{count}");
     guarded.assert_free(count);
 }
 
-/// One changes its waker while it gets the lock.
+/// A future changes its waker while it is granted the lock.
 fn looks_again() {
     let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
@@ -133,7 +133,7 @@ fn looks_again() {
     guarded.assert_free(2);
 }
 
-/// One that waits looks for the second time while another one lets go.
+/// A future is polled for the second time while the holder lets go.
 fn granted_between_two_looks() {
     let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
@@ -148,12 +148,12 @@ fn granted_between_two_looks() {
         Poll::Pending => guarded.lock.withdraw(&mut wait),
     }
     other.join().unwrap();
-    // SAFETY: nobody else is there.
+    // SAFETY: the other thread has ended.
     let count = guarded.count.with(|count| unsafe { *count });
     guarded.assert_free(count);
 }
 
-/// A task that locks in its first poll and lets go in its second.
+/// A task that locks in its first poll and unlocks in its second.
 struct Holds(Arc<Guarded>, bool);
 
 impl Future for Holds {
@@ -170,7 +170,7 @@ impl Future for Holds {
     }
 }
 
-/// A worker above waits for a lock that a task of a lower scheduler holds, which lets go meanwhile.
+/// A worker above waits for a lock while its holder, a task of a scheduler below, lets go.
 fn inherits() {
     let one = |above| {
         Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
@@ -207,7 +207,7 @@ fn inherits() {
         local.close();
     });
     drop(local);
-    // SAFETY: nobody else is there.
+    // SAFETY: the other thread has ended.
     let count = guarded.count.with(|count| unsafe { *count });
     guarded.assert_free(count);
     drop(guarded);

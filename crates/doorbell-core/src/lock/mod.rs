@@ -1,13 +1,13 @@
-//! A lock between tasks, handed to the most urgent one that waits. See README.md for the protocol.
+//! A lock between tasks, granted to the most urgent waiting task. See README.md for the protocol.
 //!
-//! Who holds it inherits while somebody on a scheduler above waits.
+//! The task that holds the lock inherits while a task on a scheduler above waits for it.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `mod.rs` | lock, unlock, and how one awaits |
-//! | `word.rs` | the word: who holds it, and what is to be done |
-//! | `turn.rs` | one that waits: its word, its waker |
-//! | `line.rs` | those that wait, and who is the next |
+//! | `mod.rs` | lock, wait, unlock, and the work of the keeper |
+//! | `word.rs` | the word: which task holds the lock, and what the keeper has to do |
+//! | `turn.rs` | one waiting task: its word, its waker |
+//! | `line.rs` | the waiting tasks, and which one is next |
 
 mod line;
 #[cfg(test)]
@@ -24,26 +24,26 @@ use std::task::{Context, Poll};
 use turn::{Given, Half, Turn, TurnSeen, Withdrawn};
 use word::{Holder, Keeper, LineLeft, LockWord, Unlocked};
 
-/// Whether a lock was free.
+/// The result of [`RawLock::try_lock`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryLock {
-    /// It is the caller's now.
+    /// The caller has the lock.
     Locked,
-    /// Somebody has it, or waits for it.
+    /// A task has the lock, waits for it, or is about to get it.
     Busy,
 }
 
-/// A lock between tasks, without what it guards.
+/// A lock between tasks, without the value that it guards.
 pub struct RawLock<M: Machine> {
     word: LockWord<M>,
-    /// Those that came and are not in the line yet.
+    /// Turns that are not in the line yet.
     arrivals: turn::Arrivals<M>,
-    /// Of who keeps the line (`KEPT` in the word).
+    /// Belongs to the thread that set `KEPT` in the word: the keeper.
     line: M::Cell<Line<M>>,
 }
 
-// SAFETY: the line is used by who keeps it, one at a time; all else is atomics.
+// SAFETY: only the keeper uses the line, and there is one at a time; all else is atomics.
 unsafe impl<M: Machine> Send for RawLock<M> {}
 // SAFETY: as for Send.
 unsafe impl<M: Machine> Sync for RawLock<M> {}
@@ -66,8 +66,7 @@ impl<M: Machine> Default for RawLock<M> {
     }
 }
 
-/// One that waits for a lock, from its first look until it has it. To be given to
-/// [`RawLock::withdraw`] before it goes away.
+/// The state of a future that waits for a lock. Pass it to [`RawLock::withdraw`] before it is dropped.
 #[derive(Debug)]
 pub struct Wait<M: Machine>(Option<Half<M>>);
 
@@ -78,7 +77,7 @@ impl<M: Machine> Default for Wait<M> {
 }
 
 impl<M: Machine> RawLock<M> {
-    /// Locks if it is free and nobody waits.
+    /// Locks if the lock is free and no task waits.
     #[inline]
     pub fn try_lock(&self) -> TryLock {
         let holder = Holder::here();
@@ -90,14 +89,15 @@ impl<M: Machine> RawLock<M> {
         }
     }
 
-    /// Whether somebody has it.
+    /// Whether a task has the lock; by now it may have let go.
     pub fn is_locked(&self) -> bool {
         self.word.is_locked()
     }
 
-    /// Locks, or waits. `urgency` says who is first: the higher first, and the older of two.
+    /// Locks, or waits. The task with the highest `urgency` is granted the lock first, the oldest among
+    /// equals. A later poll may raise the urgency.
     ///
-    /// `Ready` means that the lock is the caller's, to be given to [`RawLock::unlock`].
+    /// `Ready` means that the caller has the lock and must call [`RawLock::unlock`].
     pub fn poll_lock(&self, wait: &mut Wait<M>, urgency: u8, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(turn) = &wait.0 {
             return match turn.look_again(urgency, cx.waker()) {
@@ -119,7 +119,7 @@ impl<M: Machine> RawLock<M> {
         self.arrivals.push(other);
         wait.0 = Some(turn);
         self.kick();
-        // The lock may have been free meanwhile.
+        // If the holder let go meanwhile, this kick or another keeper has granted the lock already.
         match wait.0.as_ref().map(|turn| turn.is_granted()) {
             Some(true) => {
                 wait.0 = None;
@@ -129,20 +129,20 @@ impl<M: Machine> RawLock<M> {
         }
     }
 
-    /// Waits no more. A lock that was granted meanwhile goes on to the next.
+    /// Stops waiting. If the lock was granted meanwhile, it goes on to the next task.
     pub fn withdraw(&self, wait: &mut Wait<M>) {
         let Some(turn) = wait.0.take() else { return };
         match turn.withdraw() {
             Withdrawn::InTime => self.kick(),
-            // SAFETY: it was granted to this one, which does not use it.
+            // SAFETY: the lock was granted to this future, which does not use it.
             Withdrawn::Granted => unsafe { self.unlock() },
         }
     }
 
-    /// Lets go of the lock; whoever is next has it at once.
+    /// Lets go of the lock, which goes to the next task in the line.
     ///
     /// # Safety
-    /// The caller has it.
+    /// The caller has the lock.
     #[inline]
     pub unsafe fn unlock(&self) {
         match self.word.unlock() {
@@ -152,7 +152,7 @@ impl<M: Machine> RawLock<M> {
         }
     }
 
-    /// Something is to be done for those that wait.
+    /// The line has changed: the keeper attends to it, or the caller becomes the keeper.
     fn kick(&self) {
         match self.word.kick() {
             Keeper::Told => {}
@@ -160,14 +160,15 @@ impl<M: Machine> RawLock<M> {
         }
     }
 
-    /// Does what is to be done, until nothing is left. The caller has just set `KEPT`.
+    /// Does the keeper's work until nothing is left. The caller has just set `KEPT`.
     #[cold]
     fn keep_line(&self) {
         loop {
             self.word.begin();
             let leave = self.line.with_mut(|line| {
-                // SAFETY: KEPT makes it the caller's. Nothing in here calls what a user wrote but
-                // wakers, which may come back to the lock, and find KEPT.
+                // SAFETY: the caller set KEPT, so the line is the caller's. The only user code in here is
+                // drops (of wakers, and of the holder's task); they may come back to the lock, and then
+                // find KEPT.
                 let line = unsafe { &mut *line };
                 self.arrivals.take(|turn| line.append(turn));
                 if let Some(holder) = self.word.take_released() {
@@ -177,14 +178,15 @@ impl<M: Machine> RawLock<M> {
                 let granted = self.grant_next(line);
                 let is_empty = line.is_empty();
                 if is_empty {
-                    // Who waited has given up: nobody would look again when it is unlocked.
+                    // The tasks that waited have gone. `leave` clears CONTENDED, and then the holder's
+                    // unlock would not end what it inherits.
                     line.disinherit(self.word.holder());
                 } else {
                     line.inherit(self.word.holder());
                 }
                 (granted, is_empty)
             });
-            // Outside of the cell: a waker may drop what waits for this lock.
+            // Outside of the cell: a waker may drop a future that waits for this lock.
             let (granted, is_empty) = leave;
             if let Some(waker) = granted {
                 crate::quiet::wake_quietly(waker);
@@ -196,7 +198,7 @@ impl<M: Machine> RawLock<M> {
         }
     }
 
-    /// Gives a free lock to the most urgent one. The waker of who has it now, if it sleeps.
+    /// Grants a free lock to the most urgent turn. Returns its waker, unless its future is looking.
     fn grant_next(&self, line: &mut Line<M>) -> Option<std::task::Waker> {
         while self.word.is_free() {
             let turn = line.take_next()?;
@@ -213,15 +215,15 @@ impl<M: Machine> RawLock<M> {
 
 impl<M: Machine> Drop for RawLock<M> {
     fn drop(&mut self) {
-        // Of a guard that was forgotten.
+        // The holder of a guard that was forgotten.
         drop(self.word.take_back());
-        // Of futures that were forgotten.
+        // The turns of futures that were forgotten.
         self.arrivals.take(drop);
     }
 }
 
-/// A task as a lock knows it, with a reference.
+/// The task at an address that a lock's word or a turn stores.
 fn as_task<M: Machine>(raw: *mut ()) -> TaskRef<M> {
-    // SAFETY: made by `TaskRef::as_raw` in `Holder`, with a reference that is still there.
+    // SAFETY: made by `TaskRef::as_raw` in `Holder`, whose reference still exists.
     unsafe { TaskRef::from_raw(raw) }
 }

@@ -10,7 +10,7 @@ fn poll(lock: &Lock, wait: &mut Wait<Host>, urgency: u8) -> Poll<()> {
 }
 
 fn unlock(lock: &Lock) {
-    // SAFETY: each test calls it for the one that has the lock.
+    // SAFETY: each test calls it on behalf of the holder.
     unsafe { lock.unlock() };
 }
 
@@ -27,7 +27,7 @@ fn miri_the_most_urgent_is_next_and_of_equals_the_oldest() {
         assert_eq!(lock.try_lock(), TryLock::Busy);
         unlock(&lock);
         for (at, wait) in waits.iter_mut().enumerate() {
-            // The others look, and wait on, or have had it.
+            // The others still wait, or have had the lock.
             if at == next {
                 assert!(poll(&lock, wait, urgencies[at]).is_ready(), "{next}");
             } else if wait.0.is_some() {
@@ -67,12 +67,12 @@ fn miri_who_waits_no_more_is_passed_over_and_freed() {
     }
     lock.withdraw(&mut waits[0]);
     unlock(&lock);
-    // Granted, and not looked at.
+    // Withdrawn after it was granted, before its future has looked.
     lock.withdraw(&mut waits[1]);
     assert!(poll(&lock, &mut waits[2], 1).is_ready());
     unlock(&lock);
     assert_eq!(lock.try_lock(), TryLock::Locked);
-    // Forgotten: of the guard and of a future.
+    // The lock is dropped while it is locked and a future is still in its line.
     let mut forgotten = pin!(Wait::default());
     assert!(poll(&lock, &mut forgotten, 1).is_pending());
 }

@@ -1,16 +1,16 @@
-//! One that waits for a lock. It is shared by its future and the line, and whoever comes second
-//! frees it.
+//! A turn: one task that waits for a lock. Its future and the line share it, and the half that is dropped
+//! last frees it.
 //!
 //! | bit | name | meaning |
 //! |---|---|---|
-//! | 0 | `GRANTED` | the lock is its own |
+//! | 0 | `GRANTED` | its task has the lock |
 //! | 1 | `LOOKING` | its future changes the waker, and looks for `GRANTED` afterwards |
 //! | 2 | `WITHDRAWN` | its future is gone |
-//! | 3 | `HALF` | one of the two that share it has let go of it |
+//! | 3 | `HALF` | one of its two halves was dropped |
 
 use super::word::Holder;
 use crate::quiet::drop_quietly;
-use crate::task::{SchedulerId, TaskRef};
+use crate::task::{Schedule, SchedulerId};
 use doorbell_machine::{Cell, Counter, Machine, Ordering, PtrWord, Word};
 use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
@@ -23,15 +23,15 @@ const HALF: u32 = 1 << 3;
 // The table above.
 const _: () = assert!(GRANTED + LOOKING + WITHDRAWN + HALF == 0b1111);
 
-/// What a future that waits finds.
+/// What a waiting future finds when it is polled again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TurnSeen {
-    /// The lock is its own.
+    /// It has the lock.
     Granted,
-    /// It waits on.
+    /// It still waits.
     Waits,
-    /// It waits on, and is more urgent than before: who keeps the line is to know.
+    /// It still waits, and is more urgent than before. The keeper must be told.
     MoreUrgent,
 }
 
@@ -39,28 +39,28 @@ pub(super) enum TurnSeen {
 #[must_use]
 #[derive(Debug)]
 pub(super) enum Given {
-    /// The lock is the turn's; it sleeps.
+    /// The turn has the lock, and its future must be woken.
     Wake(Waker),
-    /// The lock is the turn's, which looks just now.
+    /// The turn has the lock, and its future is looking: it needs no wake.
     Looks,
-    /// Its future is gone.
+    /// The future is gone: the turn does not get the lock.
     Withdrawn,
 }
 
-/// Whether a future that goes away had the lock.
+/// Whether a future that is dropped had been granted the lock.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Withdrawn {
-    /// It had not, and will not.
+    /// No, and it will not be.
     InTime,
-    /// It has it, to be passed on.
+    /// Yes, and it must unlock.
     Granted,
 }
 
 /// One of the two shares of a turn.
 pub(super) struct Half<M: Machine>(NonNull<Turn<M>>);
 
-// SAFETY: a turn is Send and Sync, and freed on whichever thread.
+// SAFETY: a turn is Send and Sync, and may be freed on any thread.
 unsafe impl<M: Machine> Send for Half<M> {}
 // SAFETY: as for Send.
 unsafe impl<M: Machine> Sync for Half<M> {}
@@ -75,7 +75,7 @@ impl<M: Machine> std::ops::Deref for Half<M> {
     type Target = Turn<M>;
 
     fn deref(&self) -> &Turn<M> {
-        // SAFETY: there until both halves are gone.
+        // SAFETY: the turn lives until both halves are dropped.
         unsafe { self.0.as_ref() }
     }
 }
@@ -90,7 +90,8 @@ impl<M: Machine> Half<M> {
 
 impl<M: Machine> Drop for Half<M> {
     fn drop(&mut self) {
-        // ORDER: Release: what this half did is over. Acquire: the second one sees it.
+        // ORDER: Release pairs with the Acquire of the other half's drop: what this half did with the turn.
+        // Acquire pairs with the Release of `give` too: what the lock guards.
         if self.state.fetch_or(HALF, Ordering::AcqRel) & HALF != 0 {
             // SAFETY: made in `shared`, and the other half is gone.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
@@ -100,19 +101,19 @@ impl<M: Machine> Drop for Half<M> {
 
 pub(super) struct Turn<M: Machine> {
     state: M::U32,
-    /// Of its future, while that looks; of who keeps the line, once granted.
+    /// Belongs to the future while `LOOKING` is set. After a grant it belongs to the keeper.
     waker: M::Cell<Option<Waker>>,
-    /// The next one that arrived before it.
+    /// In the stack of arrivals: the turn that arrived before this one.
     next: M::Ptr<Turn<M>>,
-    /// Who is to have the lock. Of who keeps the line.
+    /// The holder to write into the lock's word at the grant. Belongs to the keeper.
     holder: M::Cell<Option<Holder<M>>>,
     urgency: M::Counter,
-    /// The scheduler on whose worker it waits: an identity, and nothing that is followed.
+    /// The scheduler for which the task waits. It is compared, never dereferenced.
     scheduler: M::Ptr<()>,
 }
 
-// SAFETY: the cells have one owner at a time, as the word says; the task of `holder` is an address
-// with a reference, released on whichever thread.
+// SAFETY: the cells have one owner at a time, by the bits of `state`; the task of `holder` is an address
+// with a reference, which any thread may release.
 unsafe impl<M: Machine> Send for Turn<M> {}
 // SAFETY: as for Send.
 unsafe impl<M: Machine> Sync for Turn<M> {}
@@ -127,14 +128,14 @@ impl<M: Machine> std::fmt::Debug for Turn<M> {
 
 impl<M: Machine> Drop for Turn<M> {
     fn drop(&mut self) {
-        // Its drop is a user's, and whoever drops this may keep a line.
-        // SAFETY: nobody else has it any more.
+        // The waker's drop is user code, and the thread that drops the turn may keep a line.
+        // SAFETY: both halves are gone.
         drop_quietly(self.waker.with_mut(|cell| unsafe { (*cell).take() }));
     }
 }
 
 impl<M: Machine> Turn<M> {
-    /// The caller waits. One half is its future's, the other goes into the line.
+    /// A turn of the calling task: one half for its future, one for the line.
     pub(super) fn shared(urgency: u8, waker: Waker) -> [Half<M>; 2] {
         let turn = NonNull::from(Box::leak(Box::new(Self::new(urgency, waker))));
         [Half(turn), Half(turn)]
@@ -149,7 +150,7 @@ impl<M: Machine> Turn<M> {
             next: M::Ptr::new(null_mut()),
             holder: M::Cell::new(Some(Holder::here())),
             urgency: counted,
-            scheduler: M::Ptr::new(TaskRef::<M>::scheduler_that_waits().cast_mut()),
+            scheduler: M::Ptr::new(<M as Schedule>::scheduler_that_waits().cast_mut()),
         }
     }
 
@@ -158,13 +159,13 @@ impl<M: Machine> Turn<M> {
     }
 
     pub(super) fn scheduler(&self) -> SchedulerId {
-        // ORDER: Relaxed; it is compared only, and a raise comes with a kick, which orders it.
+        // ORDER: Relaxed; it is only compared, and each change is followed by a kick, which orders it.
         self.scheduler.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_granted(&self) -> bool {
-        // ORDER: Relaxed; who finds it granted lets go of its half before it uses what the lock guards,
-        // and that exchange of the same word pairs with the Release of `give`.
+        // ORDER: Relaxed; a future that finds GRANTED drops its half before it uses what the lock guards, and
+        // the Acquire of that drop, on the same word, pairs with the Release of `give`.
         self.state.load(Ordering::Relaxed) & GRANTED != 0
     }
 
@@ -173,14 +174,14 @@ impl<M: Machine> Turn<M> {
         self.state.load(Ordering::Relaxed) & WITHDRAWN != 0
     }
 
-    /// Its future is polled again.
+    /// The future is polled again: unless the lock was granted, takes over the waker and a higher urgency.
     pub(super) fn look_again(&self, urgency: u8, waker: &Waker) -> TurnSeen {
-        // ORDER: Relaxed, as in `is_granted`; nobody writes the waker before GRANTED.
+        // ORDER: Relaxed, as in `is_granted`; before GRANTED, no other thread writes the waker.
         if self.state.fetch_or(LOOKING, Ordering::Relaxed) & GRANTED != 0 {
             return TurnSeen::Granted;
         }
         let old = self.waker.with(|cell| {
-            // SAFETY: LOOKING, set before GRANTED, leaves the cell to the future.
+            // SAFETY: LOOKING, set before GRANTED, gives the cell to the future.
             let known = unsafe { (*cell).as_ref() };
             known.is_none_or(|known| !known.will_wake(waker))
         });
@@ -197,11 +198,11 @@ impl<M: Machine> Turn<M> {
             self.urgency.set(u64::from(urgency));
             // ORDER: Relaxed, as in `scheduler`.
             self.scheduler.store(
-                TaskRef::<M>::scheduler_that_waits().cast_mut(),
+                <M as Schedule>::scheduler_that_waits().cast_mut(),
                 Ordering::Relaxed,
             );
         }
-        // ORDER: Release pairs with the Acquire of `give`: it sees the waker.
+        // ORDER: Release pairs with the Acquire of `give`: the waker.
         if self.state.fetch_and(!LOOKING, Ordering::Release) & GRANTED != 0 {
             TurnSeen::Granted
         } else if more {
@@ -211,10 +212,10 @@ impl<M: Machine> Turn<M> {
         }
     }
 
-    /// Its future goes away.
+    /// The future is dropped.
     pub(super) fn withdraw(&self) -> Withdrawn {
-        // ORDER: Relaxed; a lock that was granted is passed on by an exchange of the lock's word, which
-        // acquires what the grant came with.
+        // ORDER: Relaxed; a granted lock is unlocked by an exchange of the lock's word, whose Acquire pairs
+        // with the keeper's Release of that word.
         if self.state.fetch_or(WITHDRAWN, Ordering::Relaxed) & GRANTED == 0 {
             Withdrawn::InTime
         } else {
@@ -222,17 +223,17 @@ impl<M: Machine> Turn<M> {
         }
     }
 
-    /// Who is to have the lock. Only who keeps the line, once.
+    /// Takes the holder to be. Only the keeper calls this, and once.
     pub(super) fn take_holder(&self) -> Holder<M> {
-        // SAFETY: who keeps the line has it out of it.
+        // SAFETY: the cell belongs to the keeper.
         let holder = self.holder.with_mut(|cell| unsafe { (*cell).take() });
         holder.expect("one that was granted the lock has left the line")
     }
 
-    /// The lock is its own. Only who keeps the line, and has written so in the lock's word.
+    /// Grants the lock. Only the keeper calls this, after it has written the holder into the lock's word.
     pub(super) fn give(&self) -> Given {
-        // ORDER: Release pairs with the Acquire of the future's half, which it lets go of: what the
-        // lock guards. Acquire pairs with the Release of `look_again`: the waker.
+        // ORDER: Release pairs with the Acquire by which the future drops its half: what the lock guards.
+        // Acquire pairs with the Release of `look_again`: the waker.
         let before = self.state.fetch_or(GRANTED, Ordering::AcqRel);
         if before & WITHDRAWN != 0 {
             return Given::Withdrawn;
@@ -240,13 +241,13 @@ impl<M: Machine> Turn<M> {
         if before & LOOKING != 0 {
             return Given::Looks;
         }
-        // SAFETY: GRANTED, set while nobody looks, leaves the cell to who set it.
+        // SAFETY: GRANTED, set while the future is not LOOKING, gives the cell to the keeper.
         let waker = self.waker.with_mut(|cell| unsafe { (*cell).take() });
         waker.map_or(Given::Looks, Given::Wake)
     }
 }
 
-/// Those that came and are not in the line yet, the newest first.
+/// A stack of the turns that are not in the line yet, the newest first.
 pub(super) struct Arrivals<M: Machine>(M::Ptr<Turn<M>>);
 
 impl<M: Machine> Arrivals<M> {
@@ -259,7 +260,7 @@ impl<M: Machine> Arrivals<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
-            // SAFETY: the half is the stack's from the exchange on.
+            // SAFETY: the half belongs to the caller until the exchange.
             // ORDER: Relaxed; the exchange publishes it.
             unsafe { &*raw }.next.store(head, Ordering::Relaxed);
             // ORDER: Release pairs with the Acquire of `take`.
@@ -273,24 +274,24 @@ impl<M: Machine> Arrivals<M> {
         }
     }
 
-    /// Takes all out, the oldest first.
+    /// Takes all turns out and passes them to `each`, the oldest first.
     pub(super) fn take(&self, mut each: impl FnMut(Half<M>)) {
         // ORDER: Acquire pairs with the Release of `push`.
         let mut next = self.0.swap(null_mut(), Ordering::Acquire);
         let mut oldest = null_mut();
         while !next.is_null() {
-            // SAFETY: what was in the stack is the caller's.
+            // SAFETY: the swap has made the stack's halves the caller's.
             let link = unsafe { &(*next).next };
-            // ORDER: Relaxed; the swap saw the push.
+            // ORDER: Relaxed; the swap acquired the push.
             let older = link.load(Ordering::Relaxed);
-            // ORDER: Relaxed; only the caller has it.
+            // ORDER: Relaxed; only the caller follows the link.
             link.store(oldest, Ordering::Relaxed);
             (oldest, next) = (next, older);
         }
         while let Some(turn) = NonNull::new(oldest) {
             // The half that `push` left in the stack.
             let turn = Half(turn);
-            // ORDER: Relaxed; only the caller has it.
+            // ORDER: Relaxed; the caller stored it above.
             oldest = turn.next.load(Ordering::Relaxed);
             each(turn);
         }

@@ -1,12 +1,12 @@
-//! The word of a lock: a task's address, and below that what is to be done.
+//! The word of a lock: the holder's address, and flags in the bits below it.
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
-//! | 0 | `CONTENDED` | somebody waits: to unlock is not enough |
-//! | 1 | `KEPT` | somebody keeps the line |
-//! | 2 | `AGAIN` | there is more to do for who keeps it |
-//! | 3 | `RELEASED` | the holder has let go; who keeps the line passes it on |
-//! | 4.. | holder | the task that has it, with a reference; `NOBODY` for one that no scheduler is above of; 0 if it is free |
+//! | 0 | `CONTENDED` | a task waits or arrives: to unlock, one exchange is not enough |
+//! | 1 | `KEPT` | a thread keeps the line: the keeper |
+//! | 2 | `AGAIN` | the keeper has more to do |
+//! | 3 | `RELEASED` | the holder has let go; the keeper grants the lock to the next task |
+//! | 4.. | holder | the task that has the lock, with a reference; `NOBODY` for one that cannot inherit; 0 for none |
 
 use super::as_task;
 use crate::task::TaskRef;
@@ -18,13 +18,14 @@ const KEPT: usize = 1 << 1;
 const AGAIN: usize = 1 << 2;
 const RELEASED: usize = 1 << 3;
 const FLAGS: usize = CONTENDED | KEPT | AGAIN | RELEASED;
-/// Whoever holds it is no task of which somebody could be above. No task lies at this address.
+/// The holder cannot inherit: it is no task, is pinned, or has no scheduler above it. No task lies at this
+/// address.
 const NOBODY: usize = 1 << 4;
 
 // The table above. A task is aligned to 16.
 const _: () = assert!(FLAGS == 0b1111 && NOBODY == FLAGS + 1);
 
-/// Who has a lock, or is to have it; with a reference, if it is a task.
+/// The holder of a lock, now or after a grant. Owns a reference if it is a task that can inherit.
 #[derive(Debug)]
 pub(super) struct Holder<M: Machine> {
     raw: *mut (),
@@ -32,7 +33,7 @@ pub(super) struct Holder<M: Machine> {
 }
 
 impl<M: Machine> Holder<M> {
-    /// The caller.
+    /// The caller as a holder.
     #[inline]
     pub(super) fn here() -> Self {
         let task = TaskRef::<M>::under_poll();
@@ -47,12 +48,12 @@ impl<M: Machine> Holder<M> {
         }
     }
 
-    /// The reference is the word's now.
+    /// Leaves the reference to the word.
     pub(super) fn keep(self) {
         std::mem::forget(self);
     }
 
-    /// The task, if it is one.
+    /// The task; `None` for `NOBODY` and for no holder.
     pub(super) fn task(&self) -> Option<TaskRef<M>> {
         (self.raw.addr() > NOBODY).then(|| as_task(self.raw))
     }
@@ -66,35 +67,35 @@ impl<M: Machine> Drop for Holder<M> {
     }
 }
 
-/// What is left to do for who unlocks.
+/// What the unlocking caller has to do.
 #[must_use]
 #[derive(Debug)]
 pub(super) enum Unlocked<M: Machine> {
-    /// It is free, and nobody waits. The word's reference is the caller's.
+    /// Release the holder's reference: the lock is free, and no task waits.
     Free(Holder<M>),
-    /// Who keeps the line passes it on.
+    /// Nothing: the keeper grants the lock to the next task.
     Told,
-    /// The caller keeps the line.
+    /// Keep the line.
     Keep,
 }
 
-/// Who does what there is to do.
+/// Which caller does the keeper's work.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
-    /// Who keeps the line.
+    /// The one that keeps the line already: another thread, or a caller further up this stack.
     Told,
-    /// The caller, who keeps the line now.
+    /// This one, which is the keeper now.
     Keep,
 }
 
-/// Whether who keeps the line is done.
+/// Whether the keeper is done.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineLeft {
-    /// Somebody else may keep it.
+    /// It has left the line: another thread may keep it.
     Done,
-    /// There is more to do.
+    /// It still keeps the line, and has more to do.
     Again,
 }
 
@@ -121,31 +122,30 @@ impl<M: Machine> LockWord<M> {
         LockWord(M::Ptr::new(std::ptr::null_mut()))
     }
 
-    /// One compare-exchange; the word as it was found, if that is another.
+    /// One compare-exchange, retried if it fails spuriously. `Err` holds the word found if it was not `seen`.
     #[inline]
     fn exchange(&self, seen: *mut (), next: *mut (), order: Ordering) -> Result<(), *mut ()> {
         loop {
-            // ORDER: the caller's; Relaxed on failure, after which it is tried again, or given up.
+            // ORDER: the caller's; Relaxed on failure, after which the caller retries or gives up.
             match self
                 .0
                 .compare_exchange_weak(seen, next, order, Ordering::Relaxed)
             {
                 Ok(_) => return Ok(()),
                 Err(now) if now != seen => return Err(now),
-                // It failed for no reason.
                 Err(_) => {}
             }
         }
     }
 
-    /// Changes the word. Returns what it was, and what it is.
+    /// Changes the word. Returns it as it was before and after.
     fn change(&self, change: impl Fn(*mut ()) -> *mut ()) -> (*mut (), *mut ()) {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let next = change(seen);
-            // ORDER: Acquire pairs with the Release of whoever was here before: what it guards, the
-            // line, and those that arrived. Release hands on the same.
+            // ORDER: Acquire pairs with the Release of the previous exchanges of this word: what the lock
+            // guards, the line, and the arrivals. Release publishes the same to the next one.
             match self.exchange(seen, next, Ordering::AcqRel) {
                 Ok(()) => return (seen, next),
                 Err(now) => seen = now,
@@ -153,7 +153,7 @@ impl<M: Machine> LockWord<M> {
         }
     }
 
-    /// Takes a lock that is free and for which nobody waits. Whether it did.
+    /// Takes the lock if it is free and no task waits. Returns whether it did.
     #[must_use]
     #[inline]
     pub(super) fn take(&self, holder: &Holder<M>) -> bool {
@@ -162,10 +162,10 @@ impl<M: Machine> LockWord<M> {
             .is_ok()
     }
 
-    /// Only who has the lock.
+    /// The caller has the lock.
     #[inline]
     pub(super) fn unlock(&self) -> Unlocked<M> {
-        // ORDER: Relaxed; the caller has the lock, so nobody else changes who has it.
+        // ORDER: Relaxed; the caller has the lock, so no other thread changes the holder.
         let seen = self.0.load(Ordering::Relaxed);
         let order = if M::breaks(Bug::LockUnlockRelaxed) {
             Ordering::Relaxed
@@ -174,7 +174,7 @@ impl<M: Machine> LockWord<M> {
         };
         let plain = !has(seen, FLAGS);
         // ORDER: Release pairs with the Acquire of `take`: what the lock guards. Acquire pairs with the
-        // Release of `leave`: whoever kept the line is done with the holder, which may now be freed.
+        // Release of `leave`: the last keeper is done with the holder, which may now be freed.
         if plain && self.exchange(seen, std::ptr::null_mut(), order).is_ok() {
             return Unlocked::Free(Holder::of(seen));
         }
@@ -189,7 +189,7 @@ impl<M: Machine> LockWord<M> {
         }
     }
 
-    /// Something is to be done for those that wait.
+    /// The line has changed: tells the keeper, or makes the caller the keeper.
     pub(super) fn kick(&self) -> Keeper {
         let (before, _) = self.change(|seen| {
             let told = if has(seen, KEPT) { AGAIN } else { KEPT };
@@ -203,57 +203,57 @@ impl<M: Machine> LockWord<M> {
     }
 
     pub(super) fn is_locked(&self) -> bool {
-        // ORDER: Relaxed; it may be otherwise at once.
+        // ORDER: Relaxed; the answer may be outdated at once.
         let seen = self.0.load(Ordering::Relaxed);
         !holder_of(seen).is_null() && !has(seen, RELEASED)
     }
 }
 
-/// Only who keeps the line.
+/// For the keeper only.
 impl<M: Machine> LockWord<M> {
-    /// All that was told up to here is done next.
+    /// Clears `AGAIN`: the round that follows does all that the keeper was told of up to here.
     pub(super) fn begin(&self) {
         let _ = self.change(|seen| without(seen, AGAIN));
     }
 
-    /// The holder that has let go, if one has. The lock is free then.
+    /// Takes the holder out of the word if it has let go.
     pub(super) fn take_released(&self) -> Option<Holder<M>> {
-        // ORDER: Relaxed; `begin` saw it, or there is another turn.
+        // ORDER: Relaxed; `begin` saw the flag, or AGAIN was set with it and another round follows.
         if !has(self.0.load(Ordering::Relaxed), RELEASED) {
             return None;
         }
         Some(self.take_back())
     }
 
-    /// Nobody has the lock.
+    /// Whether the word has no holder.
     pub(super) fn is_free(&self) -> bool {
-        // ORDER: Relaxed; while the line is kept nobody else gives it to anybody.
+        // ORDER: Relaxed; while the line is kept, only the keeper changes the holder.
         holder_of(self.0.load(Ordering::Relaxed)).is_null()
     }
 
-    /// The task that has it, as long as the line is kept.
+    /// The task in the word, if it can inherit. It stays there as long as the line is kept.
     pub(super) fn holder(&self) -> Option<TaskRef<M>> {
         // ORDER: Relaxed, as in `is_free`.
         let raw = holder_of(self.0.load(Ordering::Relaxed));
         (raw.addr() > NOBODY).then(|| as_task(raw))
     }
 
-    /// Gives a free lock to somebody.
+    /// Writes the holder into the word of a free lock.
     pub(super) fn hand_to(&self, holder: Holder<M>) {
         let raw = holder.raw;
         holder.keep();
-        // The flags are small numbers, and the address is the holder's.
+        // The flags are added to the holder's pointer, not the other way, so that it keeps its provenance.
         let _ = self.change(|seen| with(raw, seen.addr() & FLAGS));
     }
 
-    /// Makes the lock free. The reference is the caller's.
+    /// Takes the holder, with its reference, out of the word, and clears `RELEASED`.
     pub(super) fn take_back(&self) -> Holder<M> {
         let (before, _) =
             self.change(|seen| std::ptr::without_provenance_mut(seen.addr() & FLAGS & !RELEASED));
         Holder::of(holder_of(before))
     }
 
-    /// Lets somebody else keep the line, if nothing is left to do.
+    /// Leaves the line, unless there is more to do.
     pub(super) fn leave(&self, is_empty: bool) -> LineLeft {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -262,7 +262,8 @@ impl<M: Machine> LockWord<M> {
                 return LineLeft::Again;
             }
             let over = if is_empty { KEPT | CONTENDED } else { KEPT };
-            // ORDER: Release pairs with the Acquire of who keeps it next: the line.
+            // ORDER: Release pairs with the Acquire of `kick` and `unlock`, which make the next keeper or
+            // free the holder: the line, and the use of the holder.
             match self.exchange(seen, without(seen, over | AGAIN), Ordering::AcqRel) {
                 Ok(()) => return LineLeft::Done,
                 Err(now) => seen = now,

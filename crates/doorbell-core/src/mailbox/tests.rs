@@ -7,8 +7,8 @@ mod rings;
 
 use super::{Mailbox, Posted, Pushed};
 use crate::link::{Delivered, Node};
+use crate::scheduler::Member;
 use crate::testing::{Inbox, Item, Log, post, remote};
-use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Spun};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// Takes and delivers, as the worker.
-fn serve(remote: &Remote<Host>, inbox: &Inbox<Host>) -> u64 {
+fn serve(remote: &Member<Host>, inbox: &Inbox<Host>) -> u64 {
     // SAFETY: in these tests the thread that serves is the worker.
     unsafe { remote.serve(inbox) }.delivered
 }
@@ -72,7 +72,7 @@ fn miri_q6_a_mailbox_closes_with_any_number_inside() {
 }
 
 /// Posts that node; whether it was refused as posted twice.
-fn refused(remote: &Remote<Host>, node: NonNull<Node<Host>>) -> bool {
+fn refused(remote: &Member<Host>, node: NonNull<Node<Host>>) -> bool {
     // SAFETY: the callers keep the item in place until it is delivered.
     let posted = catch_unwind(AssertUnwindSafe(|| unsafe { remote.post(node) }));
     match posted {

@@ -5,10 +5,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::task::Local;
+use crate::scheduler::Member;
+use crate::scheduler::telemetry::{Hooks, TaskEvent, TaskHook, Telemetry, TelemetryPlan};
 use crate::testing::model::{check, mutant};
-use crate::worker::Remote;
-use crate::worker::{Hooks, TaskEvent, TaskHook, Telemetry, TelemetryPlan};
+use crate::worker::Local;
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -69,7 +69,7 @@ fn scheduler() -> ([RemoteRef<Loom>; 2], Arc<AtomicUsize>) {
 }
 
 /// A holder reads what is part of the scheduler.
-fn read(remote: &Remote<Loom>) {
+fn read(remote: &Member<Loom>) {
     let telemetry = remote
         .scheduler()
         .telemetry()

@@ -4,10 +4,10 @@
 use super::{PutBack, TakenOff};
 use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
+use crate::scheduler::{Member, Origin};
 use crate::scheduler::{RemoteRef, Scheduler};
-use crate::task::Local;
 use crate::testing::model::{check, check_large};
-use crate::worker::{Origin, Remote};
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::ptr::NonNull;
@@ -134,7 +134,7 @@ struct Parcel(NonNull<Node<Sound>>);
 unsafe impl Send for Parcel {}
 
 /// Takes all tasks of a worker out; how many there were.
-fn drain(remote: &Remote<Sound>) -> usize {
+fn drain(remote: &Member<Sound>) -> usize {
     let mut count = 0;
     // SAFETY: nobody else is there any more.
     while unsafe { remote.queue().pop() }.is_some() {

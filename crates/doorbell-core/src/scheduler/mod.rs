@@ -5,24 +5,28 @@
 //! so counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
-pub mod core_use;
 pub mod idle;
+mod member;
 pub mod offline;
 mod placement;
+mod station;
+pub mod telemetry;
 mod timers;
 
 use crate::class::Class;
 use crate::group::Groups;
 use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
-use crate::scheduler::core_use::Occupant;
 use crate::scheduler::idle::{Armed, IdleSet, WorkSet};
+use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
-use crate::task::{ABOVE_MAX, Local, TaskRef};
+use crate::task::{ABOVE_MAX, Schedule, SchedulerId, TaskRef};
 use crate::wheel::Sleepers;
-use crate::worker::Remote;
-use crate::worker::Telemetry;
+use crate::worker::remote::RemoteSpec;
+use crate::worker::remote::core_use::Occupant;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
+pub use member::Member;
+pub(crate) use member::Origin;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -35,7 +39,7 @@ const STOCK: u64 = 256;
 pub enum Turns {
     /// In the order in which they became ready; pinned tasks and others in turn.
     ByArrival,
-    /// The highest [rank](Local::rank) first; equal ranks in the order in which they became ready.
+    /// The highest [rank](crate::worker::Local::rank) first; equal ranks in the order in which they became ready.
     ByRank,
 }
 
@@ -82,7 +86,7 @@ pub struct Scheduler<M: Machine> {
     shares: M::Line<M::U64>,
     class: Class,
     turns: Turns,
-    remotes: NonNull<[Remote<M>]>,
+    remotes: NonNull<[Member<M>]>,
     /// For each worker, the other workers, nearest first.
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
@@ -98,7 +102,6 @@ pub struct Scheduler<M: Machine> {
     /// One worker of each scheduler above, which may await tasks of this one, the highest last. Those schedulers
     /// are kept in memory as long as this one.
     above: Vec<RemoteRef<M>>,
-    core_use: Option<Occupant<M>>,
     groups: Groups<M>,
 }
 
@@ -167,8 +170,17 @@ impl<M: Machine> Scheduler<M> {
             Turns::ByArrival => None,
             Turns::ByRank => Some(TaskRef::rank_of),
         };
-        let remotes: Box<[Remote<M>]> = (0..workers)
-            .map(|worker| Remote::new(Arc::clone(switches), place, worker, rank_of))
+        let remotes: Box<[Member<M>]> = (0..workers)
+            .map(|worker| {
+                let spec = RemoteSpec {
+                    class,
+                    worker,
+                    switches: Arc::clone(switches),
+                    rank_of,
+                    core_use: core_use.clone(),
+                };
+                Member::new(spec, place)
+            })
             .collect();
         let scheduler = Scheduler {
             shares: M::Line::new(|| M::U64::new(workers as u64)),
@@ -183,7 +195,6 @@ impl<M: Machine> Scheduler<M> {
             on: M::Line::new(|| M::U32::new(workers as u32)),
             telemetry,
             above,
-            core_use,
             groups: Groups::default(),
         };
         // SAFETY: allocated above for a scheduler, and no other thread has it yet.
@@ -199,9 +210,15 @@ impl<M: Machine> Scheduler<M> {
 
     /// The remote halves of all its workers.
     #[inline]
-    pub fn remotes(&self) -> &[Remote<M>] {
+    pub fn remotes(&self) -> &[Member<M>] {
         // SAFETY: allocated in `described`, freed with the scheduler.
         unsafe { self.remotes.as_ref() }
+    }
+
+    /// Which scheduler this is.
+    #[inline]
+    pub(crate) fn id(&self) -> SchedulerId {
+        std::ptr::from_ref(self).cast()
     }
 
     /// The class of its workers.
@@ -252,12 +269,6 @@ impl<M: Machine> Scheduler<M> {
         self.turns
     }
 
-    /// Its part in the words that say who uses a core.
-    #[inline]
-    pub(crate) fn core_use(&self) -> Option<&Occupant<M>> {
-        self.core_use.as_ref()
-    }
-
     /// Whether it is armed: one of its workers had a long poll lately.
     #[inline]
     pub(crate) fn armed(&self) -> &Armed<M> {
@@ -269,7 +280,7 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// The other workers, in the order in which `worker` looks at them: nearest first.
-    pub fn others(&self, worker: usize) -> impl Iterator<Item = &Remote<M>> {
+    pub fn others(&self, worker: usize) -> impl Iterator<Item = &Member<M>> {
         self.orders[worker]
             .iter()
             .map(|other| &self.remotes()[*other as usize])
@@ -304,7 +315,7 @@ impl<M: Machine> Drop for Scheduler<M> {
 
 /// A share of a scheduler: it leads to one worker's remote half, and keeps those of the whole scheduler in
 /// memory.
-pub struct RemoteRef<M: Machine>(NonNull<Remote<M>>);
+pub struct RemoteRef<M: Machine>(NonNull<Member<M>>);
 
 // SAFETY: a share of something that is Send and Sync.
 unsafe impl<M: Machine> Send for RemoteRef<M> {}
@@ -318,10 +329,10 @@ impl<M: Machine> std::fmt::Debug for RemoteRef<M> {
 }
 
 impl<M: Machine> std::ops::Deref for RemoteRef<M> {
-    type Target = Remote<M>;
+    type Target = Member<M>;
 
     #[inline(always)]
-    fn deref(&self) -> &Remote<M> {
+    fn deref(&self) -> &Member<M> {
         // SAFETY: this share keeps the scheduler alive, and the remote half with it.
         unsafe { self.0.as_ref() }
     }
@@ -339,22 +350,22 @@ impl<M: Machine> RemoteRef<M> {
 
     /// A new share that leads to a remote half, which is alive.
     #[inline]
-    pub(crate) fn of(remote: &Remote<M>) -> Self {
-        Local::<M>::with_current(|local| match local {
-            Some(local) if local.is_of(remote.scheduler()) => local.stock().draw(),
+    pub(crate) fn of(remote: &Member<M>) -> Self {
+        M::with_stock(remote.scheduler().id(), |stock| match stock {
+            Some(stock) => stock.draw(),
             // ORDER: Relaxed; the caller's own share keeps the scheduler alive.
-            _ => drop(remote.scheduler().shares.fetch_add(1, Ordering::Relaxed)),
+            None => drop(remote.scheduler().shares.fetch_add(1, Ordering::Relaxed)),
         });
         RemoteRef(NonNull::from(remote))
     }
 
     #[inline(always)]
-    pub(crate) fn as_ptr(&self) -> *mut Remote<M> {
+    pub(crate) fn as_ptr(&self) -> *mut Member<M> {
         self.0.as_ptr()
     }
 
     /// The address alone. The caller must give back the share, by [`RemoteRef::from_raw`].
-    pub(crate) fn into_raw(self) -> *mut Remote<M> {
+    pub(crate) fn into_raw(self) -> *mut Member<M> {
         let remote = self.0.as_ptr();
         std::mem::forget(self);
         remote
@@ -363,7 +374,7 @@ impl<M: Machine> RemoteRef<M> {
     /// # Safety
     /// The caller has a share of the scheduler of `remote`, by [`RemoteRef::into_raw`] of any of its remote
     /// halves, and gives it to the new value.
-    pub(crate) unsafe fn from_raw(remote: *mut Remote<M>) -> Self {
+    pub(crate) unsafe fn from_raw(remote: *mut Member<M>) -> Self {
         // SAFETY: the remote half of a scheduler that is alive.
         RemoteRef(unsafe { NonNull::new_unchecked(remote) })
     }
@@ -380,11 +391,10 @@ impl<M: Machine> Drop for RemoteRef<M> {
     #[inline]
     fn drop(&mut self) {
         let scheduler = self.scheduler_ptr();
-        Local::<M>::with_current(|local| match local {
-            // SAFETY: this share keeps the scheduler alive until it is given back.
-            Some(local) if local.is_of(unsafe { scheduler.as_ref() }) => local.stock().keep(),
+        M::with_stock(scheduler.as_ptr().cast(), |stock| match stock {
+            Some(stock) => stock.keep(),
             // SAFETY: this share is dropped here, and not used again.
-            _ => unsafe { Scheduler::give_back(scheduler, 1) },
+            None => unsafe { Scheduler::give_back(scheduler, 1) },
         });
     }
 }

@@ -5,8 +5,8 @@
 //! pinned tasks, the calls that were posted before, its timers, the tasks that it is home of. (The kernel
 //! moves what it can from a core that goes off, too, but breaks the affinity of the rest.)
 
+use crate::scheduler::Member;
 use crate::scheduler::Scheduler;
-use crate::worker::Remote;
 use doorbell_machine::{Machine, Ordering, Word};
 
 /// The result of [`Scheduler::take_off`].
@@ -14,7 +14,7 @@ use doorbell_machine::{Machine, Ordering, Word};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenOff {
     /// It is off: no task is placed there any more. The caller must tell the worker itself; see
-    /// [`Local::follow`](crate::task::Local::follow).
+    /// [`Local::follow`](crate::worker::Local::follow).
     Now,
     /// It was off already.
     Before,
@@ -133,7 +133,7 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// `worker` itself if it is on, else the nearest worker that is.
-    pub(crate) fn nearest_on(&self, worker: usize) -> &Remote<M> {
+    pub(crate) fn nearest_on(&self, worker: usize) -> &Member<M> {
         let own = &self.remotes()[worker];
         if !own.is_off() {
             return own;

@@ -3,9 +3,9 @@
 
 use crate::bell::{Look, WorkerState};
 use crate::class::Standing;
+use crate::scheduler::Member;
 use crate::scheduler::idle::Cost;
 use crate::scheduler::{Scheduler, Turns};
-use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Scheduler<M> {
@@ -127,7 +127,7 @@ impl<M: Machine> Scheduler<M> {
     /// Chooses the worker for a task from outside that prefers `prefer`: that worker, or the nearest one that is on, if
     /// it is idle with an empty inject queue and its core is free of higher classes, or if no other worker is idle.
     /// Otherwise another idle worker, which the caller claims unless it must not.
-    pub(crate) fn place<'a>(&'a self, prefer: &'a Remote<M>) -> &'a Remote<M> {
+    pub(crate) fn place<'a>(&'a self, prefer: &'a Member<M>) -> &'a Member<M> {
         let prefer = self.nearest_on(prefer.worker());
         let is_idle = matches!(prefer.bell().look(), Look::Spinning | Look::ParkedUntold);
         let is_free = is_idle && !prefer.has_injected() && !prefer.is_serving();

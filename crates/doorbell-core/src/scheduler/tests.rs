@@ -3,8 +3,9 @@
 use super::Scheduler;
 use super::offline::TakenOff;
 use crate::switches::SwitchWord;
-use crate::task::{Local, Phase};
+use crate::task::Phase;
 use crate::testing::spawn;
+use crate::worker::Local;
 use doorbell_machine::Host;
 use std::sync::Arc;
 

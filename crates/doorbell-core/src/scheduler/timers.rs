@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::link::Node;
 use crate::mailbox::{Posted, Pushed};
-use crate::worker::Remote;
+use crate::scheduler::Member;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
@@ -16,7 +16,7 @@ impl<M: Machine> Scheduler<M> {
     ///
     /// # Safety
     /// As for [`Remote::post`]; the node is one of a timer that is not armed yet.
-    pub(crate) unsafe fn post_timer(&self, prefer: &Remote<M>, node: NonNull<Node<M>>) -> Posted {
+    pub(crate) unsafe fn post_timer(&self, prefer: &Member<M>, node: NonNull<Node<M>>) -> Posted {
         // SAFETY: passed on from the caller.
         match unsafe { self.timers().push(node) } {
             Pushed::First | Pushed::Behind => {}

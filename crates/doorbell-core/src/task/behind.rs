@@ -1,7 +1,7 @@
 //! What lies behind the body of a task, and what is fixed of it besides.
 
 use super::cell::Header;
-use doorbell_machine::Machine;
+use super::schedule::Schedule;
 
 /// What lies behind the body of a task, and whether it is rescuable. One byte: with two the header would be a
 /// word longer.
@@ -12,7 +12,7 @@ use doorbell_machine::Machine;
 /// | 1 | `RAISED_NODE` | a raised node does: some scheduler is above the task's own |
 /// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `RAISED_NODE` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Behind(u8);
+pub(crate) struct Behind(u8);
 
 const EXTRAS: u8 = 1 << 0;
 const RAISED_NODE: u8 = 1 << 1;
@@ -20,29 +20,29 @@ const RESCUABLE: u8 = 1 << 2;
 const _: () = assert!(EXTRAS + RAISED_NODE + RESCUABLE == 0b111);
 
 impl Behind {
-    pub(super) fn of(extras: bool, raised_node: bool, rescuable: bool) -> Self {
+    pub(crate) fn of(extras: bool, raised_node: bool, rescuable: bool) -> Self {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
         let rescuable = bit(raised_node && rescuable, RESCUABLE);
         Behind(bit(extras, EXTRAS) | bit(raised_node, RAISED_NODE) | rescuable)
     }
 }
 
-impl<M: Machine> Header<M> {
+impl<M: Schedule> Header<M> {
     /// Whether there are extras behind the body.
     #[inline(always)]
-    pub(super) fn has_extras(&self) -> bool {
+    pub(crate) fn has_extras(&self) -> bool {
         self.behind.0 & EXTRAS != 0
     }
 
     /// Whether there is a raised node behind the body: some scheduler is above its own.
     #[inline(always)]
-    pub(super) fn has_raised_node(&self) -> bool {
+    pub(crate) fn has_raised_node(&self) -> bool {
         self.behind.0 & RAISED_NODE != 0
     }
 
     /// Whether workers above may run it while its own are stuck.
     #[inline(always)]
-    pub(super) fn is_rescuable(&self) -> bool {
+    pub(crate) fn is_rescuable(&self) -> bool {
         self.behind.0 & RESCUABLE != 0
     }
 }

@@ -18,15 +18,15 @@ enum Stage<F: Future> {
 /// The functions of a body. All take its address.
 #[derive(Debug)]
 pub struct BodyVtable {
-    pub(super) layout: Layout,
+    pub(crate) layout: Layout,
     /// Polls; on `Ready` the output is stored, also that of a panic.
-    pub(super) poll: unsafe fn(*mut u8, &mut Context<'_>) -> Poll<()>,
+    pub(crate) poll: unsafe fn(*mut u8, &mut Context<'_>) -> Poll<()>,
     /// Drops the future; the output is `Cancelled`, or the panic of that drop.
-    pub(super) cancel: unsafe fn(*mut u8),
+    pub(crate) cancel: unsafe fn(*mut u8),
     /// Moves the output, a `Result<T, JoinError>`, to the second address.
-    pub(super) take: unsafe fn(*mut u8, *mut u8),
+    pub(crate) take: unsafe fn(*mut u8, *mut u8),
     /// Drops whatever is left.
-    pub(super) clear: unsafe fn(*mut u8),
+    pub(crate) clear: unsafe fn(*mut u8),
 }
 
 impl BodyVtable {
@@ -44,7 +44,7 @@ impl BodyVtable {
     }
 }
 
-/// Writes a body that holds `future` to where [`super::launch`] says.
+/// Writes a body that holds `future` to where [`launch`](crate::worker::launch) says.
 ///
 /// # Safety
 /// `body` is valid for writes of the layout of `BodyVtable::of::<F>()` and holds nothing.

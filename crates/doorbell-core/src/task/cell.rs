@@ -12,209 +12,152 @@
 //! * extras, behind that: nobody changes them, but whoever queues the task its time.
 
 use super::Phase;
+use super::about::Kind;
 use super::behind::Behind;
 use super::body::BodyVtable;
-use super::extras::{Extras, Name};
+use super::extras::Extras;
 use super::inheritance::RaisedNode;
 use super::join::RawJoin;
-use super::local::Local;
-use super::state::{By, Completed, Pause, Released, Start, State};
+use super::schedule::Schedule;
+use super::state::{By, Completed, Released, Start, State};
 use crate::link::{Deliver, Delivered, Node};
 use crate::quiet::{drop_quietly, wake_quietly};
-use crate::scheduler::RemoteRef;
-use crate::wheel::Base;
-use crate::worker::Remote;
-use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
+use doorbell_machine::{Cell, Ordering, PtrWord};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-/// What a worker does with the cell when it takes it from its mailbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Queue it on any worker of the scheduler; it is polled until it is ready.
-    Task,
-    /// As `Task`, and it never leaves its core: nor do its timers.
-    Pinned,
-    /// Run it at once, without a queue and without a pass; it is ready at its first poll.
-    Call,
-}
-
 // The alignment is `inheritance::TASK_ALIGN`.
 #[repr(C, align(16))]
-pub(super) struct Header<M: Machine> {
+pub(crate) struct Header<M: Schedule> {
     node: Node<M>,
-    pub(super) state: State<M>,
+    pub(crate) state: State<M>,
     /// The worker that ran it last; before that, the one that it was launched on. With it goes a share
     /// of the scheduler.
-    pub(super) last: M::Ptr<Remote<M>>,
-    pub(super) vtable: &'static BodyVtable,
+    pub(crate) last: M::Ptr<M::Member>,
+    pub(crate) vtable: &'static BodyVtable,
     /// The number of the worker whose list it is in: the one that ran it first.
-    pub(super) home: M::Cell<Option<u16>>,
-    pub(super) kind: Kind,
+    pub(crate) home: M::Cell<Option<u16>>,
+    pub(crate) kind: Kind,
     /// Its class, as whoever launched it writes it.
-    pub(super) rank: u8,
+    pub(crate) rank: u8,
     /// The number of its group.
-    pub(super) group: u8,
-    pub(super) behind: Behind,
+    pub(crate) group: u8,
+    pub(crate) behind: Behind,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
-    pub(super) join_waker: M::Cell<Option<Waker>>,
-    pub(super) links: M::Cell<Links<M>>,
+    pub(crate) join_waker: M::Cell<Option<Waker>>,
+    pub(crate) links: M::Cell<Links<M>>,
 }
 
 /// The list of a worker's tasks.
-pub(super) struct Links<M: Machine> {
-    pub(super) newer: Option<TaskRef<M>>,
-    pub(super) older: Option<TaskRef<M>>,
+pub(crate) struct Links<M: Schedule> {
+    pub(crate) newer: Option<TaskRef<M>>,
+    pub(crate) older: Option<TaskRef<M>>,
 }
 
 /// The address of a task; owns nothing by itself.
 #[derive(Debug)]
-pub struct TaskRef<M: Machine>(NonNull<Header<M>>);
+pub(crate) struct TaskRef<M: Schedule>(NonNull<Header<M>>);
 
-impl<M: Machine> Clone for TaskRef<M> {
+impl<M: Schedule> Clone for TaskRef<M> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<M: Machine> Copy for TaskRef<M> {}
+impl<M: Schedule> Copy for TaskRef<M> {}
 
 /// The layout of a task with that body and without extras, and the body's offset.
-pub(super) fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
+pub(crate) fn layout_of<M: Schedule>(body: Layout) -> (Layout, usize) {
     let (layout, offset) = Layout::new::<Header<M>>()
         .extend(body)
         .expect("a body that fits in memory fits with its header");
     (layout.pad_to_align(), offset)
 }
 
-/// Makes a task of a body and hands it to its worker. Returns the side that joins it.
-///
-/// `write` is called once with the address to write the body to. If the worker is gone, the task
-/// is complete and cancelled when this returns.
-///
-/// # Safety
-/// `write` writes a body of `vtable`'s type there and does not unwind after it has. The future
-/// in it and its output may be sent to the worker's thread, and to wherever the join side goes.
-pub unsafe fn launch<M: Machine>(
-    remote: RemoteRef<M>,
-    kind: Kind,
-    vtable: &'static BodyVtable,
-    write: impl FnOnce(*mut u8),
-) -> RawJoin {
-    // SAFETY: passed on from the caller.
-    unsafe { launch_described(remote, kind, About::default(), vtable, write) }
+/// What a new task's cell is made of, besides its body.
+pub(crate) struct CellSpec<M: Schedule> {
+    pub(crate) kind: Kind,
+    pub(crate) rank: u8,
+    pub(crate) group: u8,
+    pub(crate) has_raised_node: bool,
+    pub(crate) is_rescuable: bool,
+    pub(crate) extras: Option<Extras<M>>,
+    /// Where it is launched. With it goes a share of the scheduler, which [`Schedule::freed`] gives back.
+    pub(crate) last: *mut M::Member,
 }
 
-/// What a task is launched with.
-#[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
-    /// See [`Local::rank`].
-    pub rank: u8,
-    /// Its name, if it has one.
-    pub name: Option<&'a Name>,
-    /// The number of its [group](crate::group), in which a place was
-    /// [reserved](crate::group::Groups::reserve) for it, or the default one. `None`: that of the task
-    /// of the same scheduler that launches it. Calls have none.
-    pub group: Option<u8>,
-    /// Whether workers of schedulers above may run it while its own are stuck in long polls: its polls are to be brief
-    /// then, see [`Local::is_rescue`]. Of no effect on pinned tasks, and where no scheduler is above.
-    pub rescuable: bool,
-    /// Where it was spawned: kept if somebody is told of stalls.
-    pub spawned_at: &'static Location<'static>,
-}
-
-impl Default for About<'_> {
-    /// Of a task that is spawned where this is called.
-    #[track_caller]
-    fn default() -> Self {
-        About {
-            rank: 0,
-            name: None,
-            group: None,
-            rescuable: false,
-            spawned_at: Location::caller(),
+impl<M: Schedule> TaskRef<M> {
+    /// Makes a task of a body, in no queue. Returns it with the side that joins it.
+    ///
+    /// # Safety
+    /// As for [`launch`](crate::worker::launch), of `vtable` and `write`. The join side goes with the reference that the
+    /// caller gets.
+    pub(crate) unsafe fn new(
+        spec: CellSpec<M>,
+        vtable: &'static BodyVtable,
+        write: impl FnOnce(*mut u8),
+    ) -> (Self, RawJoin) {
+        let (layout, offset) = layout_of::<M>(vtable.layout);
+        let layout = if spec.has_raised_node {
+            RaisedNode::<M>::behind(layout).0
+        } else {
+            layout
+        };
+        let layout = match &spec.extras {
+            None => layout,
+            Some(_) => Extras::<M>::behind(layout).0,
+        };
+        // SAFETY: the layout is that of a header and something, so its size is not zero.
+        let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let deliver: Deliver<M> = match spec.kind {
+            Kind::Task | Kind::Pinned => deliver_task,
+            Kind::Call => deliver_call,
+        };
+        let header = memory.cast::<Header<M>>();
+        let has_extras = spec.extras.is_some();
+        // SAFETY: freshly allocated with room for the header.
+        unsafe {
+            header.write(Header {
+                node: Node::new(deliver),
+                state: State::new(),
+                last: M::Ptr::new(spec.last),
+                home: M::Cell::new(None),
+                vtable,
+                kind: spec.kind,
+                rank: spec.rank,
+                group: spec.group,
+                behind: Behind::of(has_extras, spec.has_raised_node, spec.is_rescuable),
+                body_use: M::Cell::new(()),
+                join_waker: M::Cell::new(None),
+                links: M::Cell::new(Links {
+                    newer: None,
+                    older: None,
+                }),
+            });
         }
+        // SAFETY: the offset lies inside the allocation.
+        let body = unsafe { memory.add(offset) };
+        write(body.as_ptr());
+        let task = TaskRef(header);
+        if spec.has_raised_node {
+            // SAFETY: allocated for it above, and nobody else has the task yet.
+            unsafe { task.write_raised_node() };
+        }
+        if let Some(extras) = spec.extras {
+            // SAFETY: allocated for them above, and nobody else has the task yet.
+            unsafe { task.write_extras(extras) };
+        }
+        // SAFETY: this is the one join handle that a new task's state counts.
+        let join = unsafe { RawJoin::new(task, body) };
+        (task, join)
     }
-}
 
-/// As [`launch`], for a task of which more is said.
-///
-/// # Safety
-/// As for [`launch`].
-pub unsafe fn launch_described<M: Machine>(
-    remote: RemoteRef<M>,
-    kind: Kind,
-    about: About<'_>,
-    vtable: &'static BodyVtable,
-    write: impl FnOnce(*mut u8),
-) -> RawJoin {
-    let group = TaskRef::join_group(&remote, kind, about.group);
-    let (layout, offset) = layout_of::<M>(vtable.layout);
-    let extras = Extras::of(remote.scheduler(), kind, &about);
-    let has_raised_node = kind == Kind::Task && !remote.scheduler().above().is_empty();
-    let layout = if has_raised_node {
-        RaisedNode::<M>::behind(layout).0
-    } else {
-        layout
-    };
-    let layout = match &extras {
-        None => layout,
-        Some(_) => Extras::<M>::behind(layout).0,
-    };
-    // SAFETY: the layout is that of a header and something, so its size is not zero.
-    let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else {
-        handle_alloc_error(layout)
-    };
-    let deliver: Deliver<M> = match kind {
-        Kind::Task | Kind::Pinned => deliver_task,
-        Kind::Call => deliver_call,
-    };
-    let header = memory.cast::<Header<M>>();
-    // SAFETY: freshly allocated with room for the header.
-    unsafe {
-        header.write(Header {
-            node: Node::new(deliver),
-            state: State::new(),
-            last: M::Ptr::new(remote.into_raw()),
-            home: M::Cell::new(None),
-            vtable,
-            kind,
-            rank: about.rank,
-            group,
-            behind: Behind::of(extras.is_some(), has_raised_node, about.rescuable),
-            body_use: M::Cell::new(()),
-            join_waker: M::Cell::new(None),
-            links: M::Cell::new(Links {
-                newer: None,
-                older: None,
-            }),
-        });
-    }
-    // SAFETY: the offset lies inside the allocation.
-    let body = unsafe { memory.add(offset) };
-    write(body.as_ptr());
-    let task = TaskRef(header);
-    if has_raised_node {
-        // SAFETY: allocated for it above, and nobody else has the task yet.
-        unsafe { task.write_raised_node() };
-    }
-    if let Some(extras) = extras {
-        // SAFETY: allocated for them above, and nobody else has the task yet.
-        unsafe { task.write_extras(extras) };
-        task.note_spawn();
-    }
-    // SAFETY: this is the one join handle that a new task's state counts.
-    let join = unsafe { RawJoin::new(task, body) };
-    task.submit_new(kind);
-    join
-}
-
-impl<M: Machine> TaskRef<M> {
     /// # Safety
     /// `node` is that of a task that is alive.
-    pub(super) unsafe fn from_node(node: NonNull<Node<M>>) -> Self {
+    pub(crate) unsafe fn from_node(node: NonNull<Node<M>>) -> Self {
         // The node is the header's first field.
         TaskRef(node.cast())
     }
@@ -239,20 +182,20 @@ impl<M: Machine> TaskRef<M> {
         self.0.cast()
     }
 
-    pub(super) fn header(&self) -> &Header<M> {
+    pub(crate) fn header(&self) -> &Header<M> {
         // SAFETY: whoever has a TaskRef holds a reference of the task's count, or runs on its
         // worker while the worker's reference is held.
         unsafe { self.0.as_ref() }
     }
 
-    pub(super) fn body(self) -> *mut u8 {
+    pub(crate) fn body(self) -> *mut u8 {
         let (_, offset) = layout_of::<M>(self.header().vtable.layout);
         // SAFETY: as in `launch`; the pointer still has the whole allocation.
         unsafe { self.0.as_ptr().cast::<u8>().add(offset) }
     }
 
     /// What the task does now.
-    pub fn phase(self) -> Phase {
+    pub(crate) fn phase(self) -> Phase {
         self.header().state.phase()
     }
 
@@ -262,112 +205,25 @@ impl<M: Machine> TaskRef<M> {
         self.header().body_use.with_mut(|_| f(body))
     }
 
-    pub(super) fn node(self) -> NonNull<Node<M>> {
+    pub(crate) fn node(self) -> NonNull<Node<M>> {
         self.0.cast()
     }
 
-    /// Runs a task whose own node was taken from a queue.
-    #[inline]
-    pub(super) fn run(self, local: &Local<M>) {
-        self.adopt(local);
-        self.run_by(By::Own, local);
-    }
-
-    /// Runs a task of which that node was taken from a queue.
+    /// Polls the future with that waker. The caller has RUNNING.
     #[inline(always)]
-    pub(super) fn run_by(self, by: By, local: &Local<M>) {
-        match self.header().state.start(by) {
-            Start::Poll => self.poll_by(by, local),
-            Start::Cancel => self.end_running(by, local),
-            Start::Over => self.dispose(local),
-            Start::Late => {}
-        }
+    pub(crate) fn poll(self, waker: &Waker) -> Poll<()> {
+        let mut cx = Context::from_waker(waker);
+        // SAFETY: RUNNING makes the body the worker's.
+        self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })
     }
 
-    #[inline(always)]
-    fn poll_by(self, by: By, local: &Local<M>) {
-        if by == By::Own {
-            self.move_to(local);
-        }
-        let base = match self.header().kind {
-            Kind::Pinned => Base::Local,
-            Kind::Task | Kind::Call => Base::Global,
-        };
-        local.set_base(base);
-        local.set_rank(self.header().rank);
-        let polled = if self.header().has_extras() {
-            self.poll_recorded(local)
-        } else {
-            self.poll(local)
-        };
-        local.set_base(Base::Global);
-        if polled.is_ready() {
-            return self.end(by, local);
-        }
-        match self.header().state.pause() {
-            Pause::Idle => {}
-            Pause::Cancel => self.end_running(by, local),
-            Pause::Woken(woken) => match by {
-                By::Own => self.follow(woken, || self.push_again(local)),
-                By::Raised => self.follow_above(woken, local),
-            },
-        }
-    }
-
-    /// Ends a task that was taken from a queue of a worker that closes: it is in no list because of this worker.
-    pub(super) fn end_queued(self, local: &Local<M>) {
-        // Who polls it sees that it is cancelled, and ends it.
-        let _ = self.header().state.cancel();
-        self.run_by(By::Own, local);
-    }
-
-    /// Cancelled, and RUNNING is this worker's.
-    fn end_running(self, by: By, local: &Local<M>) {
-        // What its drop spawns is a child of its own.
-        local.set_rank(self.header().rank);
-        self.drop_future();
-        self.end(by, local);
-    }
-
-    /// Its output is stored, and RUNNING is this worker's.
-    #[inline]
-    fn end(self, by: By, local: &Local<M>) {
-        self.complete();
-        // Else who takes its own node does that.
-        if by == By::Own || !self.header().state.is_behind() {
-            self.dispose(local);
-        }
-    }
-
-    /// Notes where it runs. The caller has RUNNING.
-    #[inline]
-    fn move_to(self, local: &Local<M>) {
-        let here = local.remote().as_ptr();
-        // ORDER: Relaxed, as in `last`.
-        if self.header().last.load(Ordering::Relaxed) != here {
-            // ORDER: Relaxed, as in `last`.
-            self.header().last.store(here, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn poll(self, local: &Local<M>) -> Poll<()> {
-        local.poll_refs().during(self, |waker| {
-            let mut cx = Context::from_waker(waker);
-            // SAFETY: RUNNING makes the body the worker's.
-            self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })
-        })
-    }
-
-    pub(super) fn drop_future(self) {
+    pub(crate) fn drop_future(self) {
         // SAFETY: RUNNING makes the body this thread's.
         self.use_body(|body| unsafe { (self.header().vtable.cancel)(body) });
     }
 
     /// The output is stored: tell the joiner. The caller still has the reference that it runs by.
-    pub(super) fn complete(self) {
-        if self.header().has_extras() {
-            self.note_finish();
-        }
+    pub(crate) fn complete(self) {
         match self.header().state.complete() {
             Completed::Nothing => {}
             Completed::DropOutput => {
@@ -392,7 +248,7 @@ impl<M: Machine> TaskRef<M> {
     /// # Safety
     /// The task is complete, the caller is its join handle, and has not done this before; `to`
     /// is valid for writes of the output.
-    pub(super) unsafe fn take_output(self, to: *mut u8) {
+    pub(crate) unsafe fn take_output(self, to: *mut u8) {
         // SAFETY: COMPLETE makes the body the handle's; the rest is the caller's promise.
         self.use_body(|body| unsafe { (self.header().vtable.take)(body, to) });
     }
@@ -401,7 +257,7 @@ impl<M: Machine> TaskRef<M> {
     ///
     /// # Safety
     /// The task is complete and the caller is its join handle.
-    pub(super) unsafe fn drop_output(self) {
+    pub(crate) unsafe fn drop_output(self) {
         // SAFETY: COMPLETE makes the body the handle's.
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
     }
@@ -438,45 +294,27 @@ impl<M: Machine> TaskRef<M> {
         unsafe { self.drop_extras() };
         // SAFETY: as above.
         unsafe { self.drop_raised_node() };
-        self.leave_group();
+        let group = self.header().group;
         // ORDER: Relaxed; nobody else is there.
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: as above; nothing of the header is used after this but its memory.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
-        // SAFETY: the share that `launch` was given; the last worker is of the same scheduler.
-        drop(unsafe { RemoteRef::from_raw(last) });
+        // SAFETY: the share that came with the task; the last worker is of the same scheduler.
+        unsafe { M::freed(last, group) };
     }
 }
 
 /// # Safety
 /// As for [`Deliver`], for the node of a task.
-unsafe fn deliver_task<M: Machine>(_node: NonNull<Node<M>>) -> Delivered {
+unsafe fn deliver_task<M: Schedule>(_node: NonNull<Node<M>>) -> Delivered {
     Delivered::Task
-}
-
-/// A worker has taken the task of this node from its mailbox.
-///
-/// # Safety
-/// The node's delivery said that it is a task's, just now on this worker's thread.
-#[inline]
-pub(super) unsafe fn take_delivered<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
-    // SAFETY: the node is that of a task, which is alive while its worker's reference is held.
-    let task = unsafe { TaskRef::<M>::from_node(node) };
-    if task.header().state.is_complete() {
-        // Completed elsewhere and sent home to leave the list.
-        task.disown(local);
-        task.release();
-    } else {
-        // SAFETY: as above, on the worker that it is pinned to.
-        unsafe { local.push_pinned(node) };
-    }
 }
 
 /// # Safety
 /// As for [`Deliver`], for the node of a call.
-unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
+unsafe fn deliver_call<M: Schedule>(node: NonNull<Node<M>>) -> Delivered {
     // SAFETY: as in `deliver_task`.
     let call = unsafe { TaskRef::<M>::from_node(node) };
     match call.header().state.start(By::Own) {

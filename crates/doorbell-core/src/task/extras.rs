@@ -1,10 +1,10 @@
 //! What only some tasks have. It lies behind the body and the raised node, in the same allocation, so tasks without it
 //! and calls neither carry it nor look at it.
 
-use super::cell::{About, Kind, TaskRef};
-use crate::scheduler::Scheduler;
-use crate::worker::Telemetry;
-use doorbell_machine::{Counter, Machine};
+use super::about::{About, Kind};
+use super::cell::TaskRef;
+use super::schedule::Schedule;
+use doorbell_machine::Counter;
 use std::alloc::Layout;
 use std::borrow::Cow;
 use std::panic::Location;
@@ -81,7 +81,7 @@ impl From<Cow<'static, str>> for Name {
 }
 
 /// What lies behind the body of a task that has any of it.
-pub(super) struct Extras<M: Machine> {
+pub(crate) struct Extras<M: Schedule> {
     name: Option<Name>,
     spawned_at: &'static Location<'static>,
     /// When it was spawned; 0 where times are not recorded.
@@ -90,22 +90,25 @@ pub(super) struct Extras<M: Machine> {
     woken_ns: M::Counter,
 }
 
-impl<M: Machine> Extras<M> {
-    /// What a new task of that scheduler has; `None` if it has nothing.
+impl<M: Schedule> Extras<M> {
+    /// What a new task has; `None` if it has nothing. `is_recorded`: something is recorded for each task of its
+    /// scheduler. `is_timed`: times are.
     #[inline]
-    pub(super) fn of(scheduler: &Scheduler<M>, kind: Kind, about: &About<'_>) -> Option<Self> {
-        if kind == Kind::Call
-            || (about.name.is_none() && !scheduler.telemetry().is_some_and(Telemetry::is_of_tasks))
-        {
+    pub(crate) fn of(
+        kind: Kind,
+        about: &About<'_>,
+        is_recorded: bool,
+        is_timed: bool,
+    ) -> Option<Self> {
+        if kind == Kind::Call || (about.name.is_none() && !is_recorded) {
             return None;
         }
-        Some(Self::new(scheduler, about))
+        Some(Self::new(about, is_timed))
     }
 
     #[cold]
-    fn new(scheduler: &Scheduler<M>, about: &About<'_>) -> Self {
-        let timed = scheduler.telemetry().is_some_and(Telemetry::records_times);
-        let born_ns = if timed { M::now_ns().max(1) } else { 0 };
+    fn new(about: &About<'_>, is_timed: bool) -> Self {
+        let born_ns = if is_timed { M::now_ns().max(1) } else { 0 };
         let woken_ns = M::Counter::default();
         woken_ns.set(born_ns);
         Extras {
@@ -116,33 +119,33 @@ impl<M: Machine> Extras<M> {
         }
     }
 
-    pub(super) fn name(&self) -> Option<&Name> {
+    pub(crate) fn name(&self) -> Option<&Name> {
         self.name.as_ref()
     }
 
     /// Where it was launched.
-    pub(super) fn spawned_at(&self) -> &'static Location<'static> {
+    pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
 
     /// When it was queued last; 0 where times are not recorded.
-    pub(super) fn woken_ns(&self) -> u64 {
+    pub(crate) fn woken_ns(&self) -> u64 {
         self.woken_ns.get()
     }
 
     /// How long ago it was spawned, where times are recorded.
-    pub(super) fn age_ns(&self) -> Option<u64> {
+    pub(crate) fn age_ns(&self) -> Option<u64> {
         (self.born_ns != 0).then(|| M::now_ns().saturating_sub(self.born_ns))
     }
 
-    pub(super) fn note_wake(&self) {
+    pub(crate) fn note_wake(&self) {
         if self.born_ns != 0 {
             self.woken_ns.set(M::now_ns().max(1));
         }
     }
 
     /// The layout of a task that is laid out so but for its extras, and their offset.
-    pub(super) fn behind(task: Layout) -> (Layout, usize) {
+    pub(crate) fn behind(task: Layout) -> (Layout, usize) {
         let (layout, offset) = task
             .extend(Layout::new::<Self>())
             .expect("a task that fits in memory fits with its name");
@@ -150,7 +153,7 @@ impl<M: Machine> Extras<M> {
     }
 }
 
-impl<M: Machine> TaskRef<M> {
+impl<M: Schedule> TaskRef<M> {
     fn extras_place(self) -> Option<NonNull<Extras<M>>> {
         if !self.header().has_extras() {
             return None;
@@ -161,7 +164,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// What this task has and others have not.
-    pub(super) fn extras(&self) -> Option<&Extras<M>> {
+    pub(crate) fn extras(&self) -> Option<&Extras<M>> {
         // SAFETY: written in `launch` before anybody else had the task, and there until it is
         // freed; changed only by atomics.
         self.extras_place().map(|extras| unsafe { extras.as_ref() })
@@ -171,7 +174,7 @@ impl<M: Machine> TaskRef<M> {
     ///
     /// # Safety
     /// The task was allocated with extras, its header says so, and nobody else has it yet.
-    pub(super) unsafe fn write_extras(self, extras: Extras<M>) {
+    pub(crate) unsafe fn write_extras(self, extras: Extras<M>) {
         if let Some(place) = self.extras_place() {
             // SAFETY: allocated for them, and empty.
             unsafe { place.write(extras) };
@@ -182,7 +185,7 @@ impl<M: Machine> TaskRef<M> {
     ///
     /// # Safety
     /// Nobody else has the task any more, and nobody asks for them after this.
-    pub(super) unsafe fn drop_extras(self) {
+    pub(crate) unsafe fn drop_extras(self) {
         if let Some(place) = self.extras_place() {
             // SAFETY: written in `launch`; the caller's promise.
             unsafe { place.drop_in_place() };
@@ -190,7 +193,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The name that it was given.
-    pub(super) fn name(&self) -> Option<&Name> {
+    pub(crate) fn name(&self) -> Option<&Name> {
         self.extras()?.name()
     }
 }

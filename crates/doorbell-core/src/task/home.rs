@@ -1,60 +1,53 @@
 //! The worker that ran a task first: the task is in its list until it is complete, wherever it runs.
 
 use super::cell::TaskRef;
-use super::local::Local;
-use super::state::{Left, Seized};
-use crate::mailbox::Posted;
-use doorbell_machine::{Cell, Machine};
+use super::schedule::Schedule;
+use doorbell_machine::Cell as _;
+use std::cell::Cell;
 
-impl<M: Machine> TaskRef<M> {
-    /// A complete task leaves its home worker's list, and the worker's reference goes.
-    pub(super) fn dispose(self, local: &Local<M>) {
-        // SAFETY: written before, by whoever had the own node then; the caller has its reference.
-        let home = self.header().home.with(|home| unsafe { *home });
-        let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
-            return self.release();
-        };
-        // Not of this worker's scheduler, if it was raised to that.
-        let home = &self.last().scheduler().remotes()[usize::from(home)];
-        if local.is(home) {
-            self.disown(local);
-            return self.release();
-        }
-        // Only that worker may touch its list.
-        // SAFETY: the node is in no queue, and the reference goes with it.
-        match unsafe { local.send_home(home, self.node()) } {
-            Posted::Yes => {}
-            Posted::Closed => self.leave(),
-        }
-    }
+/// The tasks that live on a worker: those that ran there first and have not left the list. Only the worker's own thread
+/// uses it.
+#[derive(Debug)]
+pub(crate) struct TaskList<M: Schedule> {
+    /// Linked through the tasks' headers.
+    newest: Cell<Option<TaskRef<M>>>,
+    len: Cell<usize>,
+}
 
-    /// The caller has the worker's reference and nobody to hand it to.
-    pub(super) fn leave(self) {
-        match self.header().state.leave() {
-            Left::ToHome => {}
-            Left::ToCaller => self.release(),
+impl<M: Schedule> Default for TaskList<M> {
+    fn default() -> Self {
+        TaskList {
+            newest: Cell::new(None),
+            len: Cell::new(0),
         }
     }
 }
 
-/// The list of a worker's tasks: only the worker calls these.
-impl<M: Machine> TaskRef<M> {
-    /// Enters the worker's list, if it is in none yet. The caller has taken its own node from a queue.
-    pub(super) fn adopt(self, local: &Local<M>) {
-        let here = local.remote().worker() as u16;
-        let first = self.header().home.with_mut(|home| {
-            // SAFETY: it is of who has taken the own node. A worker above that polls the task reads it only
-            // where it finds that the task is not behind.
-            let home = unsafe { &mut *home };
-            home.is_none().then(|| *home = Some(here)).is_some()
-        });
-        if !first {
-            return;
-        }
-        let older = local.newest.replace(Some(self));
-        local.count_live(1);
+impl<M: Schedule> TaskList<M> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// The task that entered last.
+    pub(crate) fn newest(&self) -> Option<TaskRef<M>> {
+        self.newest.get()
+    }
+
+    /// The tasks, the newest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = TaskRef<M>> {
+        std::iter::successors(self.newest.get(), |task| {
+            // SAFETY: the worker owns the links of its tasks, and a task of its list is alive.
+            task.header().links.with(|links| unsafe { (*links).older })
+        })
+    }
+
+    /// Puts a task in, which is in no list.
+    pub(crate) fn enter(&self, task: TaskRef<M>) {
+        let older = self.newest.replace(Some(task));
+        self.len.set(self.len.get() + 1);
         // SAFETY: the worker owns the links of its tasks.
-        self.header()
+        task.header()
             .links
             .with_mut(|links| unsafe { (*links).older = older });
         if let Some(older) = older {
@@ -62,46 +55,55 @@ impl<M: Machine> TaskRef<M> {
             older
                 .header()
                 .links
-                .with_mut(|links| unsafe { (*links).newer = Some(self) });
+                .with_mut(|links| unsafe { (*links).newer = Some(task) });
         }
     }
 
-    /// Leaves the worker's list.
-    pub(super) fn disown(self, local: &Local<M>) {
-        // SAFETY: as in `adopt`.
-        let (newer, older) = self
+    /// Takes a task out, which is in this list.
+    pub(crate) fn remove(&self, task: TaskRef<M>) {
+        // SAFETY: as in `enter`.
+        let (newer, older) = task
             .header()
             .links
             .with_mut(|links| unsafe { ((*links).newer.take(), (*links).older.take()) });
-        local.count_live(-1);
+        self.len.set(self.len.get() - 1);
         match newer {
-            // SAFETY: as in `adopt`.
+            // SAFETY: as in `enter`.
             Some(newer) => newer
                 .header()
                 .links
                 .with_mut(|links| unsafe { (*links).older = older }),
-            None => local.newest.set(older),
+            None => self.newest.set(older),
         }
         if let Some(older) = older {
-            // SAFETY: as in `adopt`.
+            // SAFETY: as in `enter`.
             older
                 .header()
                 .links
                 .with_mut(|links| unsafe { (*links).newer = newer });
         }
     }
+}
 
-    /// Ends a task of a worker that closes.
-    pub(super) fn end_at_close(self, local: &Local<M>) {
-        self.disown(local);
-        match self.header().state.seize() {
-            Seized::Elsewhere => {}
-            Seized::ElsewhereAndLeft => self.release(),
-            Seized::Mine => {
-                self.drop_future();
-                self.complete();
-                self.release();
-            }
-        }
+impl<M: Schedule> TaskRef<M> {
+    /// Makes that worker the home of the task, if it has none. Whether it had none. The caller has taken its own node
+    /// from a queue.
+    #[inline]
+    pub(crate) fn settle(self, worker: u16) -> bool {
+        self.header().home.with_mut(|home| {
+            // SAFETY: it is of who has taken the own node. A worker above that polls the task reads it only
+            // where it finds that the task is not behind.
+            let home = unsafe { &mut *home };
+            home.is_none().then(|| *home = Some(worker)).is_some()
+        })
+    }
+
+    /// The number of its home worker, if it is in that one's list. The caller has the worker's reference.
+    #[inline]
+    pub(crate) fn home(self) -> Option<usize> {
+        // SAFETY: written before, by whoever had the own node then; the caller has its reference.
+        let home = self.header().home.with(|home| unsafe { *home });
+        let listed = home.filter(|_| !self.header().state.is_seized());
+        listed.map(usize::from)
     }
 }

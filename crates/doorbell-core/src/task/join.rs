@@ -4,9 +4,10 @@ use super::Phase;
 use super::cell::TaskRef;
 use super::error::JoinError;
 use super::extras::Name;
+use super::schedule::Schedule;
 use super::state_join::{JoinDropped, Joined, WakerLeft};
 use crate::quiet::drop_quietly;
-use doorbell_machine::{Cell, Machine};
+use doorbell_machine::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -32,9 +33,9 @@ struct JoinVtable {
     drop: unsafe fn(NonNull<()>),
 }
 
-struct JoinTable<M: Machine>(PhantomData<M>);
+struct JoinTable<M: Schedule>(PhantomData<M>);
 
-impl<M: Machine> JoinTable<M> {
+impl<M: Schedule> JoinTable<M> {
     const VTABLE: JoinVtable = JoinVtable {
         poll: poll::<M>,
         take: take::<M>,
@@ -48,7 +49,7 @@ impl<M: Machine> JoinTable<M> {
 impl RawJoin {
     /// # Safety
     /// The caller hands over the reference that the task's state counts for its one handle.
-    pub(super) unsafe fn new<M: Machine>(task: TaskRef<M>, _body: NonNull<u8>) -> Self {
+    pub(crate) unsafe fn new<M: Schedule>(task: TaskRef<M>, _body: NonNull<u8>) -> Self {
         RawJoin {
             task: task.as_raw(),
             vtable: &JoinTable::<M>::VTABLE,
@@ -143,7 +144,7 @@ impl<T> Future for Join<T> {
 
 /// # Safety
 /// `raw` is the task of the handle that calls; so for all functions below.
-unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
+unsafe fn poll<M: Schedule>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller's promise.
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
     let header = task.header();
@@ -167,7 +168,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
     match header.state.leave_waker(task.above_here()) {
         WakerLeft::Waits => Poll::Pending,
         WakerLeft::Raised => {
-            task.hasten();
+            M::hasten(task);
             Poll::Pending
         }
         WakerLeft::Complete => {
@@ -179,28 +180,28 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
     }
 }
 
-unsafe fn take<M: Machine>(raw: NonNull<()>, to: *mut u8) {
+unsafe fn take<M: Schedule>(raw: NonNull<()>, to: *mut u8) {
     // SAFETY: passed on from the caller.
     unsafe { TaskRef::<M>::from_raw(raw.as_ptr()).take_output(to) };
 }
 
-unsafe fn cancel<M: Machine>(raw: NonNull<()>) {
+unsafe fn cancel<M: Schedule>(raw: NonNull<()>) {
     // SAFETY: the caller's promise.
-    unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) }.cancel();
+    M::cancel(unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) });
 }
 
-unsafe fn phase<M: Machine>(raw: NonNull<()>) -> Phase {
+unsafe fn phase<M: Schedule>(raw: NonNull<()>) -> Phase {
     // SAFETY: the caller's promise.
     unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) }.phase()
 }
 
-unsafe fn name<M: Machine>(raw: NonNull<()>) -> Option<NonNull<Name>> {
+unsafe fn name<M: Schedule>(raw: NonNull<()>) -> Option<NonNull<Name>> {
     // SAFETY: the caller's promise.
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
     task.name().map(NonNull::from)
 }
 
-unsafe fn drop_join<M: Machine>(raw: NonNull<()>) {
+unsafe fn drop_join<M: Schedule>(raw: NonNull<()>) {
     // SAFETY: the caller's promise.
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
     match task.header().state.drop_join() {

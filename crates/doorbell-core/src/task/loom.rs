@@ -6,11 +6,12 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Join, JoinError, Local, Phase};
+use super::{Join, JoinError, Phase};
 use crate::scheduler::RemoteRef;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::{Idler, remote, spawn};
 use crate::wait::{Waiter, block_on};
+use crate::worker::Local;
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread;
 use doorbell_machine::{Counter, Loom};

@@ -6,10 +6,11 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::loom::{Gate, Output, Task};
-use super::{About, Join, Kind, Local};
+use super::{About, Join, Kind};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, launch_about};
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::pin::Pin;

@@ -5,11 +5,12 @@
 
 use super::loom::{Gate, Output, Task};
 use super::state_delegate::Delegated;
-use super::{Join, Local, Phase, TaskRef};
+use super::{Join, Phase, TaskRef};
 use crate::class::Class;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, spawn};
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;

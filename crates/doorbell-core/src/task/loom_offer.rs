@@ -4,13 +4,14 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{About, Kind, Local};
+use super::{About, Kind};
 use crate::queue::is_shareable;
+use crate::scheduler::Member;
 use crate::scheduler::idle::{Left, Watchdog};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::check_large;
 use crate::testing::{launch_about, spawn};
-use crate::worker::Remote;
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
 use std::pin::Pin;
@@ -35,7 +36,7 @@ impl Future for NeverReady {
 fn against_one_that_idles(
     prepare: fn(&RemoteRef<M>),
     push: fn(&Local<M>, &RemoteRef<M>),
-    has_two: fn(&Remote<M>) -> bool,
+    has_two: fn(&Member<M>) -> bool,
 ) {
     let remotes: Vec<RemoteRef<M>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let local = Local::new(remotes[0].clone());
@@ -71,14 +72,14 @@ fn spawn_in_group(remote: &RemoteRef<M>) {
 
 fn two_are_pushed() {
     let push = |_: &Local<M>, remote: &RemoteRef<M>| spawn_never_ready(remote);
-    let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
+    let has_two = |remote: &Member<M>| is_shareable(remote.queue().len());
     against_one_that_idles(spawn_never_ready, push, has_two);
 }
 
 fn one_is_pushed_again() {
     let prepare = |remote: &RemoteRef<M>| (0..2).for_each(|_| spawn_never_ready(remote));
     let push = |local: &Local<M>, _: &RemoteRef<M>| assert!(local.run_one());
-    let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
+    let has_two = |remote: &Member<M>| is_shareable(remote.queue().len());
     against_one_that_idles(prepare, push, has_two);
 }
 
@@ -93,7 +94,7 @@ fn a_ring_is_refilled() {
         assert!(!is_shareable(remote.queue().len()), "it was told before");
     };
     let push = |local: &Local<M>, _: &RemoteRef<M>| assert!(local.run_one());
-    let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
+    let has_two = |remote: &Member<M>| is_shareable(remote.queue().len());
     against_one_that_idles(prepare, push, has_two);
 }
 
@@ -104,7 +105,7 @@ fn two_of_a_group_are_pushed() {
         spawn_in_group(remote);
     };
     let push = |_: &Local<M>, remote: &RemoteRef<M>| spawn_in_group(remote);
-    let has_two = |remote: &Remote<M>| remote.scheduler().groups().queued_len(0) > 1;
+    let has_two = |remote: &Member<M>| remote.scheduler().groups().queued_len(0) > 1;
     against_one_that_idles(prepare, push, has_two);
 }
 
@@ -112,7 +113,7 @@ fn two_of_a_group_are_pushed() {
 /// after, and worker 2 sleeps: worker 1 sees it, and has worker 2 woken; or worker 0 does.
 pub(crate) fn against_the_last_watchdog(
     make_known: fn(&Local<M>, &RemoteRef<M>),
-    is_known: fn(&Remote<M>) -> bool,
+    is_known: fn(&Member<M>) -> bool,
 ) {
     let remotes: Vec<RemoteRef<M>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
     let scheduler = remotes[0].scheduler();

@@ -1,9 +1,9 @@
 //! The raised node of a task, raised again and again in every interleaving: by a waker that is no worker,
 //! while a worker of its own scheduler and one of the scheduler above both take a node of it.
 
-use super::Local;
 use super::loom_above::{Stage, polled_by_both};
 use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;

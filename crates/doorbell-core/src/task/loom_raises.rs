@@ -5,10 +5,11 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Above, Join, Local, TaskRef};
+use super::{Above, Join, TaskRef};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check_large, join_all};
 use crate::testing::spawn;
+use crate::worker::Local;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::Loom;
 use std::pin::Pin;

@@ -4,11 +4,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::state_delegate::{Delegated, For};
-use super::{Join, Local, Phase, TaskRef};
+use super::{Join, Phase, TaskRef};
 use crate::class::Class;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::check_large;
 use crate::testing::{remote, spawn};
+use crate::worker::Local;
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread;

@@ -6,12 +6,13 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use super::Join;
 use super::loom::{Gate, Output, Task};
-use super::{Join, Local};
 use crate::queue::Greed;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::spawn;
+use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The task cell, its waker and its join handle. See README.md in this folder for the protocol.
+//! What a task is: its cell, its waker and its join handle. See README.md in this folder for the protocol. What a worker
+//! does with tasks lies in `worker/tasks`.
 //!
 //! | file | holds |
 //! |---|---|
@@ -7,37 +8,27 @@
 //! | `state_join.rs` | those of the join handle |
 //! | `state_inheritance.rs` | those of a task that is awaited from above |
 //! | `body.rs` | the future or its output, behind a table of functions |
-//! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
-//! | `wake.rs` | who queues it when it is woken or cancelled |
+//! | `about.rs` | what a task is launched with |
+//! | `schedule.rs` | what a task asks of the scheduler above it: the trait `Schedule` |
+//! | `cell.rs` | the allocation: header and body; how it is polled, completed and freed |
 //! | `queue_node.rs` | which task a node of a run queue is of, and by which of its nodes |
-//! | `submit.rs` | where it goes when it is launched or woken |
-//! | `home.rs` | the list of its home worker, and how it leaves it |
-//! | `delegate.rs`, `state_delegate.rs` | wakes by threads of a lower class |
+//! | `home.rs` | the list of its home worker |
+//! | `state_delegate.rs` | those of wakes by threads of a lower class |
 //! | `inheritance.rs` | the raised node, by which a scheduler above polls what it awaits |
-//! | `rescue.rs` | rescuable tasks, which a worker above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
-//! | `recorded.rs` | tasks whose scheduler records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
-//! | `local.rs` | what a worker's own thread keeps: ready queue, list of its tasks |
-//! | `timers.rs` | a worker's timers, as its tasks and its loop see them |
-//! | `poll_budget.rs` | how many ready operations one poll may complete |
 //! | `poll_refs.rs` | references of the task under poll, counted when its poll ends |
 
-mod away;
+mod about;
 mod behind;
 mod body;
-mod bring;
-mod by_rank;
-mod by_share;
-mod cell;
-mod delegate;
+pub(crate) mod cell;
 mod error;
-mod extras;
-mod home;
-mod inheritance;
+pub(crate) mod extras;
+pub(crate) mod home;
+pub(crate) mod inheritance;
 mod join;
-mod local;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
@@ -54,34 +45,25 @@ mod loom_raises;
 mod loom_seen;
 #[cfg(test)]
 mod loom_workers;
-mod poll_budget;
-mod poll_refs;
-mod queue_node;
-mod recorded;
-mod rescue;
+pub(crate) mod poll_refs;
+pub(crate) mod queue_node;
+pub(crate) mod schedule;
 mod standing;
-mod state;
-mod state_delegate;
-mod state_inheritance;
+pub(crate) mod state;
+pub(crate) mod state_delegate;
+pub(crate) mod state_inheritance;
 mod state_join;
-mod steal;
-mod submit;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod wake;
 mod waker;
 
+pub use about::{About, Kind};
 pub use body::{BodyVtable, Once, write_body};
-pub use cell::{About, Kind, TaskRef, launch, launch_described};
+pub(crate) use cell::TaskRef;
 pub use error::{JoinError, Payload};
 pub use extras::Name;
-pub(crate) use inheritance::SchedulerId;
 pub use join::{Join, RawJoin};
-pub use local::Local;
-pub use poll_budget::PollBudget;
-pub use recorded::TaskSeen;
-pub use rescue::Sweep;
+pub(crate) use schedule::{Schedule, SchedulerId};
 pub(crate) use state_inheritance::Above;
 
 /// How many schedulers may be above one.

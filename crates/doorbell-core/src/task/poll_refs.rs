@@ -10,16 +10,16 @@
 //! poll, so the task does not go away while its count is behind.
 
 use super::cell::TaskRef;
+use super::schedule::Schedule;
 use super::waker;
 use crate::quiet::drop_quietly;
-use doorbell_machine::Machine;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::task::Waker;
 
 /// What a worker owes to the word of the task that it polls.
 #[derive(Debug)]
-pub(crate) struct PollRefs<M: Machine> {
+pub(crate) struct PollRefs<M: Schedule> {
     /// The waker of the poll; null between polls.
     waker: Cell<*const Waker>,
     /// References given out, less those taken back.
@@ -27,8 +27,8 @@ pub(crate) struct PollRefs<M: Machine> {
     machine: PhantomData<fn(M)>,
 }
 
-impl<M: Machine> PollRefs<M> {
-    pub(super) fn new() -> Self {
+impl<M: Schedule> PollRefs<M> {
+    pub(crate) fn new() -> Self {
         PollRefs {
             waker: Cell::new(std::ptr::null()),
             count: Cell::new(0),
@@ -38,7 +38,7 @@ impl<M: Machine> PollRefs<M> {
 
     /// Polls `task` by `poll`, with its waker, and settles.
     #[inline]
-    pub(super) fn during<R>(&self, task: TaskRef<M>, poll: impl FnOnce(&Waker) -> R) -> R {
+    pub(crate) fn during<R>(&self, task: TaskRef<M>, poll: impl FnOnce(&Waker) -> R) -> R {
         // SAFETY: the worker's reference outlives this borrowed waker.
         let waker = unsafe { waker::borrowed(task) };
         self.waker.set(&raw const *waker);
@@ -59,7 +59,7 @@ impl<M: Machine> PollRefs<M> {
     }
 
     /// The task under poll.
-    pub(super) fn task(&self) -> Option<TaskRef<M>> {
+    pub(crate) fn task(&self) -> Option<TaskRef<M>> {
         // SAFETY: as in `is_of_the_poll`.
         let waker = unsafe { self.waker.get().as_ref() }?;
         // SAFETY: made by `waker::borrowed`, so its data is a task, which is alive during its poll.

@@ -3,11 +3,10 @@
 
 use super::cell::TaskRef;
 use super::inheritance::{RaisedNode, TASK_ALIGN};
-use super::local::Local;
+use super::schedule::Schedule;
 use super::state::By;
 use crate::group::DEFAULT;
 use crate::link::Node;
-use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
 /// The task that a node of a run queue is of, and which of its nodes that is.
@@ -15,7 +14,7 @@ use std::ptr::NonNull;
 /// # Safety
 /// The node is one of a task, which is alive.
 #[inline]
-unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
+pub(crate) unsafe fn find<M: Schedule>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
     if node.addr().get().is_multiple_of(TASK_ALIGN) {
         // SAFETY: aligned as the task, so it is the first field of one.
         return (unsafe { TaskRef::from_node(node) }, By::Own);
@@ -37,7 +36,7 @@ const RESCUED_RANK: u8 = RAISED_RANK / 2;
 ///
 /// # Safety
 /// As for [`find`].
-pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
+pub(crate) unsafe fn rank_of<M: Schedule>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
         (task, By::Own) => task.header().rank,
@@ -51,7 +50,7 @@ pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
 ///
 /// # Safety
 /// As for [`find`].
-pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
+pub(crate) unsafe fn group_of<M: Schedule>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
         (task, By::Own) => task.header().group,
@@ -63,7 +62,7 @@ pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
 ///
 /// # Safety
 /// As for [`find`].
-pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRef<M>> {
+pub(crate) unsafe fn own_of<M: Schedule>(node: NonNull<Node<M>>) -> Option<TaskRef<M>> {
     // SAFETY: passed on.
     let (task, node) = unsafe { find(node) };
     (node == By::Own).then_some(task)
@@ -73,35 +72,9 @@ pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRe
 ///
 /// # Safety
 /// As for [`find`]; the node is in no queue.
-pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
+pub(crate) unsafe fn refused<M: Schedule>(node: NonNull<Node<M>>) {
     // SAFETY: passed on.
     if let (task, By::Raised) = unsafe { find(node) } {
         task.take_back();
-    }
-}
-
-/// Runs the task that was taken from a queue of this worker.
-///
-/// # Safety
-/// The node is one of a task, and has left its queue.
-#[inline]
-pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
-    // SAFETY: a node that was queued has a reference of its task.
-    match unsafe { find(node) } {
-        (task, By::Own) => task.run(local),
-        (task, By::Raised) => task.run_above(local),
-    }
-}
-
-/// Ends the task that was taken from a queue of a worker that closes.
-///
-/// # Safety
-/// As for [`run`].
-pub(super) unsafe fn end_queued<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
-    // SAFETY: as in `run`.
-    match unsafe { find(node) } {
-        (task, By::Own) => task.end_queued(local),
-        // Its own node is in a queue too.
-        (task, By::Raised) => task.take_back(),
     }
 }

@@ -1,18 +1,17 @@
 //! How the calling thread stands to a class: the worker that it runs says of which class it is.
 
-use super::local::Local;
+use super::schedule::Schedule;
 use crate::class::{Class, Standing};
-use doorbell_machine::Machine;
 
 impl Class {
     /// How the calling thread stands to it. One that is no worker is as a Fair worker and as a Batch worker,
     /// and below Rt.
     #[inline]
-    pub(crate) fn standing<M: Machine>(self) -> Standing {
-        let is_below = Local::<M>::with_current(|local| match local {
-            Some(local) => local.class() < self,
+    pub(crate) fn standing<M: Schedule>(self) -> Standing {
+        let is_below = match M::class_here() {
+            Some(class) => class < self,
             None => self == Class::Rt,
-        });
+        };
         if is_below {
             Standing::Below
         } else {
@@ -25,7 +24,7 @@ impl Class {
 mod tests {
     use crate::class::{Class, Standing};
     use crate::scheduler::{Scheduler, SchedulerSpec};
-    use crate::task::Local;
+    use crate::worker::Local;
     use doorbell_machine::Host;
     use std::sync::Arc;
 

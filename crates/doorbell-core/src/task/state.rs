@@ -24,27 +24,27 @@
 
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
-pub(super) const SCHEDULED: u64 = 1 << 0;
-pub(super) const RUNNING: u64 = 1 << 1;
-pub(super) const COMPLETE: u64 = 1 << 2;
-pub(super) const CANCELLED: u64 = 1 << 3;
-pub(super) const JOIN: u64 = 1 << 4;
-pub(super) const JOIN_WAKER: u64 = 1 << 5;
-pub(super) const SEIZED: u64 = 1 << 6;
-pub(super) const LEFT: u64 = 1 << 7;
-pub(super) const BEHIND: u64 = 1 << 8;
-pub(super) const RAISED: u64 = 1 << 9;
-pub(super) const JOIN_ABOVE: u64 = 0b11 << 10;
-pub(super) const LOCK_ABOVE: u64 = 0b11 << 12;
-pub(super) const LOCKS: u64 = 0xFF << 14;
-pub(super) const ONE_LOCK: u64 = 1 << 14;
+pub(crate) const SCHEDULED: u64 = 1 << 0;
+pub(crate) const RUNNING: u64 = 1 << 1;
+pub(crate) const COMPLETE: u64 = 1 << 2;
+pub(crate) const CANCELLED: u64 = 1 << 3;
+pub(crate) const JOIN: u64 = 1 << 4;
+pub(crate) const JOIN_WAKER: u64 = 1 << 5;
+pub(crate) const SEIZED: u64 = 1 << 6;
+pub(crate) const LEFT: u64 = 1 << 7;
+pub(crate) const BEHIND: u64 = 1 << 8;
+pub(crate) const RAISED: u64 = 1 << 9;
+pub(crate) const JOIN_ABOVE: u64 = 0b11 << 10;
+pub(crate) const LOCK_ABOVE: u64 = 0b11 << 12;
+pub(crate) const LOCKS: u64 = 0xFF << 14;
+pub(crate) const ONE_LOCK: u64 = 1 << 14;
 /// Whether anybody awaits it from above.
-pub(super) const INHERITS: u64 = JOIN_ABOVE | LOCK_ABOVE;
+pub(crate) const INHERITS: u64 = JOIN_ABOVE | LOCK_ABOVE;
 /// What a wake finds that has nothing to queue.
-pub(super) const BUSY: u64 = SCHEDULED | RUNNING | COMPLETE;
-pub(super) const DELEGATED: u64 = 1 << 22;
+pub(crate) const BUSY: u64 = SCHEDULED | RUNNING | COMPLETE;
+pub(crate) const DELEGATED: u64 = 1 << 22;
 const REF_SHIFT: u32 = 23;
-pub(super) const ONE_REF: u64 = 1 << REF_SHIFT;
+pub(crate) const ONE_REF: u64 = 1 << REF_SHIFT;
 /// More references than this are a leak of wakers in a loop; the process ends before the
 /// count can wrap.
 const REFS_MAX: u64 = 1 << 40;
@@ -58,7 +58,7 @@ const _: () = assert!(DELEGATED == LOCKS + ONE_LOCK && ONE_REF == DELEGATED << 1
 /// What a wake has to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wake {
+pub(crate) enum Wake {
     /// Put the task into its worker's queue; nobody else will.
     Submit,
     /// Raise it to the scheduler above that awaits it, if one does. Submit it as well, unless its own node is in
@@ -70,7 +70,7 @@ pub(super) enum Wake {
 
 /// By which of its nodes a task is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(crate) enum By {
     Own,
     Raised,
 }
@@ -78,7 +78,7 @@ pub(super) enum By {
 /// How a run begins.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(crate) enum Start {
     /// Poll the future.
     Poll,
     /// Drop the future.
@@ -93,7 +93,7 @@ pub(super) enum Start {
 /// What a worker that ends finds at one of its tasks.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seized {
+pub(crate) enum Seized {
     /// The future is the worker's to drop, and a reference afterwards: the worker's, or one more where that goes with
     /// a queue that it is in.
     Mine,
@@ -106,7 +106,7 @@ pub(super) enum Seized {
 /// Who drops the worker's reference of a task that could not be handed on.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(crate) enum Left {
     /// The home worker, when it comes to the task.
     ToHome,
     /// The caller: the home worker has been there.
@@ -116,7 +116,7 @@ pub(super) enum Left {
 /// How a poll that was not ready ends.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// The task waits for a wake.
     Idle,
     /// It was woken meanwhile.
@@ -128,7 +128,7 @@ pub(super) enum Pause {
 /// What the worker owes the join handle when the output is stored.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Completed {
+pub(crate) enum Completed {
     /// No handle: the worker drops the output.
     DropOutput,
     /// The handle will look by itself.
@@ -140,7 +140,7 @@ pub(super) enum Completed {
 /// Whether a reference was the last.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Released {
+pub(crate) enum Released {
     /// Free the task.
     Last,
     /// Others hold it.
@@ -148,17 +148,17 @@ pub(super) enum Released {
 }
 
 #[derive(Debug)]
-pub(super) struct State<M: Machine>(pub(super) M::U64);
+pub(crate) struct State<M: Machine>(pub(crate) M::U64);
 
 impl<M: Machine> State<M> {
     /// A task that is about to be queued, held by its worker and its join handle.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         State(M::U64::new(SCHEDULED | JOIN | (2 * ONE_REF)))
     }
 
     /// Notes that the task is to be polled.
     #[inline]
-    pub(super) fn wake(&self) -> Wake {
+    pub(crate) fn wake(&self) -> Wake {
         let order = if M::breaks(Bug::TaskWakeRelaxed) {
             Ordering::Relaxed
         } else {
@@ -171,13 +171,13 @@ impl<M: Machine> State<M> {
     }
 
     /// Notes that the task is to be cancelled.
-    pub(super) fn cancel(&self) -> Wake {
+    pub(crate) fn cancel(&self) -> Wake {
         // ORDER: AcqRel as in `wake`.
         Self::submit_if_idle(self.0.fetch_or(SCHEDULED | CANCELLED, Ordering::AcqRel))
     }
 
     #[inline]
-    pub(super) fn submit_if_idle(before: u64) -> Wake {
+    pub(crate) fn submit_if_idle(before: u64) -> Wake {
         let busy = if M::breaks(Bug::TaskSubmitWhileRunning) {
             SCHEDULED | COMPLETE
         } else {
@@ -195,7 +195,7 @@ impl<M: Machine> State<M> {
 
     /// From queued to running. Only who took that node from its queue.
     #[inline]
-    pub(super) fn start(&self, by: By) -> Start {
+    pub(crate) fn start(&self, by: By) -> Start {
         let behind = match by {
             By::Own => 0,
             By::Raised => BEHIND,
@@ -231,7 +231,7 @@ impl<M: Machine> State<M> {
     }
 
     /// The task's home worker ends.
-    pub(super) fn seize(&self) -> Seized {
+    pub(crate) fn seize(&self) -> Seized {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -265,7 +265,7 @@ impl<M: Machine> State<M> {
     }
 
     /// The caller has the worker's reference and could not hand it to the worker that is to drop it.
-    pub(super) fn leave(&self) -> Left {
+    pub(crate) fn leave(&self) -> Left {
         if M::breaks(Bug::TaskLeaveForgotten) {
             return Left::ToHome;
         }
@@ -281,7 +281,7 @@ impl<M: Machine> State<M> {
     /// From running to idle or queued. One that was cancelled ends here: it may be that no worker takes its own node
     /// any more.
     #[inline]
-    pub(super) fn pause(&self) -> Pause {
+    pub(crate) fn pause(&self) -> Pause {
         let order = if M::breaks(Bug::TaskPauseRelaxed) {
             Ordering::Relaxed
         } else {
@@ -313,14 +313,14 @@ impl<M: Machine> State<M> {
 
     /// Whether its home worker has ended and knows it no more. Only who has completed it asks.
     #[inline]
-    pub(super) fn is_seized(&self) -> bool {
+    pub(crate) fn is_seized(&self) -> bool {
         // ORDER: Relaxed; who finds it seized does no more than `release`, which acquires.
         self.0.load(Ordering::Relaxed) & SEIZED != 0
     }
 
     /// The output is stored. Only the worker that runs the task.
     #[inline]
-    pub(super) fn complete(&self) -> Completed {
+    pub(crate) fn complete(&self) -> Completed {
         let order = if M::breaks(Bug::TaskCompleteRelaxed) {
             Ordering::Relaxed
         } else {
@@ -340,14 +340,14 @@ impl<M: Machine> State<M> {
 
     /// Whether the output is stored.
     #[inline]
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         // ORDER: Acquire pairs with the Release of `complete`.
         self.0.load(Ordering::Acquire) & COMPLETE != 0
     }
 
     /// One reference more.
     #[inline]
-    pub(super) fn retain(&self) {
+    pub(crate) fn retain(&self) {
         // ORDER: Relaxed; the caller holds a reference, so the task cannot go away, and
         // handing the new one on orders itself.
         let before = self.0.fetch_add(ONE_REF, Ordering::Relaxed);
@@ -360,7 +360,7 @@ impl<M: Machine> State<M> {
 
     /// So many references more, or fewer. The caller has one that is counted, and keeps it.
     #[cold]
-    pub(super) fn settle(&self, count: isize) {
+    pub(crate) fn settle(&self, count: isize) {
         let refs = (count as u64).wrapping_mul(ONE_REF);
         // ORDER: Relaxed as in `retain`; where it counts fewer, they were used by this thread, which
         // lets its own go by `release` or at the end of the poll.
@@ -374,14 +374,14 @@ impl<M: Machine> State<M> {
 
     /// How many references there are.
     #[cfg(test)]
-    pub(super) fn refs(&self) -> u64 {
+    pub(crate) fn refs(&self) -> u64 {
         // ORDER: Relaxed; a test's look, on the thread that changes it.
         self.0.load(Ordering::Relaxed) >> REF_SHIFT
     }
 
     /// One reference less.
     #[inline]
-    pub(super) fn release(&self) -> Released {
+    pub(crate) fn release(&self) -> Released {
         let order = if M::breaks(Bug::TaskDropRelaxed) {
             Ordering::Relaxed
         } else {
@@ -399,7 +399,7 @@ impl<M: Machine> State<M> {
     }
 
     /// What is visible from outside.
-    pub(super) fn phase(&self) -> super::Phase {
+    pub(crate) fn phase(&self) -> super::Phase {
         // ORDER: Acquire pairs with the Release of `complete`: who sees Complete sees what the
         // task did.
         let now = self.0.load(Ordering::Acquire);
@@ -418,12 +418,12 @@ impl<M: Machine> State<M> {
 #[cfg(test)]
 impl<M: Machine> State<M> {
     /// A state word as it is, for tests that enumerate them.
-    pub(super) fn at(word: u64) -> Self {
+    pub(crate) fn at(word: u64) -> Self {
         State(M::U64::new(word))
     }
 
     /// The word as it is.
-    pub(super) fn word(&self) -> u64 {
+    pub(crate) fn word(&self) -> u64 {
         // ORDER: Relaxed; tests read it where nobody else is.
         self.0.load(Ordering::Relaxed)
     }

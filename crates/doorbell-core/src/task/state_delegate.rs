@@ -5,7 +5,7 @@ use doorbell_machine::{Bug, Machine, Ordering, Word};
 
 /// What a task is woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum For {
+pub(crate) enum For {
     /// To be polled.
     Poll,
     /// To be ended.
@@ -24,7 +24,7 @@ impl For {
 /// What a wake by one of a lower class has to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Delegated {
+pub(crate) enum Delegated {
     /// Send a worker a parcel that wakes the task. A reference is counted for it.
     Send,
     /// Nothing: who has the task sees it, or a parcel is on its way, or the task is complete.
@@ -34,7 +34,7 @@ pub(super) enum Delegated {
 impl<M: Machine> State<M> {
     /// Notes that the task is to be woken by one of its workers, unless somebody has it already. Nobody
     /// who finds that relies on it, but who would do no more himself.
-    pub(super) fn delegate(&self, to: For) -> Delegated {
+    pub(crate) fn delegate(&self, to: For) -> Delegated {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -67,7 +67,7 @@ impl<M: Machine> State<M> {
 
     /// A parcel has come, on a worker that is not below: a wake of its own. In one step with the end of
     /// the other: who delegates a wake later sends a parcel, or finds it queued.
-    pub(super) fn wake_delegated(&self) -> Wake {
+    pub(crate) fn wake_delegated(&self) -> Wake {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {

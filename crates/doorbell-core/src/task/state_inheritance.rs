@@ -16,17 +16,17 @@ impl Above {
     pub(crate) const MAX: usize = 3;
 
     /// That of the scheduler with this number, from 0, among those above.
-    pub(super) fn nth(above: usize) -> Self {
+    pub(crate) fn nth(above: usize) -> Self {
         debug_assert!(above < Self::MAX);
         Above(above as u8 + 1)
     }
 
     /// The scheduler's number, from 0, among those above; `None` for not above.
-    pub(super) fn index(self) -> Option<usize> {
+    pub(crate) fn index(self) -> Option<usize> {
         usize::from(self.0).checked_sub(1)
     }
 
-    pub(super) fn of_join(self) -> u64 {
+    pub(crate) fn of_join(self) -> u64 {
         u64::from(self.0) << JOIN_ABOVE.trailing_zeros()
     }
 
@@ -35,7 +35,7 @@ impl Above {
     }
 
     /// The highest from where anybody awaits it.
-    pub(super) fn of(word: u64) -> Self {
+    pub(crate) fn of(word: u64) -> Self {
         let join = (word & JOIN_ABOVE) >> JOIN_ABOVE.trailing_zeros();
         let locks = (word & LOCK_ABOVE) >> LOCK_ABOVE.trailing_zeros();
         Above(join.max(locks) as u8)
@@ -47,7 +47,7 @@ const _: () = assert!(Above::MAX as u64 == JOIN_ABOVE >> JOIN_ABOVE.trailing_zer
 
 impl<M: Machine> State<M> {
     /// The highest from where anybody awaits it now.
-    pub(super) fn awaited_from(&self) -> Above {
+    pub(crate) fn awaited_from(&self) -> Above {
         // ORDER: Relaxed; who raises it wakes the task behind that, and the poll that follows sees it.
         Above::of(self.0.load(Ordering::Relaxed))
     }
@@ -56,7 +56,7 @@ impl<M: Machine> State<M> {
     /// word, if it changed meanwhile. The own node of one that is behind is free from here on, and the worker's
     /// reference is with the task, or with who polls it.
     #[cold]
-    pub(super) fn start_late(&self, by: By, seen: u64) -> Result<Start, u64> {
+    pub(crate) fn start_late(&self, by: By, seen: u64) -> Result<Start, u64> {
         if by == By::Raised {
             return Ok(Start::Late);
         }
@@ -80,7 +80,7 @@ impl<M: Machine> State<M> {
     /// Somebody so far above waits for a lock that this task holds, as nobody did for that one yet if
     /// `first`. Whether the task is awaited from higher up than before.
     #[must_use]
-    pub(super) fn inherit_by_lock(&self, from: Above, first: bool) -> bool {
+    pub(crate) fn inherit_by_lock(&self, from: Above, first: bool) -> bool {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -101,7 +101,7 @@ impl<M: Machine> State<M> {
     }
 
     /// The task has let go of a lock by which it inherited.
-    pub(super) fn disinherit_by_lock(&self) {
+    pub(crate) fn disinherit_by_lock(&self) {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -124,7 +124,7 @@ impl<M: Machine> State<M> {
     /// Takes the raised node, if the task waits in a queue, for the scheduler so far above, or the one further above
     /// that awaits it. Which of them: the node is to be put into a queue of that scheduler, with a reference that is
     /// counted.
-    pub(super) fn raise(&self, above: Above) -> Option<Above> {
+    pub(crate) fn raise(&self, above: Above) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -151,13 +151,13 @@ impl<M: Machine> State<M> {
     }
 
     /// The raised node has left its queue, or is to be in none. Its reference is the caller's to drop.
-    pub(super) fn take_back(&self) {
+    pub(crate) fn take_back(&self) {
         // ORDER: Release pairs with the Acquire of the next `raise`.
         self.0.fetch_and(!RAISED, Ordering::Release);
     }
 
     /// Whether its own node is still in a queue. Only who has completed it by the raised node.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         // ORDER: Relaxed; `complete`, before this, acquired a `start_late`. It does not change any more:
         // who takes the own node of a complete task leaves the bit as it is.
         self.0.load(Ordering::Relaxed) & BEHIND != 0

@@ -7,7 +7,7 @@ use doorbell_machine::{Bug, Machine, Ordering, Word};
 /// What a join handle finds.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Joined {
+pub(crate) enum Joined {
     /// The output is the handle's.
     Complete,
     /// Not ready; the waker cell is the handle's to write.
@@ -17,7 +17,7 @@ pub(super) enum Joined {
 /// What a join handle that left its waker finds.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WakerLeft {
+pub(crate) enum WakerLeft {
     /// The output is the handle's, and so is the cell still.
     Complete,
     /// It was left.
@@ -29,7 +29,7 @@ pub(super) enum WakerLeft {
 /// What a join handle that goes away has to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JoinDropped {
+pub(crate) enum JoinDropped {
     /// Drop the waker in the cell; the task runs on.
     DropWaker,
     /// Drop the output.
@@ -38,7 +38,7 @@ pub(super) enum JoinDropped {
 
 impl<M: Machine> State<M> {
     /// The join handle takes the waker cell back, unless the task is complete.
-    pub(super) fn reclaim_waker(&self) -> Joined {
+    pub(crate) fn reclaim_waker(&self) -> Joined {
         // ORDER: Acquire pairs with the Release of `complete`.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
@@ -64,7 +64,7 @@ impl<M: Machine> State<M> {
 
     /// The join handle leaves the waker in the cell to the worker, and says from where it awaits. On
     /// [`WakerLeft::Complete`] it was not left, and the output is there.
-    pub(super) fn leave_waker(&self, from: Above) -> WakerLeft {
+    pub(crate) fn leave_waker(&self, from: Above) -> WakerLeft {
         // ORDER: Acquire pairs with the Release of `complete`.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
@@ -86,7 +86,7 @@ impl<M: Machine> State<M> {
     }
 
     /// The join handle goes away.
-    pub(super) fn drop_join(&self) -> JoinDropped {
+    pub(crate) fn drop_join(&self) -> JoinDropped {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {

@@ -16,9 +16,10 @@ mod spawned_at;
 mod states;
 mod wakes;
 
-use super::{Join, JoinError, Local};
+use super::{Join, JoinError};
 use crate::scheduler::RemoteRef;
 use crate::testing;
+use crate::worker::Local;
 use doorbell_machine::{Counter, Host};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
 //! The `Waker` of a task: its address, counted in the state word.
 
 use super::cell::TaskRef;
-use doorbell_machine::Machine;
+use super::schedule::Schedule;
 use std::mem::ManuallyDrop;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 /// The functions of the wakers of one machine.
-struct WakerTable<M: Machine>(std::marker::PhantomData<M>);
+struct WakerTable<M: Schedule>(std::marker::PhantomData<M>);
 
-impl<M: Machine> WakerTable<M> {
+impl<M: Schedule> WakerTable<M> {
     const VTABLE: RawWakerVTable =
         RawWakerVTable::new(clone::<M>, wake::<M>, wake_by_ref::<M>, release::<M>);
 }
@@ -17,11 +17,11 @@ impl<M: Machine> WakerTable<M> {
 /// table of its own, and `will_wake`, which compares addresses, would deny that two wakers are of
 /// one task or not, as the build has it.
 #[inline(never)]
-fn table<M: Machine>() -> &'static RawWakerVTable {
+fn table<M: Schedule>() -> &'static RawWakerVTable {
     &WakerTable::<M>::VTABLE
 }
 
-fn raw<M: Machine>(task: TaskRef<M>) -> RawWaker {
+fn raw<M: Schedule>(task: TaskRef<M>) -> RawWaker {
     RawWaker::new(task.as_raw().as_ptr(), table::<M>())
 }
 
@@ -29,26 +29,26 @@ fn raw<M: Machine>(task: TaskRef<M>) -> RawWaker {
 ///
 /// # Safety
 /// The task is alive for as long as the waker.
-pub(super) unsafe fn borrowed<M: Machine>(task: TaskRef<M>) -> ManuallyDrop<Waker> {
+pub(crate) unsafe fn borrowed<M: Schedule>(task: TaskRef<M>) -> ManuallyDrop<Waker> {
     // SAFETY: the functions keep the contract of RawWaker; since the waker is never dropped,
     // it needs no reference.
     ManuallyDrop::new(unsafe { Waker::from_raw(raw(task)) })
 }
 
-unsafe fn clone<M: Machine>(data: *const ()) -> RawWaker {
+unsafe fn clone<M: Schedule>(data: *const ()) -> RawWaker {
     // SAFETY: a waker's data is its task, alive while the waker is.
     let task = unsafe { TaskRef::<M>::from_raw(data) };
     task.header().state.retain();
     raw(task)
 }
 
-unsafe fn wake_by_ref<M: Machine>(data: *const ()) {
+unsafe fn wake_by_ref<M: Schedule>(data: *const ()) {
     // SAFETY: as in `clone`; the waker's reference is held until this returns.
     let task = unsafe { TaskRef::<M>::from_raw(data) };
-    task.wake();
+    M::wake(task);
 }
 
-unsafe fn wake<M: Machine>(data: *const ()) {
+unsafe fn wake<M: Schedule>(data: *const ()) {
     // SAFETY: passed on; the waker's reference is let go only after the wake, so whatever the
     // task's worker does meanwhile, task and remote half are there.
     unsafe { wake_by_ref::<M>(data) };
@@ -56,7 +56,7 @@ unsafe fn wake<M: Machine>(data: *const ()) {
     unsafe { release::<M>(data) };
 }
 
-unsafe fn release<M: Machine>(data: *const ()) {
+unsafe fn release<M: Schedule>(data: *const ()) {
     // SAFETY: as in `clone`.
     unsafe { TaskRef::<M>::from_raw(data) }.release();
 }

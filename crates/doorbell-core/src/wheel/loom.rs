@@ -8,8 +8,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::scheduler::{RemoteRef, Scheduler};
-use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
+use crate::worker::Local;
 use crate::worker::timer::{Fired, Polled, RawTimer};
 use ::loom::sync::atomic::AtomicBool;
 use doorbell_machine::loom::Loom;

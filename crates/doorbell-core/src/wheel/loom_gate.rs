@@ -4,8 +4,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::scheduler::RemoteRef;
-use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
+use crate::worker::Local;
 use crate::worker::timer::{RawTimer, Reset};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::Loom;

@@ -3,7 +3,7 @@
 
 use super::Worker;
 use crate::io::{Driver, Station as _, Swept};
-use crate::worker::Remote;
+use crate::scheduler::Member;
 use doorbell_machine::{Counter, Machine, Parker as _, PollEvents, Poller as _};
 use std::cell::{Cell, RefCell};
 
@@ -85,7 +85,7 @@ impl<M: Machine> Worker<M> {
         found > 0
     }
 
-    pub(super) fn look_at(&self, remote: &Remote<M>) -> usize {
+    pub(super) fn look_at(&self, remote: &Member<M>) -> usize {
         let look = |events: &mut _| self.local.bring(|| Driver::look(remote, events));
         self.looks.with_events(look)
     }
@@ -105,14 +105,14 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Whether another worker has descriptors that this one may look at if it is stuck.
-    pub(super) fn is_blind(&self, other: &Remote<M>) -> bool {
+    pub(super) fn is_blind(&self, other: &Member<M>) -> bool {
         other.scheduler().armed().may_be_on()
             && other.driver().has_sources()
             && !self.shared.clock.is_frozen()
     }
 
     /// Looks at the descriptors of a stuck worker. Returns whether that brought tasks here.
-    pub(super) fn look_for(&self, other: &Remote<M>, stood_still: bool) -> bool {
+    pub(super) fn look_for(&self, other: &Member<M>, stood_still: bool) -> bool {
         if !stood_still || !other.is_inside() || !self.is_blind(other) {
             return false;
         }

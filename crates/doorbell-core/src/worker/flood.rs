@@ -3,7 +3,7 @@
 
 use super::Worker;
 use crate::io::Station as _;
-use crate::worker::Remote;
+use crate::scheduler::Member;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 
@@ -109,7 +109,7 @@ impl<M: Machine> Worker<M> {
         let remotes = remote.scheduler().remotes();
         let turn = self.flood.turn.get() % (remotes.len() - 1);
         self.flood.turn.set(turn + 1);
-        let other: &Remote<M> = &remotes[(remote.worker() + 1 + turn) % remotes.len()];
+        let other: &Member<M> = &remotes[(remote.worker() + 1 + turn) % remotes.len()];
         if !other.driver().has_sources() {
             return false;
         }

@@ -2,52 +2,36 @@
 
 mod budget;
 mod counts;
-mod current_poll;
 mod descriptors;
 mod flood;
 mod governor;
 mod groups;
-mod histogram;
 mod hooks;
-mod long_polls;
+mod local;
 #[cfg(test)]
 mod loom;
 mod park;
-mod pulse;
-mod remote;
-mod remote_counts;
+pub mod remote;
 pub mod rescue;
 mod search;
 mod spin;
-mod stalls;
-mod station;
 mod stuck;
-mod telemetry;
-mod tell;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod timed_check;
-pub mod timer;
 
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
 pub use governor::IdlePolicy;
-pub use histogram::{Histogram, Times};
-pub use hooks::{Hooks, TaskEvent, TaskHook, WorkerHook};
-pub use long_polls::LongPoll;
-pub(crate) use remote::Origin;
-pub use remote::{Remote, Served};
-pub use remote_counts::RemoteCounts;
-pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallReporter};
-pub use telemetry::{Telemetry, TelemetryPlan, WorkerTimes};
-
-pub(crate) use current_poll::Polled;
+pub use local::{Local, PollBudget, timer};
+pub use remote::{Remote, RemoteCounts, Served};
+pub use tasks::{Sweep, TaskSeen, launch, launch_described};
 
 use crate::bell::{Announced, WorkerState};
 use crate::scheduler::idle::{Searchers, Seen};
 use crate::scheduler::{RemoteRef, Turns};
 use crate::switches::SwitchWord;
-use crate::task::Local;
 use crate::wheel::Clock;
 use budget::BudgetLimit;
 use descriptors::Looks;

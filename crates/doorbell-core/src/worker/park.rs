@@ -15,7 +15,7 @@ impl<M: Machine> Worker<M> {
             self.shared.tally.parks_avoided.add_owned(1);
             return;
         }
-        let core_use = remote.scheduler().core_use();
+        let core_use = remote.core_use();
         if let Some(core_use) = core_use {
             core_use.end(remote.worker());
         }

@@ -4,9 +4,9 @@
 //! helping worker.
 
 use crate::io::Driver;
+use crate::scheduler::Member;
 use crate::scheduler::RemoteRef;
-use crate::task::{Local, Sweep};
-use crate::worker::Remote;
+use crate::worker::{Local, Sweep};
 use doorbell_machine::{Bug, Machine, PollEvents};
 
 /// A ward is taken to be stuck after this long inside one poll, and for as long as its polls take this long on average.
@@ -65,7 +65,7 @@ pub enum Then {
 
 impl Seen {
     /// Looks at the ward.
-    pub fn of<M: Machine>(ward: &Remote<M>) -> Self {
+    pub fn of<M: Machine>(ward: &Member<M>) -> Self {
         let now_ns = M::now_ns();
         Seen {
             now_ns,

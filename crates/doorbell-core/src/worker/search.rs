@@ -5,9 +5,9 @@ use super::{
     LOOK_AROUND_NS, SPIN_ALONE_NS, WATCHDOG_MAX_NS, WATCHDOG_MIN_NS, WATCHDOG_STAYS_NS, Worker,
 };
 use crate::queue::Greed;
+use crate::scheduler::Member;
 use crate::scheduler::Turns;
 use crate::scheduler::idle::{Declined, Left, STUCK_NS, Search, Searching, Watchdog};
-use crate::worker::Remote;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Worker<M> {
@@ -18,7 +18,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether the workers of its core tell each other when they use the core.
     fn has_beside(&self) -> bool {
-        self.shared.remote().scheduler().core_use().is_some()
+        self.shared.remote().core_use().is_some()
     }
 
     /// How long to spin before the next look at the other workers.
@@ -152,7 +152,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// The other workers that may have had work at the last look, nearest first.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &Remote<M>> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Member<M>> {
         let (remote, seen) = (self.shared.remote(), &self.seen);
         seen.any()
             .then(|| remote.scheduler().others(remote.worker()))
@@ -164,7 +164,7 @@ impl<M: Machine> Worker<M> {
     /// Whether another worker has a task in its queue or inject queue.
     pub(super) fn others_have_work(&self) -> bool {
         self.look_at_list();
-        self.listed().any(Remote::has_work)
+        self.listed().any(Member::has_work)
     }
 
     /// After how long a watchdog should look again, because workers inside a poll have a task waiting, timers,
@@ -270,13 +270,13 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Notes the pulse of a worker. Returns whether it is the same as at the last look.
-    pub(super) fn note_pulse(&self, of: &Remote<M>) -> bool {
+    pub(super) fn note_pulse(&self, of: &Member<M>) -> bool {
         let pulse = of.pulse();
         self.pulses[of.worker()].replace(pulse) == pulse
     }
 
     /// Steals from one worker. Returns whether there was something to take.
-    pub(super) fn rob(&self, victim: &Remote<M>, greed: Greed) -> bool {
+    pub(super) fn rob(&self, victim: &Member<M>, greed: Greed) -> bool {
         // What came to a worker that makes progress is that worker's to run.
         let inject = greed != Greed::Half && victim.has_injected();
         if !victim.has_queued() && !inject {

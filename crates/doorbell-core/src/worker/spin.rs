@@ -187,7 +187,7 @@ impl<M: Machine> Worker<M> {
     /// Whether a worker of this core that never spins wants to run.
     fn is_cpu_wanted(&self) -> bool {
         let remote = self.shared.remote();
-        let core_use = remote.scheduler().core_use();
+        let core_use = remote.core_use();
         core_use.is_some_and(|core_use| core_use.is_wanted(remote.worker()))
     }
 

@@ -3,8 +3,8 @@
 
 use super::{WATCHDOG_MIN_NS, Worker};
 use crate::queue::Greed;
+use crate::scheduler::Member;
 use crate::scheduler::idle::STUCK_NS;
-use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 
@@ -200,14 +200,14 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Whether another worker has timers that this one may expire if it is stuck.
-    fn has_timers(&self, other: &Remote<M>) -> bool {
+    fn has_timers(&self, other: &Member<M>) -> bool {
         other.next_global_ns() != u64::MAX
             && other.scheduler().armed().may_be_on()
             && !self.shared.clock.is_frozen()
     }
 
     /// After how long to look at another worker because of its timers; `None` if it has none.
-    pub(super) fn overdue_in_ns(&self, other: &Remote<M>, now_ns: u64) -> Option<u64> {
+    pub(super) fn overdue_in_ns(&self, other: &Member<M>, now_ns: u64) -> Option<u64> {
         self.has_timers(other).then(|| {
             let overdue_ns = other.next_global_ns().saturating_add(OVERDUE_NS);
             overdue_ns.saturating_sub(now_ns).max(WATCHDOG_MIN_NS)
@@ -215,7 +215,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Expires overdue timers of a worker that is inside a poll. Returns whether any fired.
-    pub(super) fn expire_for(&self, other: &Remote<M>, stood_still: bool) -> bool {
+    pub(super) fn expire_for(&self, other: &Member<M>, stood_still: bool) -> bool {
         if !self.has_timers(other) || !other.is_inside() {
             return false;
         }

@@ -1,19 +1,19 @@
-//! The arithmetic of the TSC clock: how a fresh pair of TSC and kernel time becomes an anchor.
-//! No atomics and no readings in here, so that every course of time can be tried.
+//! The arithmetic of the TSC clock: how a new pair of TSC and kernel time becomes an anchor. It uses no
+//! atomics and reads no clock, so that tests can feed it any course of time.
 
 /// Rates are fixed-point: nanoseconds per tick, shifted by this.
 const RATE_SHIFT: u32 = 32;
-/// The shortest stretch a rate is measured over.
+/// The shortest stretch over which the rate is measured.
 const STRETCH_MIN_NS: u64 = 2_000_000;
-/// A stretch begins anew when it is this long, so a rate is that of the last second or two.
+/// After this time the next stretch begins, so the rate is that of the last one or two seconds.
 const STRETCH_MAX_NS: u64 = 1_000_000_000;
 /// An anchor older than this is renewed.
 const ANCHOR_AGE_NS: u64 = 1_000_000;
-/// By how much the rate used stays below the rate measured.
+/// The rate used is this much below the rate measured.
 const CAUTION_PPM: u64 = 1_500;
-/// The two readings of a pair may be this far apart.
+/// The most time between the two readings of a pair.
 pub(super) const PAIR_GAP_NS: u64 = 400;
-/// What an anchor may be off by besides its rate: the gap of its pair and the next one's.
+/// The most by which an anchor may be off, apart from its rate: the gaps of its pair and of the next pair.
 const OFF_NS: u64 = 2_000;
 
 /// A TSC reading and the kernel's time, taken together, the TSC last.
@@ -29,34 +29,34 @@ pub(super) struct Anchor {
     pub(super) at: Pair,
     /// Nanoseconds per tick, fixed-point.
     pub(super) rate: u64,
-    /// For so many ticks the anchor holds; zero: not at all.
+    /// The anchor is valid for this many ticks; zero if it is not valid at all.
     pub(super) age_max: u64,
-    /// No time given out lies behind this, nor may one given out later lie before it.
+    /// No time that was returned before is later than this, and none returned from now on may be earlier.
     pub(super) floor_ns: u64,
-    /// Where the stretch began that the rate is measured over, and where the next one will.
+    /// The pair at which the present stretch began, and the one at which the next will begin.
     pub(super) stretch: [Pair; 2],
 }
 
-/// Nanoseconds of so many ticks.
+/// The nanoseconds of `ticks`.
 #[inline(always)]
 pub(super) fn ns_of(ticks: u64, rate: u64) -> u64 {
     ((u128::from(ticks) * u128::from(rate)) >> RATE_SHIFT) as u64
 }
 
-/// Whether the course of time since the last anchor was as its rate foretold.
+/// Whether the time since the last anchor passed as its rate predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Course {
-    /// It was, or there was no rate yet.
+    /// It did, or there was no rate yet.
     Steady,
-    /// It was not: the computer slept, the TSC was set, the kernel's clock was slewed hard.
-    /// The measurement has begun anew.
+    /// It did not: the computer slept, the TSC was set, or the kernel's clock was slewed hard. The
+    /// measurement starts again.
     Broken,
 }
 
 impl Anchor {
-    /// The anchor that a fresh pair makes of this one.
+    /// The anchor that follows this one, from a new pair.
     pub(super) fn renewed(&self, fresh: Pair) -> (Anchor, Course) {
-        // The latest time that anybody can have been given: readers stop at `age_max`.
+        // The latest time that a reader can have returned: readers stop at `age_max`.
         let age = fresh.tsc.saturating_sub(self.at.tsc);
         let given_out_ns = self
             .at
@@ -97,8 +97,8 @@ impl Anchor {
         (next, Course::Steady)
     }
 
-    /// Whether a pair lies off the line of this anchor: before it, or further ahead or behind than
-    /// gaps and twice the caution explain.
+    /// Whether a pair does not fit this anchor: it lies before the anchor, or further from the prediction
+    /// than the gaps and twice the caution explain.
     fn is_broken(&self, fresh: Pair) -> bool {
         if fresh.tsc < self.at.tsc || fresh.ns < self.at.ns {
             return true;
@@ -113,14 +113,14 @@ impl Anchor {
         let passed_ns = fresh.ns - self.at.ns;
         let allowed_ns =
             OFF_NS + (u128::from(passed_ns) * 2 * u128::from(CAUTION_PPM) / 1_000_000) as u64;
-        // The kernel's time of a pair is older than its ticks, and the caution of a short while does
-        // not make up for that.
+        // A pair's kernel time is older than its ticks, and soon after an anchor the caution is too small to
+        // make up for that.
         let ahead_ns = foretold_ns.saturating_sub(fresh.ns);
         ahead_ns > PAIR_GAP_NS || fresh.ns.saturating_sub(foretold_ns) > allowed_ns
     }
 }
 
-/// Nanoseconds per tick over a stretch, lowered by the caution.
+/// The nanoseconds per tick over a stretch, less the caution.
 fn cautious_rate(ns: u64, ticks: u64) -> u64 {
     let rate = (u128::from(ns) << RATE_SHIFT) / u128::from(ticks);
     (rate * u128::from(1_000_000 - CAUTION_PPM) / 1_000_000) as u64
@@ -130,7 +130,7 @@ fn cautious_rate(ns: u64, ticks: u64) -> u64 {
 mod tests {
     use super::{ANCHOR_AGE_NS, Anchor, Course, PAIR_GAP_NS, Pair, ns_of};
 
-    /// Three ticks a nanosecond, from a start of its own.
+    /// The pair at `ns`, with three ticks per nanosecond from arbitrary starts.
     fn at(ns: u64) -> Pair {
         Pair {
             tsc: 77 + 3 * ns,
@@ -144,7 +144,7 @@ mod tests {
         (age < anchor.age_max).then_some(ns.max(anchor.floor_ns))
     }
 
-    /// An anchor after some steady milliseconds.
+    /// The anchor after some milliseconds of steady time.
     fn steady(until_ms: u64) -> Anchor {
         let mut anchor = Anchor::default();
         for ms in 0..=until_ms {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_tsc_that_ran_on_while_the_computer_slept_is_noticed() {
-        // Eight hours of ticks in a millisecond of the kernel's time.
+        // Eight hours of ticks within one millisecond of the kernel's time.
         let slept = Pair {
             tsc: at(100_000_000).tsc + 3 * 8 * 3_600_000_000_000,
             ns: at(101_000_000).ns,
@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn a_clock_slewed_hard_never_steps_back() {
-        // Five per cent fast for a second, then right: the rate is too high for a while.
+        // The kernel's clock runs 5 per cent fast for a second, then right: the measured rate is too high for
+        // a while.
         let mut anchor = Anchor::default();
         let (mut ns, mut tsc, mut last) = (1_000_000u64, 0u64, 0u64);
         for ms in 0..2_000u64 {
@@ -233,7 +234,7 @@ mod tests {
                     ns.max(anchor.floor_ns)
                 });
                 assert!(given >= last, "{given} after {last} at {ms} ms");
-                // Ahead for one anchor at most, by what five per cent make of a millisecond.
+                // Ahead for one anchor at most, by 5 per cent of a millisecond.
                 assert!(given <= ns + 60_000, "{given} at {ns}");
                 last = given;
             }
@@ -245,7 +246,7 @@ mod tests {
         let anchor = steady(100);
         let true_pair = at(100_500_000);
         let given = now(&anchor, true_pair.tsc).unwrap();
-        // The next pair was taken with a gap: its kernel time is older than its ticks.
+        // The next pair has a gap: its kernel time is older than its ticks.
         let gap = Pair {
             tsc: true_pair.tsc + 3,
             ns: given - 300,

@@ -1,4 +1,4 @@
-//! std atomics under the names of the traits, at no cost of their own.
+//! std atomics as implementations of the traits, without overhead.
 
 use crate::{Cell, Counter, Line, Ordering, PtrWord, Word};
 use std::cell::UnsafeCell;
@@ -89,7 +89,7 @@ impl<T> PtrWord<T> for AtomicPtr<T> {
     }
 }
 
-/// An `UnsafeCell` under the name of the trait.
+/// An `UnsafeCell` as an implementation of the trait.
 #[repr(transparent)]
 pub struct HostCell<T>(UnsafeCell<T>);
 
@@ -114,8 +114,8 @@ impl<T> Cell<T> for HostCell<T> {
     }
 }
 
-/// A value in cache lines of its own. 128 bytes, since neighbouring lines of 64 are fetched
-/// in pairs on current x86 processors.
+/// A value in cache lines of its own. It is aligned to 128 bytes, because current x86 processors fetch
+/// neighbouring 64-byte lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct CacheLine<T>(T);
@@ -135,7 +135,7 @@ impl<T> Line<T> for CacheLine<T> {
     }
 }
 
-/// A relaxed 64-bit number.
+/// A 64-bit number with Relaxed accesses.
 #[derive(Debug, Default)]
 pub struct HostCounter(AtomicU64);
 

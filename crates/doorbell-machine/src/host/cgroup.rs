@@ -1,9 +1,8 @@
-//! How much CPU time the process's control groups leave to it.
+//! How much CPU time the process's control groups (cgroups) allow it.
 //!
-//! A quota bounds the CPU time that all threads of a group get in a period: `200000 100000` is
-//! that of two CPUs. A group also lives under the quotas of all groups above it, so the least of
-//! them counts. Version 2 writes it into `cpu.max`, version 1 into two files. Whatever is missing
-//! or cannot be read is no quota.
+//! A quota bounds the CPU time that all threads of a cgroup get in each period: `200000 100000` allows two
+//! CPUs. The quotas of all cgroups above apply too, so the least of them counts. Version 2 has the quota in
+//! `cpu.max`, version 1 in two files. A file that is missing or cannot be read counts as no quota.
 //!
 //! Source: the kernel's `Documentation/admin-guide/cgroup-v2.rst` and
 //! `Documentation/scheduler/sched-bwc.rst`; `proc_pid_mountinfo(5)`.
@@ -12,16 +11,16 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// How many CPUs' worth of time this process may use; `None` if nothing bounds it.
+/// How many CPUs' worth of time this process may use; `None` if no quota bounds it.
 pub(super) fn quota_cpus() -> Option<usize> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     quota_of(&groups, &mounts, |file| std::fs::read_to_string(file).ok())
 }
 
-/// The least quota of the process's groups and all above them, in CPUs, rounded up.
+/// The least quota of the process's cgroups and all cgroups above them, in CPUs, rounded up.
 ///
-/// `groups` is /proc/self/cgroup, `mounts` /proc/self/mountinfo, and `read` reads a file.
+/// `groups` is the text of /proc/self/cgroup, `mounts` that of /proc/self/mountinfo, and `read` reads a file.
 fn quota_of(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<usize> {
     let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::of).collect();
     let mut least: Option<usize> = None;
@@ -62,17 +61,17 @@ fn group_of(line: &str) -> Option<(Version, &str)> {
     }
 }
 
-/// Where a hierarchy that bounds CPU time can be seen.
+/// A mount of a hierarchy that bounds CPU time.
 #[derive(Debug)]
 struct Mount {
     version: Version,
-    /// The group that is seen at `point`.
+    /// The cgroup whose folder is mounted at `point`.
     root: PathBuf,
     point: PathBuf,
 }
 
 impl Mount {
-    /// What a line of /proc/self/mountinfo says.
+    /// Parses a line of /proc/self/mountinfo; `None` for other mounts.
     fn of(line: &str) -> Option<Mount> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -91,8 +90,8 @@ impl Mount {
         })
     }
 
-    /// The folder of a group. A group that is not to be seen from here, as in a container whose
-    /// /proc shows the host's paths, is taken for the one at the mount's own root.
+    /// The folder of a cgroup. If the cgroup lies outside of the mount, as in a container whose /proc shows
+    /// the host's paths, the folder is the mount point.
     fn folder_of(&self, group: &str) -> PathBuf {
         let inside = Path::new(group).strip_prefix(&self.root).ok();
         let seen = inside.filter(|inside| {
@@ -108,7 +107,7 @@ impl Mount {
     }
 }
 
-/// A path of mountinfo, in which blanks and backslashes are written as `\040` and the like.
+/// Decodes a path of mountinfo, which has octal codes such as `\040` for blanks and backslashes.
 fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -131,20 +130,20 @@ fn unescaped(text: &str) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// Version 2: `cpu.max`, which is `QUOTA PERIOD` or `max PERIOD`, in microseconds.
+/// The quota of version 2: `cpu.max` holds `QUOTA PERIOD` or `max PERIOD`, in microseconds.
 fn cpu_max(text: &str) -> Option<usize> {
     let mut words = text.split_whitespace();
     let (quota, period) = (words.next()?, words.next()?);
     cpus(quota.parse().ok()?, period.parse().ok()?)
 }
 
-/// Version 1: a file for each, in microseconds; a quota of -1 is none.
+/// The quota of version 1: quota and period have a file each, in microseconds; a quota of -1 means none.
 fn one(folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<usize> {
     let number = |name| read(&folder.join(name))?.trim().parse::<u64>().ok();
     cpus(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
 }
 
-/// A quota of a period in CPUs: rounded up, at least one.
+/// A quota in CPUs, rounded up, at least one.
 fn cpus(quota_us: u64, period_us: u64) -> Option<usize> {
     if period_us == 0 {
         return None;

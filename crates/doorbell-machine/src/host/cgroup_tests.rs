@@ -1,4 +1,4 @@
-//! Quotas out of sample texts.
+//! Quotas from sample texts.
 
 use super::{cpu_max, quota_cpus, quota_of};
 use std::path::Path;
@@ -9,7 +9,7 @@ const ONE: &str = "\
     33 32 0:30 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
     34 32 0:31 / /sys/fs/cgroup/cpuset rw shared:10 - cgroup cgroup rw,cpuset\n";
 
-/// The quota where exactly these files can be read.
+/// The quota if only these files can be read.
 fn quota(groups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<usize> {
     quota_of(groups, mounts, |path: &Path| {
         let found = files.iter().find(|(name, _)| Path::new(name) == path);
@@ -102,14 +102,14 @@ fn where_both_versions_are_mounted_the_lesser_quota_counts() {
 
 #[test]
 fn a_container_sees_its_own_group_at_the_mount() {
-    // The paths of /proc are the host's; the mount shows a part of them.
+    // The paths in /proc are the host's, and the mount shows a part of them.
     let mounts = "30 24 0:26 /pod/box /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
     let own = [("/sys/fs/cgroup/cpu.max", "200000 100000")];
     assert_eq!(quota("0::/pod/box\n", mounts, &own), Some(2));
     let inner = [("/sys/fs/cgroup/job/cpu.max", "100000 100000")];
     assert_eq!(quota("0::/pod/box/job\n", mounts, &inner), Some(1));
     assert_eq!(quota("0::/elsewhere\n", mounts, &own), Some(2));
-    // A group above the root of the namespace.
+    // A cgroup above the root of the namespace.
     assert_eq!(quota("0::/../../other\n", TWO, &own), Some(2));
 }
 

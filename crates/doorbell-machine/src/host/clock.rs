@@ -1,18 +1,17 @@
-//! The clock: nanoseconds of `CLOCK_MONOTONIC`, by the TSC where the kernel itself trusts it.
+//! The clock: nanoseconds of `CLOCK_MONOTONIC`, read from the TSC if the kernel's clocksource is the TSC.
 //!
 //! Contract:
-//! * *the kernel's clock does not run slower, within a millisecond, than 1,500 ppm below its
-//!   mean rate of the last second or two ⇒ `now_ns()` is never ahead of it*, and behind by at
-//!   most [`LAG_NS_MAX`];
-//! * whatever the kernel's clock does, no reading on any thread lies before one that was given
-//!   out earlier, and a reading that turns out ahead is waited for, not stepped back from.
+//! * *within each millisecond the kernel's clock runs at most 1,500 ppm slower than its mean rate of the last
+//!   second or two ⇒ `now_ns()` is never ahead of it*, and behind by at most [`LAG_NS_MAX`];
+//! * whatever the kernel's clock does, no reading on any thread is earlier than a reading that was returned
+//!   before. If readings were ahead, the clock stands still until the kernel's clock has caught up.
 //!
-//! Where the clocksource is `tsc`, the time is extrapolated from an anchor (a pair of TSC and
-//! kernel time) that is at most one millisecond old, at a rate 1,500 ppm below the measured one.
-//! A pair that does not fit the line of the anchor before it (the computer slept, the TSC was
-//! set) begins the measurement anew. The arithmetic is in `anchor.rs`.
+//! With the clocksource `tsc`, the time is extrapolated from an anchor: a pair of TSC and kernel time that is
+//! at most one millisecond old. The rate is 1,500 ppm below the measured one. A pair that does not fit the
+//! extrapolation from the anchor before it (the computer slept, the TSC was set) starts the measurement
+//! again. The arithmetic is in `anchor.rs`.
 
-/// By how much a reading may lie behind the kernel's clock.
+/// The most by which a reading lags behind the kernel's clock.
 pub const LAG_NS_MAX: u64 = 4_000;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -21,11 +20,11 @@ pub(crate) use tsc::{catch_up, now_ns, now_ns_unordered};
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(crate) use {kernel_now_ns as now_ns, kernel_now_ns as now_ns_unordered};
 
-/// The kernel's clock is asked each time.
+/// Does nothing: each reading asks the kernel.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(crate) fn catch_up() {}
 
-/// Whether `now_ns()` goes by the TSC now; else each reading asks the kernel.
+/// Whether `now_ns()` reads the TSC now. Otherwise each reading asks the kernel.
 ///
 /// ```
 /// println!("{}", doorbell_machine::host::reads_tsc());
@@ -39,8 +38,8 @@ pub fn reads_tsc() -> bool {
 
 /// The kernel's own monotonic clock.
 ///
-/// By the C library, which was told at the start of the process whether there is a vDSO. rustix asks the
-/// kernel for its address, and crashes where a tool like valgrind has taken the vDSO out of the process.
+/// Read through the C library, which learned at the start of the process whether there is a vDSO. rustix asks
+/// the kernel for its address, and crashes if a tool like valgrind has removed the vDSO from the process.
 pub(crate) fn kernel_now_ns() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -52,14 +51,14 @@ pub(crate) fn kernel_now_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// Std's moments, for conversion.
+/// The std type of a moment, for conversion.
 pub type StdInstant = std::time::Instant;
 
-/// A moment of [`Host::now_ns`](crate::Host) as std's, saturating at the end of its range.
+/// Converts a time of [`Host::now_ns`](crate::Host) to std's type, saturating at the end of its range.
 pub fn std_instant(ns: u64) -> std::time::Instant {
     let (now, now_ns) = (std::time::Instant::now(), kernel_now_ns());
     if ns >= now_ns {
-        // Std's range may end before ours; half of the way is asked for then, and so on.
+        // Std's range may end before ours: then try half the distance, and so on.
         let mut ahead = std::time::Duration::from_nanos(ns - now_ns);
         loop {
             match now.checked_add(ahead) {
@@ -72,8 +71,8 @@ pub fn std_instant(ns: u64) -> std::time::Instant {
     now.checked_sub(behind).unwrap_or(now)
 }
 
-/// A moment of std's as [`Host::now_ns`](crate::Host) gives it; zero for one before the
-/// computer's start, the largest for one past the range.
+/// Converts a moment of std's type to a time of [`Host::now_ns`](crate::Host). A moment before the computer's
+/// start gives zero; one past the range gives the largest time.
 pub fn ns_of(instant: std::time::Instant) -> u64 {
     let (now, now_ns) = (std::time::Instant::now(), kernel_now_ns());
     let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -90,19 +89,19 @@ mod tsc {
     use crate::Ordering;
     use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-    /// How often a pair is tried before the kernel's clock is used for good.
+    /// Attempts at a pair, after which the clock uses the kernel's clock for good.
     const PAIR_TRIES: u32 = 100;
-    /// How often a reader looks again while another thread renews the anchor.
+    /// How many times a reader looks again while another thread renews the anchor.
     const RENEWAL_LOOKS: u32 = 3;
-    /// `state`: the kernel's clocksource has to be looked at.
+    /// `state`: the kernel's clocksource has not been read, or may have changed.
     const UNKNOWN: u32 = 0;
     /// `state`: not the TSC; every reading asks the kernel.
     const KERNEL: u32 = 1;
-    /// `state`: the TSC; the rate may still have to be measured.
+    /// `state`: the TSC; its rate may not be measured yet.
     const TSC: u32 = 2;
 
-    /// One anchor for all threads, guarded by a sequence count (odd while it is written), in
-    /// cache lines of its own: it is written a thousand times a second at most, read often.
+    /// One anchor for all threads, guarded by a sequence count that is odd during a write. It has cache lines
+    /// of its own, because it is read often and written at most about a thousand times a second.
     #[repr(align(128))]
     struct Shared {
         sequence: AtomicU32,
@@ -112,7 +111,7 @@ mod tsc {
         rate: AtomicU64,
         age_max: AtomicU64,
         floor_ns: AtomicU64,
-        /// Only read by writers, one after the other: tsc and ns of both ends.
+        /// TSC and ns of both pairs of [`Anchor::stretch`]. Only writers read it, one at a time.
         stretch: [AtomicU64; 4],
     }
 
@@ -127,20 +126,20 @@ mod tsc {
         stretch: [const { AtomicU64::new(0) }; 4],
     };
 
-    /// The TSC, read after every load before it has its value: a time that was read from
-    /// another thread's message is not overtaken.
+    /// The TSC, read after all earlier loads are complete. So a reading is not earlier than a time that this
+    /// thread has got from another one.
     #[inline(always)]
     fn ticks() -> u64 {
         use std::arch::x86_64::{_mm_lfence, _rdtsc};
-        // SAFETY: every x86-64 processor has LFENCE and RDTSC, and Linux leaves the latter
-        // enabled for programs that do not ask to be killed by it (PR_SET_TSC).
+        // SAFETY: every x86-64 processor has LFENCE and RDTSC. Linux leaves RDTSC enabled, unless the program
+        // asks for a signal instead (PR_SET_TSC).
         unsafe {
             _mm_lfence();
             _rdtsc()
         }
     }
 
-    /// The TSC, whenever the processor comes to it.
+    /// The TSC, read in any order with the surrounding instructions.
     #[inline(always)]
     fn ticks_unordered() -> u64 {
         // SAFETY: as in `ticks`.
@@ -157,26 +156,26 @@ mod tsc {
         extrapolate(ticks_unordered).unwrap_or_else(renew)
     }
 
-    /// Makes the kernel's time the new anchor, also where the present one is not old.
+    /// Makes the kernel's time the new anchor, even if the present one is not old.
     pub(crate) fn catch_up() {
         let _ = renew();
     }
 
     pub(super) fn is_read() -> bool {
-        // Its first reading finds out.
+        // The first reading sets the state.
         let _ = now_ns();
-        // ORDER: Relaxed; a word of its own.
+        // ORDER: Relaxed; it publishes no other memory.
         SHARED.state.load(Ordering::Relaxed) == TSC
     }
 
-    /// The time by the anchor; `None` where that is too old or being written.
+    /// The time by the anchor; `None` if the anchor is too old or is being written.
     #[inline(always)]
     fn extrapolate(ticks: impl Fn() -> u64) -> Option<u64> {
-        // ORDER: Acquire pairs with the Release that ends a renewal; the anchor's words read
-        // below are at least that renewal's.
+        // ORDER: Acquire pairs with the Release that ends a renewal: the loads below see that renewal's words
+        // or later ones.
         let sequence = SHARED.sequence.load(Ordering::Acquire);
-        // ORDER: Relaxed; the fence and the second look at the count below throw the reading
-        // away if a renewal overlapped it.
+        // ORDER: Relaxed; if a renewal overlapped this, the fence and the second look at the count below
+        // discard the reading.
         let tsc = SHARED.tsc.load(Ordering::Relaxed);
         // ORDER: Relaxed; as above.
         let ns = SHARED.ns.load(Ordering::Relaxed);
@@ -184,11 +183,12 @@ mod tsc {
         let rate = SHARED.rate.load(Ordering::Relaxed);
         // ORDER: Relaxed; as above.
         let age_max = SHARED.age_max.load(Ordering::Relaxed);
-        // ORDER: Relaxed; a maximum that only grows, and a reader that heard of a later time
-        // from another thread heard of this store before it.
+        // ORDER: Relaxed; it only grows, and a reader that got a later time from another thread also sees the
+        // store that came before it.
         let floor_ns = SHARED.floor_ns.load(Ordering::Relaxed);
         let age = ticks().wrapping_sub(tsc);
-        // ORDER: Acquire fence; the loads above stay before the second look.
+        // ORDER: Acquire fence; pairs with the Release fence of `renew`, and keeps the loads above before the
+        // second look.
         fence(Ordering::Acquire);
         if sequence & 1 != 0 || age >= age_max {
             return None;
@@ -200,10 +200,10 @@ mod tsc {
         Some((ns + ns_of(age, rate)).max(floor_ns))
     }
 
-    /// Asks the kernel, and makes that the new anchor unless another thread is at it.
+    /// Asks the kernel for the time, and makes it the new anchor, unless another thread is doing so.
     #[cold]
     fn renew() -> u64 {
-        // ORDER: Relaxed; nothing hangs on it but which clock is asked.
+        // ORDER: Relaxed; it only decides which clock is read.
         match SHARED.state.load(Ordering::Relaxed) {
             KERNEL => return by_kernel(),
             UNKNOWN => {
@@ -217,15 +217,15 @@ mod tsc {
             // ORDER: Relaxed; the exchange below decides.
             let sequence = SHARED.sequence.load(Ordering::Relaxed);
             let mine = sequence & 1 == 0
-                // ORDER: Acquire pairs with the Release that ended the renewal before: one
-                // writer after the other.
+                // ORDER: Acquire pairs with the Release that ended the previous renewal: this writer sees all
+                // words of the previous one.
                 && SHARED
                     .sequence
                     .compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed)
                     .is_ok();
             if mine {
-                // ORDER: Release fence; a reader that sees one of the words stored below sees
-                // the odd count at its second look.
+                // ORDER: Release fence; pairs with the Acquire fence of `extrapolate`. A reader that sees one
+                // of the words stored below sees the odd count at its second look.
                 fence(Ordering::Release);
                 let ns = write_anchor();
                 // ORDER: Release pairs with the readers' Acquire of the count.
@@ -239,24 +239,25 @@ mod tsc {
                 return ns;
             }
         }
-        // The renewing thread was preempted. What is given out now lies past its anchor.
+        // The thread that renews the anchor was preempted. The floor keeps later readings from lying before
+        // this one.
         by_kernel()
     }
 
-    /// The kernel's time, made known to those who extrapolate.
+    /// The kernel's time. It becomes the floor of all extrapolated readings.
     fn by_kernel() -> u64 {
         let ns = kernel_now_ns();
         // ORDER: Relaxed; see the load in `extrapolate`.
         SHARED.floor_ns.fetch_max(ns, Ordering::Relaxed).max(ns)
     }
 
-    /// Kernel time and TSC, at most `PAIR_GAP_NS` apart, the TSC read last: what is
-    /// extrapolated from a later tick can only be late.
+    /// Kernel time and TSC, at most `PAIR_GAP_NS` apart. The TSC is read last, so that an extrapolation can
+    /// only be late.
     fn pair() -> Option<Pair> {
         for _ in 0..PAIR_TRIES {
             let ns = kernel_now_ns();
             let tsc = ticks();
-            // The two lie before this third reading, which so bounds the gap between them.
+            // This reading comes after both, so it bounds the gap between them.
             if kernel_now_ns() - ns <= PAIR_GAP_NS {
                 return Some(Pair { tsc, ns });
             }
@@ -264,17 +265,17 @@ mod tsc {
         None
     }
 
-    /// Stores a fresh anchor; returns the time now. Only between two changes of the count.
+    /// Stores a new anchor; returns the time now. The caller has made the count odd.
     fn write_anchor() -> u64 {
         let Some(fresh) = pair() else {
-            // Reading the kernel's clock takes too long for a pair: leave the TSC alone.
-            // ORDER: Relaxed; every later reading that finds no anchor sees it sometime.
+            // Reading the kernel's clock takes too long for a pair: do not use the TSC.
+            // ORDER: Relaxed; later readings find no anchor and see this state eventually.
             SHARED.state.store(KERNEL, Ordering::Relaxed);
             // ORDER: Relaxed; the count orders it for the readers.
             SHARED.age_max.store(0, Ordering::Relaxed);
             return by_kernel();
         };
-        // ORDER: Relaxed; the count's exchange ordered the writer before this one.
+        // ORDER: Relaxed; the exchange of the count has acquired what the previous writer stored.
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let [t0, n0, t1, n1] = &SHARED.stretch;
         let old = Anchor {
@@ -298,7 +299,8 @@ mod tsc {
         };
         let (new, course) = old.renewed(fresh);
         if course == Course::Broken {
-            // ORDER: Relaxed; the kernel may have left the TSC too, so look again.
+            // The kernel may have left the TSC too: read its clocksource again.
+            // ORDER: Relaxed; it only decides which clock is read.
             SHARED.state.store(UNKNOWN, Ordering::Relaxed);
         }
         // ORDER: Relaxed; the count orders it for the readers.
@@ -313,7 +315,7 @@ mod tsc {
         for (word, value) in [(t1, new.stretch[1].tsc), (n1, new.stretch[1].ns)] {
             set(word, value);
         }
-        // ORDER: Relaxed; see the load in `extrapolate`. Others may raise it meanwhile.
+        // ORDER: Relaxed; see the load in `extrapolate`. Other threads may raise it meanwhile.
         SHARED
             .floor_ns
             .fetch_max(new.floor_ns, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! The fences: those behind a read-modify-write, and the pair of which only one side pays.
+//! The fences: the one after a read-modify-write, and the asymmetric pair.
 
 use crate::{Fenced, Ordering};
 use rustix::thread::{MembarrierCommand, membarrier};
@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicU32;
 
 /// A fence that follows a read-modify-write of the same thread.
 ///
-/// On x86-64 that read-modify-write is a locked instruction and so a full barrier already;
-/// only the compiler must be kept from moving loads across. Elsewhere, and under Miri, it is
-/// a real fence. `ThreadSanitizer` does not know fences, so there it is a read-modify-write
-/// of a word that both sides share.
+/// On x86-64 that read-modify-write is a locked instruction, which is a full barrier already. There the fence
+/// only keeps the compiler from moving loads across. On other processors, and under Miri, it is a real fence.
+/// `ThreadSanitizer` does not know fences; with it, the fence is a read-modify-write of a word that both
+/// sides share.
 #[inline(always)]
 pub(super) fn after_rmw() {
     #[cfg(doorbell_tsan)]
@@ -24,7 +24,7 @@ pub(super) fn after_rmw() {
     std::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// For `ThreadSanitizer`.
+/// The fence for `ThreadSanitizer`.
 #[cfg(doorbell_tsan)]
 fn meet() {
     static MEETING_POINT: AtomicU32 = AtomicU32::new(0);
@@ -32,25 +32,25 @@ fn meet() {
     MEETING_POINT.fetch_add(1, Ordering::SeqCst);
 }
 
-/// What is known of membarrier(2).
+/// Whether this process can use membarrier(2).
 ///
 /// | value | name | meaning |
 /// |---|---|---|
-/// | 0 | `UNKNOWN` | nobody has asked the kernel yet |
-/// | 1 | `READY` | this process is registered: the heavy side may rely on it |
-/// | 2 | `MISSING` | the kernel has it not, or does not let us |
+/// | 0 | `UNKNOWN` | no thread has asked the kernel yet |
+/// | 1 | `READY` | this process is registered: the light side relies on the heavy side's system call |
+/// | 2 | `MISSING` | the kernel lacks the call, or refuses it |
 static MEMBARRIER: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const READY: u8 = 1;
 const MISSING: u8 = 2;
 const _: () = assert!(UNKNOWN < READY && READY < MISSING);
 
-/// The side that pays nothing, but where the kernel does not help.
+/// The light side: free if the kernel helps, else a real fence.
 #[inline(always)]
 pub(super) fn light() {
-    // ORDER: Relaxed; READY never changes back, and until it is seen this side pays itself.
+    // ORDER: Relaxed; READY never changes back, and a thread that does not see it yet makes a real fence.
     if MEMBARRIER.load(Ordering::Relaxed) == READY {
-        // ORDER: compiler only; the barrier is what `heavy` has the kernel do on this CPU.
+        // ORDER: compiler only; `heavy` makes the kernel run the barrier on this CPU.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     } else {
         light_unaided();
@@ -65,31 +65,32 @@ fn light_unaided() {
     std::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// The side that pays for both: every thread of the process passes a barrier before this returns.
+/// The heavy side: every running thread of the process passes a barrier before this returns, unless the light
+/// side makes real fences.
 pub(super) fn heavy() -> Fenced {
     prepare();
     #[cfg(doorbell_tsan)]
     meet();
-    // ORDER: SeqCst fence; partner the one of `light_unaided` (store buffering).
+    // ORDER: SeqCst fence; partner the one in `light_unaided` (store buffering).
     std::sync::atomic::fence(Ordering::SeqCst);
-    // ORDER: Relaxed as in `light`; this thread has asked above.
+    // ORDER: Relaxed as in `light`; this thread has asked the kernel above.
     if MEMBARRIER.load(Ordering::Relaxed) != READY {
         return Fenced::Yes;
     }
-    // This process is registered (membarrier(2)); a filter of system calls may refuse it even so.
+    // This process is registered, but a filter of system calls may refuse the call nevertheless.
     match membarrier(MembarrierCommand::PrivateExpedited) {
         Ok(()) => Fenced::Yes,
         Err(_) => Fenced::Refused,
     }
 }
 
-/// Asks the kernel once whether it helps.
+/// Registers this process for membarrier(2), unless a thread has tried before.
 pub(super) fn prepare() {
-    // ORDER: Relaxed; asking twice does no harm.
+    // ORDER: Relaxed; two threads may both ask the kernel.
     if MEMBARRIER.load(Ordering::Relaxed) != UNKNOWN {
         return;
     }
-    // Neither checker knows what the kernel does there.
+    // Miri and ThreadSanitizer do not know what the kernel does in that call.
     let known = if cfg!(miri) || cfg!(doorbell_tsan) {
         MISSING
     } else {
@@ -98,7 +99,7 @@ pub(super) fn prepare() {
             Err(_) => MISSING,
         }
     };
-    // Only once: who has seen READY relies on it.
+    // Stored once, because a light side that has seen READY relies on it.
     // ORDER: Relaxed; a light side that still sees UNKNOWN makes a real fence, which is enough.
     let _ = MEMBARRIER.compare_exchange(UNKNOWN, known, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -110,7 +111,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU32;
 
-    /// Store buffering, many times: of two that store to one word and read the other's, one sees.
+    /// Store buffering, many times: two threads each store to one word and read the other's; at least one
+    /// sees the other's store.
     #[test]
     fn of_two_sides_one_sees_the_other() {
         prepare();

@@ -1,4 +1,4 @@
-//! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys, cgroups.
+//! The Linux backend: std atomics, threads, futexes, epoll, the TSC clock, /sys, cgroups.
 
 #[cfg(target_arch = "x86_64")]
 mod anchor;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
 
-/// How often [`Host::spin`] looks before it reads the clock again.
+/// How many times [`Host::spin`] looks between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 64;
 
 impl Machine for Host {
@@ -113,12 +113,12 @@ impl Machine for Host {
 
     #[inline(always)]
     fn prefetch_write<T>(ptr: *const T) {
-        // The intrinsic gives PREFETCHW only where the build's target has that feature; without
-        // it the line arrives shared and has to travel again to be written. Processors that
-        // lack the instruction run it as a no-op.
+        // The intrinsic becomes PREFETCHW only if the build's target has that feature. Without it the line
+        // arrives in shared state, and the write needs another transfer. Processors without the instruction
+        // run it as a no-op.
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch is a hint; it neither faults nor changes anything the program can
-        // see, whatever the address.
+        // SAFETY: a prefetch is a hint; for any address, it neither faults nor changes anything that the
+        // program can see.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) ptr, options(nostack, preserves_flags, readonly));
         }
@@ -148,7 +148,7 @@ impl Machine for Host {
 
     fn random() -> u64 {
         use std::hash::{BuildHasher, Hasher};
-        // Each RandomState has keys of its own, the first of a thread from the OS.
+        // Each RandomState has different keys. The first one of a thread gets them from the OS.
         std::hash::RandomState::new().build_hasher().finish()
     }
 
@@ -178,23 +178,23 @@ impl Machine for Host {
 
     fn cpu_time_ns(thread: u32) -> Option<u64> {
         let thread = i32::try_from(thread).ok().filter(|it| *it > 0)?;
-        // What the kernel calls the clock of a thread: 4 says that it is one, and 2 that it counts what the scheduler
-        // does.
+        // The kernel's clock id for a thread: bit 2 (4) says that it is a thread's, and 2 in the low bits
+        // selects the scheduler's count (CPUCLOCK_SCHED).
         let clock = (!thread << 3) | 4 | 2;
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: the kernel writes one timespec, or fails where there is no such thread.
+        // SAFETY: the kernel writes one timespec, or fails if there is no such thread.
         let said = unsafe { libc::clock_gettime(clock, &raw mut time) };
         let seconds = u64::try_from(time.tv_sec).ok().filter(|_| said == 0)?;
         Some(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
     }
 
     fn cpu() -> usize {
-        // By the C library, as the clock. It fails only where the kernel has no such call: then every thread
-        // counts as one of CPU 0.
-        // SAFETY: the call has no arguments, and reads the number of the CPU.
+        // Through the C library, like the clock. It fails only if the kernel lacks the call; then every
+        // thread counts as running on CPU 0.
+        // SAFETY: the call has no arguments and returns the number of the CPU.
         usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
     }
 

@@ -1,4 +1,4 @@
-//! Sockets, in the few ways that the standard library does not have.
+//! Socket operations that the standard library does not have.
 
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, connect,
@@ -15,13 +15,14 @@ use std::time::Duration;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-/// How many connections may wait to be accepted, as the standard library has it.
+/// How many connections may wait to be accepted; the standard library's value.
 const BACKLOG: i32 = 128;
 
-/// Accepts a connection that does not block; where it comes from. One syscall.
+/// Accepts a connection as a non-blocking stream; returns the peer's address too. One syscall, if the OS
+/// gives the address with it.
 ///
 /// # Errors
-/// What the OS said; [`io::ErrorKind::WouldBlock`] if nobody waits.
+/// The OS's error; [`io::ErrorKind::WouldBlock`] if no connection waits.
 pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let (socket, from) = acceptfrom_with(listener, FLAGS)?;
     let from = from.and_then(|from: SocketAddrAny| SocketAddr::try_from(from).ok());
@@ -30,11 +31,10 @@ pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     Ok((stream, from))
 }
 
-/// A socket that does not block and is about to be connected: it stands when it can be written to,
-/// unless it has an error.
+/// Begins to connect a non-blocking socket. It is connected once it is writable, unless it has an error then.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn begin_to_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -48,24 +48,24 @@ pub fn begin_to_connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// A connection, which does not block, to the listener at that path.
+/// Connects to the listener at that path; the stream is non-blocking.
 ///
 /// # Errors
-/// What the OS said; [`io::ErrorKind::WouldBlock`] if too many wait there to be accepted.
+/// The OS's error; [`io::ErrorKind::WouldBlock`] if too many connections wait there to be accepted.
 pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(UnixStream::from(socket))
 }
 
-/// A listener that does not block, one of several of this process that share an address: the OS
-/// gives each connection to one of them.
+/// A non-blocking listener that shares its address with others (`SO_REUSEPORT`): the OS gives each connection
+/// to one of them.
 ///
 /// # Errors
-/// What the OS said: also that somebody has the address who does not share it.
+/// The OS's error, for example that a listener that does not share has the address.
 pub fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // As the standard library does: connections of one that has ended do not keep the address.
+    // As the standard library does: connections of an earlier listener do not keep the address busy.
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
@@ -74,19 +74,19 @@ pub fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Reads into memory that was not written to; how many bytes, from the front.
+/// Reads into uninitialised memory; returns how many bytes it filled, from the front.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn read(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     let ((read, _), _) = recv(socket, buffer, RecvFlags::empty())?;
     Ok(read.len())
 }
 
-/// Reads from a socket, and leaves there what it read.
+/// Reads from a socket without taking the data out.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let (read, _) = recv(socket, buffer, RecvFlags::PEEK)?;
     Ok(read)
@@ -95,32 +95,33 @@ pub fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// Closes one direction of a connection, or both.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn shutdown(socket: impl AsFd, how: Shutdown) -> io::Result<()> {
     SockRef::from(&socket).shutdown(how)
 }
 
-/// What a closed connection does with what was not sent: `None` sends it behind the close, a time
-/// has the close wait for it so long, and zero throws it away and resets the connection.
+/// Sets what closing a connection does with unsent data (`SO_LINGER`). `None`: the OS sends it after the
+/// close. A time: the close waits at most that long until it is sent. Zero: the OS discards it and resets the
+/// connection.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn set_linger(socket: impl AsFd, time: Option<Duration>) -> io::Result<()> {
     SockRef::from(&socket).set_linger(time)
 }
 
-/// As [`set_linger`] has set it, in whole seconds.
+/// What [`set_linger`] has set, in whole seconds.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn linger(socket: impl AsFd) -> io::Result<Option<Duration>> {
     SockRef::from(&socket).linger()
 }
 
-/// Whether the OS asks the other end if it is still there, when nothing has come for so long.
+/// Makes the OS probe the peer after that time without data (`SO_KEEPALIVE`); `None` turns the probes off.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn set_keepalive(socket: impl AsFd, after: Option<Duration>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     match after {
@@ -129,40 +130,40 @@ pub fn set_keepalive(socket: impl AsFd, after: Option<Duration>) -> io::Result<(
     }
 }
 
-/// As [`set_keepalive`] has set it.
+/// What [`set_keepalive`] has set.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn keepalive(socket: impl AsFd) -> io::Result<Option<Duration>> {
     let socket = SockRef::from(&socket);
     let is_on = socket.keepalive()?;
     is_on.then(|| socket.tcp_keepalive_time()).transpose()
 }
 
-/// Who made the other end of a Unix connection.
+/// The process that made the other end of a Unix connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerCred {
-    /// Its process, if this process can see that.
+    /// Its process id, if this process can see it.
     pub pid: Option<i32>,
-    /// Its user.
+    /// Its user id.
     pub uid: u32,
-    /// Its group.
+    /// Its group id.
     pub gid: u32,
 }
 
-/// Who made the other end of a Unix connection, or called `listen` there.
+/// The process that connected the other end of a Unix connection, or called `listen` there.
 ///
 /// # Errors
-/// What the OS said.
+/// The OS's error.
 pub fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
-    // Not rustix's: its type has no room for a process of another namespace, of which the OS says 0.
+    // Not rustix's function: its type cannot hold the 0 that the OS gives for a process of another namespace.
     let mut cred = libc::ucred {
         pid: 0,
         uid: 0,
         gid: 0,
     };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most so many bytes there, and any bytes are a `ucred`.
+    // SAFETY: the kernel writes at most `len` bytes there, and any bytes are a valid `ucred`.
     let done = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

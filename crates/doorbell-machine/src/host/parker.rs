@@ -1,5 +1,5 @@
-//! Parking on a futex. The word parked on is the bell itself, so the kernel's own test of the
-//! word is the last test before the sleep. A thread that has descriptors parks in its poller instead.
+//! Parking on a futex. The futex is the bell word itself, so the kernel's test of the word is the last test
+//! before the sleep. A thread with descriptors parks in its poller instead.
 
 use super::{Host, HostPoller};
 use crate::{ParkEnd, ParkIn, Parker, Poller, PollerError};
@@ -9,19 +9,19 @@ use std::num::NonZeroU32;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// A futex, whose address is the word, so it needs no place of its own; and a poller, once there
-/// are descriptors.
+/// A futex needs no memory here, because it is the bell word. A poller is added once the thread has
+/// descriptors.
 #[derive(Debug)]
 pub struct HostParker {
-    /// From a box, and never replaced; null until it was opened. No `OnceLock`, in which a thread
-    /// may have to wait for one that it has preempted.
+    /// From a box, and never replaced; null until it is opened. It is no `OnceLock`, because in one of those
+    /// a thread may have to wait for a thread that it has preempted.
     poller: AtomicPtr<HostPoller>,
     /// Whether the thread parks in the poller.
     polls: AtomicU32,
 }
 
 impl HostParker {
-    /// A free parker.
+    /// A parker without a poller, in which no thread parks.
     #[must_use]
     pub const fn new() -> Self {
         HostParker {
@@ -41,7 +41,7 @@ impl Drop for HostParker {
     fn drop(&mut self) {
         let poller = *self.poller.get_mut();
         if !poller.is_null() {
-            // SAFETY: from the box that `open_poller` leaked, and nobody has the parker any more.
+            // SAFETY: from the box that `open_poller` leaked, and the parker is dropped.
             drop(unsafe { Box::from_raw(poller) });
         }
     }
@@ -53,9 +53,9 @@ impl Parker<Host> for HostParker {
     }
 
     fn poller(&self) -> Option<&HostPoller> {
-        // ORDER: Acquire pairs with the Release of `open_poller`: the poller is made.
+        // ORDER: Acquire pairs with the Release of `open_poller`: the poller's contents.
         let poller = self.poller.load(Ordering::Acquire);
-        // SAFETY: null, or what was leaked there for the life of the parker.
+        // SAFETY: null, or leaked for the life of the parker.
         unsafe { poller.as_ref() }
     }
 
@@ -64,8 +64,8 @@ impl Parker<Host> for HostParker {
             return Ok(poller);
         }
         let mine = Box::into_raw(Box::new(HostPoller::open()?));
-        // ORDER: Release pairs with the Acquire of `poller`; Acquire on failure, with the Release of
-        // whoever was faster.
+        // ORDER: Release pairs with the Acquire of `poller`. Acquire on failure pairs with the Release of the
+        // thread that was faster.
         let placed =
             self.poller
                 .compare_exchange(null_mut(), mine, Ordering::Release, Ordering::Acquire);
@@ -73,7 +73,7 @@ impl Parker<Host> for HostParker {
             // SAFETY: leaked above, for the life of the parker.
             Ok(_) => Ok(unsafe { &*mine }),
             Err(theirs) => {
-                // SAFETY: leaked above, and nobody else has seen it.
+                // SAFETY: leaked above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(mine) });
                 // SAFETY: as in `poller`; it is not null.
                 Ok(unsafe { &*theirs })
@@ -88,8 +88,8 @@ impl Parker<Host> for HostParker {
     }
 
     fn chosen(&self) -> ParkIn {
-        // ORDER: Relaxed; who must ring has acquired the announcement behind the store in `choose`,
-        // by the read-modify-write that told him so.
+        // ORDER: Relaxed; a notifier that must ring has acquired the announcement after the store in
+        // `choose`, by the read-modify-write that told it to ring.
         if self.polls.load(Ordering::Relaxed) == 0 {
             ParkIn::Word
         } else {
@@ -111,7 +111,7 @@ impl Parker<Host> for HostParker {
             Ok(()) => ParkEnd::Rung,
             Err(Errno::AGAIN) => ParkEnd::Changed,
             Err(Errno::TIMEDOUT) => ParkEnd::Deadline,
-            // EINTR; and whatever else a kernel may say, the caller looks at the word again.
+            // EINTR. After any other error too, the caller looks at the word again.
             Err(_) => ParkEnd::Spurious,
         }
     }
@@ -122,11 +122,10 @@ impl Parker<Host> for HostParker {
         {
             return poller.ring();
         }
-        // An error would mean that the word is not mapped; nobody is parked on it then.
+        // An error would mean that the word is not mapped; then no thread is parked on it.
         #[cfg(not(miri))]
         let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
-        // The same call. rustix makes a pointer of an integer on its way, at which Miri with
-        // strict provenance ends.
+        // The same call. rustix makes a pointer from an integer, which Miri with strict provenance rejects.
         #[cfg(miri)]
         // SAFETY: FUTEX_WAKE only uses the word's address.
         let _ = unsafe {
@@ -136,7 +135,7 @@ impl Parker<Host> for HostParker {
     }
 }
 
-/// Saturates at the largest deadline the kernel can wait for, some 292 years.
+/// Saturates at the latest deadline that the kernel can wait for, about 292 years.
 fn timespec(ns: u64) -> rustix::fs::Timespec {
     let ns = ns.min(i64::MAX as u64);
     rustix::fs::Timespec {

@@ -1,12 +1,12 @@
 //! How Linux schedules the calling thread: `sched_setattr(2)` and `sched_getattr(2)`.
 //!
-//! Slices of fair threads: Linux 6.12 and later. An older kernel takes one and goes on as before,
-//! so it is read back.
+//! Linux has slices of `SCHED_OTHER` threads since 6.12. An older kernel accepts a slice and ignores it, so
+//! callers read the policy back.
 
 use crate::{Policy, PolicyError};
 use std::io;
 
-/// The first version of the kernel's structure, which all kernels know.
+/// The first version of the kernel's structure, which all kernels accept.
 #[repr(C)]
 #[derive(Default)]
 struct SchedAttr {
@@ -20,8 +20,8 @@ struct SchedAttr {
     period_ns: u64,
 }
 
-/// What the thread starts begins under `SCHED_OTHER` with the machine's slice: nothing else is to go
-/// before all others, or to run as soon. Without privilege a thread keeps this.
+/// Threads that this thread starts begin under `SCHED_OTHER` with the default slice, because its urgency is
+/// not meant for them. A thread without privileges cannot clear this flag.
 const RESET_ON_FORK: u64 = 1;
 
 const SIZE: u32 = 48;
@@ -73,8 +73,8 @@ impl SchedAttr {
 
 pub(super) fn set(policy: Policy) -> Result<(), PolicyError> {
     let attr = SchedAttr::of(policy);
-    // SAFETY: the call reads as many bytes of `attr` as `size` says, and changes nothing but how
-    // the calling thread (0) is scheduled.
+    // SAFETY: the call reads `attr.size` bytes of `attr`, and only changes how the calling thread (0) is
+    // scheduled.
     let done = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
     if done == 0 {
         Ok(())
@@ -86,7 +86,7 @@ pub(super) fn set(policy: Policy) -> Result<(), PolicyError> {
 
 pub(super) fn get() -> Result<Policy, PolicyError> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the call writes at most `SIZE` bytes to `attr`, which has them.
+    // SAFETY: the call writes at most `SIZE` bytes, the size of `attr`.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, SIZE, 0) };
     let source = if done == 0 {
         match attr.policy() {
@@ -104,7 +104,7 @@ mod tests {
     use super::{get, set};
     use crate::{Policy, PolicyError};
 
-    /// On a thread of its own, which alone is changed.
+    /// Runs `f` on a new thread, so that it changes only that thread's policy.
     fn apart<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
         std::thread::spawn(f).join().expect("it does not panic")
     }
@@ -158,7 +158,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri knows no scheduling policies")]
     fn what_a_fifo_thread_starts_is_none() {
         let child = apart(|| {
-            // Without the privilege there is nothing to be seen.
+            // Without the privilege there is nothing to test.
             set(Policy::Fifo { priority: 1 }).ok().map(|()| apart(get))
         });
         if let Some(child) = child {
@@ -176,7 +176,7 @@ mod tests {
             Ok::<_, PolicyError>((before, get()?, apart(get)?))
         })
         .expect("no privilege is needed");
-        // Kernels before 6.12 know no slices, and both are the same.
+        // Kernels before 6.12 have no slices, and both policies are equal.
         assert!(mine == before || child != mine, "{before} {mine} {child}");
     }
 

@@ -1,10 +1,11 @@
-//! epoll, and an eventfd in it by which the owner is rung.
+//! The poller: epoll, and in it an eventfd by which other threads ring the owner.
 //!
-//! Descriptors are added edge-triggered, once, for everything. The eventfd is level-triggered: a
-//! ring stays to be seen until the owner reads it, whoever else polls in between.
+//! A descriptor is added once, edge-triggered, for all events. The eventfd is level-triggered: a ring stays
+//! visible until the owner reads it, even if other threads poll in between.
 //!
-//! The owner closes both when it ends, although others keep the poller: a waker may be kept for ever. Each
-//! call holds them open for its time, so that none writes to a descriptor that the OS has given to another.
+//! The owner closes both when it ends, although other threads keep the poller, because a waker may be kept
+//! for ever. Each call keeps them open while it runs, so that no call writes to a descriptor number that the
+//! OS has reused.
 
 use super::{Host, clock};
 use crate::{PollEvents, Poller, PollerError, Readiness, WaitEnd};
@@ -15,13 +16,13 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What a poll asks the kernel for at once: not more than the buffer holds, whatever it is, since an
-/// edge that is dropped never comes again. The eventfd, where there is no room for it, stays rung.
+/// How many events a poll asks the kernel for: no more than the buffer holds, because an edge that is dropped
+/// never comes again. An eventfd for which there is no room stays rung.
 const ASKED: usize = PollEvents::CAPACITY;
 const ASKED_I32: i32 = 256;
 const _: () = assert!(ASKED == ASKED_I32 as usize);
 
-/// What a descriptor is added for.
+/// The events for which a descriptor is added.
 const EDGES: epoll::EventFlags = epoll::EventFlags::IN
     .union(epoll::EventFlags::OUT)
     .union(epoll::EventFlags::RDHUP)
@@ -38,17 +39,18 @@ struct Fds {
     bell: OwnedFd,
 }
 
-/// An epoll instance and its eventfd, until it is closed.
+/// A poller: an epoll instance and its eventfd, until it is closed.
 #[derive(Debug)]
 pub struct HostPoller {
     fds: Weak<Fds>,
-    /// Keeps them open. Locked by who closes them only: no other call waits for a thread that has the lock.
+    /// Keeps them open. Only `close` locks it, so no other call waits for a thread that has the lock.
     keeps_open: Mutex<Option<Arc<Fds>>>,
-    /// Whether the kernel has no waits to the nanosecond (before Linux 5.11, or a filter).
+    /// Whether the kernel refuses waits in nanoseconds: it is older than Linux 5.11, or a filter forbids
+    /// them.
     is_coarse: AtomicU32,
 }
 
-/// The syscalls of [`HostPoller::open`], so that tests can have each refused.
+/// The syscalls of [`HostPoller::open`], so that tests can make each fail.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     pub(super) set: fn() -> io::Result<OwnedFd>,
@@ -56,7 +58,7 @@ pub(super) struct Steps {
     pub(super) join: fn(BorrowedFd<'_>, BorrowedFd<'_>) -> io::Result<()>,
 }
 
-/// Those of the OS.
+/// The syscalls of the OS.
 pub(super) const STEPS: Steps = Steps {
     set: || Ok(epoll::create(epoll::CreateFlags::CLOEXEC)?),
     bell: || Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
@@ -88,12 +90,12 @@ impl HostPoller {
         })
     }
 
-    /// Both descriptors, which stay open for as long as this is kept; `None` once they are closed.
+    /// Both descriptors, which stay open as long as the result lives; `None` once they are closed.
     fn fds(&self) -> Option<Arc<Fds>> {
         self.fds.upgrade()
     }
 
-    /// Adds a descriptor for as long as it stays open, or until it is taken out.
+    /// Adds a descriptor, until it is closed or removed.
     ///
     /// # Errors
     /// As for [`Poller::add`].
@@ -113,12 +115,12 @@ impl HostPoller {
     pub fn remove_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         match self.fds() {
             Some(fds) => Ok(epoll::delete(&fds.set, fd)?),
-            // It went with the set.
+            // It was removed when the set was closed.
             None => Ok(()),
         }
     }
 
-    /// Has a descriptor make no more edges, or make them again.
+    /// Mutes a descriptor, so that it makes no edges, or unmutes it.
     ///
     /// # Errors
     /// As for [`Poller::set_muted`].
@@ -128,35 +130,35 @@ impl HostPoller {
         } else {
             EDGES
         };
-        // What is ready for the new flags is an edge at once.
+        // A descriptor that is ready for the new flags makes an edge at once.
         let token = epoll::EventData::new_u64(token);
         match self.fds() {
             Some(fds) => Ok(epoll::modify(&fds.set, fd, token, flags)?),
-            // It went with the set.
+            // It was removed when the set was closed.
             None => Ok(()),
         }
     }
 
-    /// Makes this poller one of a kernel without waits to the nanosecond.
+    /// Makes this poller behave as on a kernel without waits in nanoseconds.
     #[cfg(test)]
     pub(super) fn make_coarse(&self) {
         self.is_coarse.store(1, Ordering::Relaxed);
     }
 
-    /// How many keep the descriptors open: those inside of a call, and the poller unless it is closed.
+    /// How many users keep the descriptors open: the calls that run now, and the poller unless it is closed.
     #[cfg(test)]
     pub(super) fn users(&self) -> usize {
         self.fds.strong_count()
     }
 
-    /// Polls once. `None` if a signal came; else whether the bell was among what is ready.
+    /// Polls once. Returns whether the eventfd was ready; `None` if a signal came.
     fn poll_for(&self, fds: &Fds, time: For, events: &mut PollEvents) -> Option<bool> {
         events.clear();
         let mut found = [const { MaybeUninit::<libc::epoll_event>::uninit() }; ASKED];
         let count = usize::try_from(self.ask(&fds.set, time, &mut found)).ok()?;
         let mut is_rung = false;
         for event in &found[..count] {
-            // SAFETY: the kernel has filled so many.
+            // SAFETY: the kernel has filled the first `count` events.
             let event = unsafe { event.assume_init() };
             if event.u64 == BELL {
                 is_rung = true;
@@ -167,22 +169,21 @@ impl HostPoller {
         Some(is_rung)
     }
 
-    /// The syscall; what it returns.
+    /// Makes the syscall and returns its result.
     fn ask(
         &self,
         set: &OwnedFd,
         time: For,
         found: &mut [MaybeUninit<libc::epoll_event>; ASKED],
     ) -> i64 {
-        // ORDER: Relaxed; a hint, which each call can find out anew.
+        // ORDER: Relaxed; a hint that each call can find out for itself.
         let is_coarse = self.is_coarse.load(Ordering::Relaxed) != 0;
         let set = set.as_raw_fd();
         if let For::Ns(ns) = time
             && !is_coarse
         {
             let timeout = timespec(ns);
-            // SAFETY: the kernel fills at most so many events, reads one timespec, and no signal
-            // mask is given.
+            // SAFETY: the kernel fills at most `ASKED` events, reads one timespec, and gets no signal mask.
             let count = unsafe {
                 libc::syscall(
                     libc::SYS_epoll_pwait2,
@@ -196,7 +197,7 @@ impl HostPoller {
             };
             let lacks = || {
                 let error = io::Error::last_os_error().raw_os_error();
-                // A filter of syscalls that is older than the call says that it is not permitted.
+                // A filter of syscalls that is older than this call returns EPERM.
                 matches!(error, Some(libc::ENOSYS | libc::EPERM))
             };
             if count >= 0 || !lacks() {
@@ -216,7 +217,7 @@ impl Fds {
     /// Empties the eventfd.
     fn read_bell(&self) {
         let mut count = [0; 8];
-        // An error means that it is empty already.
+        // An error means that the eventfd is empty already.
         let _ = rustix::io::read(&self.bell, &mut count);
     }
 }
@@ -226,14 +227,14 @@ impl For {
         let Some(until_ns) = until_ns else {
             return For::Ever;
         };
-        // The kernel's own clock, which ours may lie behind: no more than is left is waited for.
+        // By the kernel's clock, because ours may lag behind it, and the wait would be too long.
         match until_ns.saturating_sub(clock::kernel_now_ns()) {
             0 => For::Nothing,
             ns => For::Ns(ns),
         }
     }
 
-    /// In milliseconds, rounded up: rather late than early.
+    /// In milliseconds, rounded up so that a deadline is not early.
     fn ms(self) -> i32 {
         match self {
             For::Nothing => 0,
@@ -268,7 +269,7 @@ fn readiness(events: u32) -> Readiness {
 }
 
 impl Poller<Host> for HostPoller {
-    /// A descriptor of which somebody has said that it stays open.
+    /// A descriptor whose caller guarantees that it stays open.
     type Fd = BorrowedFd<'static>;
 
     fn name_of(fd: BorrowedFd<'static>) -> Option<Self::Fd> {
@@ -311,7 +312,7 @@ impl Poller<Host> for HostPoller {
         events: &mut PollEvents,
     ) -> WaitEnd {
         events.clear();
-        // ORDER: Relaxed; a change that this misses is rung for, and the eventfd keeps the ring.
+        // ORDER: Relaxed; a change that this load misses is followed by a ring, which the eventfd keeps.
         if word.load(Ordering::Relaxed) != seen {
             return WaitEnd::Changed;
         }
@@ -325,16 +326,15 @@ impl Poller<Host> for HostPoller {
                 WaitEnd::Rung
             }
             Some(false) if !events.is_empty() => WaitEnd::Ready,
-            // An empty return of a wait without an end would be none of ours.
             Some(false) if until_ns.is_some() => WaitEnd::Deadline,
             Some(false) | None => WaitEnd::Spurious,
         }
     }
 
     fn ring(&self) {
-        // Where they are closed, nobody waits.
+        // Once the descriptors are closed, no thread waits.
         if let Some(fds) = self.fds() {
-            // It fails only if as many rings as a u64 counts were not read: then it is rung anyway.
+            // It fails only if the eventfd's counter is full; then the owner is rung anyway.
             let _ = rustix::io::write(&fds.bell, &1_u64.to_ne_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! The host's poller against the contract of the trait, with real descriptors.
+//! Tests of the host's poller against the contract of the trait, with real descriptors.
 
 use super::poller::{STEPS, Steps};
 use super::{Host, HostParker, HostPoller};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
-/// The tests that make descriptors run one after the other, so that they can be counted.
+/// Tests that open descriptors lock this, so that each can count its own.
 static DESCRIPTORS: Mutex<()> = Mutex::new(());
 
 /// A poller with one end of a pair of sockets in it, under token 7.
@@ -178,7 +178,8 @@ fn w18_who_polls_from_elsewhere_takes_the_events_and_leaves_the_ring() {
     assert_eq!(poll(&poller), [(7, Readiness::WRITABLE)]);
     assert_eq!(poll(&poller), []);
     assert_eq!(wait(&poller, None), (WaitEnd::Rung, vec![]));
-    // While the owner waits: each edge reaches one of the two, and the ring the owner.
+    // While the owner waits and another thread polls, each edge reaches one of the two, and the ring reaches
+    // the owner.
     let (begin, edges) = (Barrier::new(2), 200);
     let taken = AtomicU32::new(0);
     let taken_by_owner = std::thread::scope(|scope| {
@@ -213,7 +214,7 @@ fn a_parker_is_rung_where_it_has_chosen_to_park() {
     let (parker, word) = (HostParker::new(), AtomicU32::new(0));
     assert!(parker.poller().is_none());
     parker.choose(ParkIn::Poller);
-    // Without a poller there is nowhere else.
+    // There is no poller yet, so this rings the word.
     parker.ring(&word);
     let first: *const HostPoller = parker.open_poller().unwrap();
     assert!(std::ptr::eq(first, parker.open_poller().unwrap()));
@@ -311,7 +312,7 @@ fn what_is_closed_is_gone_although_the_parker_is_kept() {
     assert_eq!(poll(poller).len(), 1);
     assert_eq!(pollers_open(), before + 2);
 
-    // Others may use it at any time, and close it too.
+    // Other threads may use the poller at any time, and close it too.
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -338,8 +339,8 @@ fn what_is_closed_is_gone_although_the_parker_is_kept() {
     assert_eq!(pollers_open(), before, "it is opened once");
 }
 
-/// The owner waits without an end while another thread, against the contract, closes the poller: what is
-/// open stays open until the wait has ended.
+/// The owner waits without a deadline while another thread closes the poller, against the contract. The
+/// descriptors stay open until the wait has ended.
 #[test]
 fn a_wait_keeps_the_descriptors_open() {
     let _alone = DESCRIPTORS.lock();
@@ -348,7 +349,7 @@ fn a_wait_keeps_the_descriptors_open() {
     let _ = poll(&poller);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| wait(&poller, None));
-        // Each inside of the poller has a share of its own.
+        // The wait is the second user.
         while poller.users() < 2 {
             std::thread::yield_now();
         }

@@ -1,11 +1,11 @@
-//! The topology as /sys tells it.
+//! The topology, read from /sys.
 
 use crate::topology::parse_cpu_list;
 use crate::{Cpu, Topology};
 use std::path::Path;
 
-/// Reads what is shared by `cpus` below `sys`. Missing or unreadable files make that part
-/// flat, and are named in [`Topology::unknown`].
+/// Reads below `sys` what `cpus` share. A part whose files are missing or unreadable is flat, and is named in
+/// [`Topology::unknown`].
 pub(super) fn topology(sys: &Path, cpus: &[usize]) -> Topology {
     let mut unknown = Vec::new();
     let mut found: Vec<Cpu> = cpus.iter().map(|&os_id| Cpu::flat(os_id)).collect();
@@ -35,7 +35,7 @@ pub(super) fn topology(sys: &Path, cpus: &[usize]) -> Topology {
     }
 }
 
-/// How many CPUs are online, if that can be read.
+/// How many CPUs are online; `None` if that cannot be read.
 pub(super) fn online_cpus(sys: &Path) -> Option<usize> {
     let text = std::fs::read_to_string(sys.join("devices/system/cpu/online")).ok()?;
     parse_cpu_list(&text).map(|cpus| cpus.len())
@@ -47,13 +47,13 @@ fn note(unknown: &mut Vec<String>, what: &str) {
     }
 }
 
-/// The lowest CPU of a list in a file: the name of the set.
+/// The lowest CPU of the list in a file. It stands for the set.
 fn first_of(file: &Path) -> Option<usize> {
     let text = std::fs::read_to_string(file).ok()?;
     parse_cpu_list(&text)?.into_iter().min()
 }
 
-/// The set that shares the cache of the highest level.
+/// The lowest CPU of the set that shares the highest-level cache.
 fn last_level_cache(dir: &Path) -> Option<usize> {
     let mut best: Option<(u32, usize)> = None;
     for entry in std::fs::read_dir(dir).ok()?.flatten() {
@@ -97,7 +97,7 @@ mod tests {
     use super::{online_cpus, topology};
     use std::path::{Path, PathBuf};
 
-    /// A small /sys of its own, removed at the end.
+    /// A small directory like /sys for one test, removed at the end.
     struct Sys(PathBuf);
 
     impl Sys {

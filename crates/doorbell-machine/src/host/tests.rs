@@ -1,4 +1,4 @@
-//! The host backend against the contracts of the trait.
+//! Tests of the host backend against the contracts of the trait.
 
 use super::{CacheLine, Host, HostParker};
 use crate::{
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn the_clock_is_never_ahead_of_instant_nor_backwards() {
-    // std's clock is read first here and last below: what lies between is only longer by it.
+    // std's clock is read first here and last below, so the time by std's clock is never the shorter one.
     let start = Instant::now();
     let start_ns = Host::now_ns();
     let mut last = start_ns;
@@ -29,7 +29,7 @@ fn the_clock_is_never_ahead_of_instant_nor_backwards() {
 
 #[test]
 fn the_clock_is_the_kernels_monotonic_clock() {
-    // Past the first stretch, so that the extrapolated branch is the one measured.
+    // Sleep past the first stretch, so that the clock extrapolates.
     std::thread::sleep(Duration::from_millis(5));
     let _ = Host::now_ns();
     for _ in 0..10_000 {

@@ -1,4 +1,4 @@
-//! Threads, and the CPUs they may run on.
+//! Threads, and the CPUs on which they may run.
 
 use crate::{ThreadError, ThreadHandle, ThreadSpec};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -11,7 +11,7 @@ pub struct HostThread(std::thread::JoinHandle<()>);
 impl ThreadHandle for HostThread {
     fn join(self) -> Result<(), ThreadError> {
         self.0.join().map_err(|payload| {
-            // A payload whose drop panics must not take the joining thread with it.
+            // The payload's drop may panic, which must not end the joining thread.
             std::mem::forget(payload);
             ThreadError::Panicked
         })
@@ -26,18 +26,18 @@ impl ThreadHandle for HostThread {
     }
 }
 
-/// The CPUs of the calling thread's affinity mask, in the order of their numbers.
+/// The CPUs of the calling thread's affinity mask, in ascending order.
 pub(super) fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU)
             .filter(|&cpu| set.is_set(cpu))
             .collect(),
-        // More CPUs than a set holds, or no such call: as many as std counts.
+        // There are more CPUs than a set holds, or the kernel lacks the call: take as many as std counts.
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
     }
 }
 
-/// Starts a thread, bound before its body runs; an error to bind comes back from here.
+/// Starts a thread that is bound before its body runs. Returns an error if it cannot be bound.
 pub(super) fn spawn(
     spec: ThreadSpec,
     body: Box<dyn FnOnce() + Send + 'static>,
@@ -56,7 +56,7 @@ pub(super) fn spawn(
         .spawn(move || {
             let bound = cpu.map_or(Ok(()), |cpu| bind(&[cpu]));
             let ok = bound.is_ok();
-            // The receiver waits for this below, unless nothing was to be bound.
+            // The receiver below waits for this if the thread is to be bound.
             let _ = bound_tx.send(bound);
             if ok {
                 lower_timer_slack();
@@ -68,7 +68,7 @@ pub(super) fn spawn(
             source,
         })?;
     let Some(cpu) = cpu else {
-        // Nothing to wait for: whoever starts an ordinary thread may be one that others wait for.
+        // Do not wait for the new thread to run: other threads may be waiting for the caller.
         return Ok(HostThread(thread));
     };
     match bound_rx.recv() {
@@ -103,7 +103,7 @@ fn bind(cpus: &[usize]) -> std::io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Deadlines are exact here; Linux would otherwise delay a sleeper by up to 50 µs.
+/// Makes the thread's sleeps end on time; by default Linux may delay them by up to 50 µs.
 fn lower_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and changes only the calling thread's
     // timer slack.

@@ -1,14 +1,18 @@
 //! The model-checking backend: loom's atomics, cells and threads.
 //!
-//! A mutant ([`Bug`]) is chosen while the program runs ([`break_thread`]), so that a test can show that the checker
-//! notices it: the protocols are built once, not once for each mutant. What it does not model: time (a spin looks
-//! twice and gives up; a park with a deadline ends at once, and its thread has that time from then on; the end of time
-//! never comes), the cost of anything, and stale reads inside the kernel: a futex compares the current value, and so
-//! does the parker here.
+//! A test chooses a mutant ([`Bug`]) while the program runs ([`break_thread`]), to show that the checker
+//! notices it. So the protocols are built once, not once for each mutant.
 //!
-//! The beginning and the end of a word or a cell are accesses, of which loom reports a race with another
-//! (`words.rs`). A model that shares words by std's `Arc`, which loom does not see, keeps one until its
-//! threads have ended, or the last drop seems to race; what a protocol shares so is made by
+//! The backend does not model:
+//!
+//! * time: a spin looks twice and gives up. A park with a deadline ends at once, and its thread's clock shows
+//!   the deadline from then on. A deadline of `u64::MAX` never comes;
+//! * costs;
+//! * stale reads inside the kernel: a futex compares the current value, and so does the parker here.
+//!
+//! The beginning and the end of a word or a cell are accesses too, so loom reports when they race with others
+//! (`words.rs`). Loom does not see the count of std's `Arc`. A model that shares words by one must keep a
+//! clone until its threads have ended, or the last drop seems to race. A protocol makes such words by
 //! [`Machine::counted_by_std`].
 //!
 //! `weaken.rs` lets a sweep weaken one ordering of one access at a time, by the environment.
@@ -28,9 +32,9 @@ use ::loom::sync::atomic::fence;
 use ::loom::sync::{Condvar, Mutex};
 use weaken::{Which, ordering};
 
-/// The model checker's machine, with the mutant that [`break_thread`] has chosen. A run queue's ring
-/// holds `RING` tasks: two, so that models reach its end and its backlog; four where a thief is
-/// to take more than one.
+/// The model checker's machine, with the mutant that [`break_thread`] chose. A run queue's ring buffer holds
+/// `RING` tasks: two, so that models reach its end and its backlog; four in models whose thief takes more
+/// than one.
 #[derive(Clone, Copy, Debug)]
 pub struct Loom<const RING: usize = 2>;
 
@@ -60,7 +64,7 @@ impl<T> Line<T> for LoomLine<T> {
     }
 }
 
-/// A std atomic that the model checker does not see: a counter steers nothing.
+/// A std atomic, which the model checker does not see: a counter steers nothing.
 #[derive(Debug, Default)]
 pub struct LoomCounter(std::sync::atomic::AtomicU64);
 
@@ -79,13 +83,13 @@ impl Counter for LoomCounter {
     }
 }
 
-/// A futex: the test of the word and the falling asleep are one step under a lock that the
-/// ringer takes too, and a ring without a sleeper is lost.
+/// Behaves like a futex. The test of the word and the falling asleep are one step, under a lock that a ring
+/// takes too. A ring is lost if no thread sleeps.
 #[derive(Debug)]
 pub struct LoomParker {
     lock: Mutex<()>,
     bell: Condvar,
-    /// There from the start: a model has no syscalls that could be refused.
+    /// Opened from the start: a model has no syscalls that could fail.
     poller: LoomPoller,
     polls: LoomU32,
 }
@@ -125,8 +129,8 @@ impl<const RING: usize> Parker<Loom<RING>> for LoomParker {
             .lock
             .lock()
             .expect("the lock is only held inside this file");
-        // ORDER: Relaxed, since the kernel promises no more; a read-modify-write reads the current
-        // value, as the kernel's compare does.
+        // ORDER: Relaxed, because the kernel promises no more. A read-modify-write reads the current value,
+        // as the kernel's comparison does.
         if word.fetch_or(0, Ordering::Relaxed) != seen {
             return ParkEnd::Changed;
         }
@@ -163,7 +167,7 @@ impl ThreadHandle for LoomThread {
         self.0.join().map_err(|_| ThreadError::Panicked)
     }
     fn is_finished(&self) -> bool {
-        // A model waits for its threads; it never asks.
+        // Models join their threads and do not ask this.
         false
     }
     fn is_current(&self) -> bool {
@@ -178,16 +182,16 @@ impl ThreadHandle for LoomThread {
 }
 
 thread_local! {
-    // Std's: a model's threads all run on the thread that checks it.
+    // A thread-local of std: all threads of a model run on the OS thread that checks it.
     static BROKEN: std::cell::Cell<Bug> = const { std::cell::Cell::new(Bug::None) };
 }
 
-/// Models that this thread checks from now on run with that mutant.
+/// Breaks `line` in the models that this thread checks from now on.
 pub fn break_thread(line: Bug) {
     BROKEN.set(line);
 }
 
-/// Whether a sleep of this thread ends at that time. If so, it has come.
+/// Whether a sleep of this thread has a deadline. If so, the thread's clock moves to it.
 fn leap_to(until_ns: Option<u64>) -> bool {
     let Some(until_ns) = until_ns.filter(|ns| *ns < u64::MAX) else {
         return false;
@@ -196,17 +200,17 @@ fn leap_to(until_ns: Option<u64>) -> bool {
     true
 }
 
-/// What a thread of the model keeps, and what ends it.
+/// The pool of a thread of the model, and the function that ends it.
 #[derive(Default)]
 struct LoomPool(std::cell::Cell<Option<Kept>>);
 
-/// A pointer, and what is called with it in the end.
+/// A pointer, and the function that is called with it at the end.
 type Kept = (*const (), unsafe fn(*const ()));
 
 impl Drop for LoomPool {
     fn drop(&mut self) {
         if let Some((ptr, end)) = self.0.take() {
-            // SAFETY: whoever stored it said how it ends.
+            // SAFETY: the caller of `set_pool_slot` allows this call, with the pointer that it stored.
             unsafe { end(ptr) };
         }
     }

@@ -1,6 +1,6 @@
-//! A poller of the model: what the kernel does under its own lock is done under one here.
+//! The poller of a model. One lock stands for the kernel's locks.
 //!
-//! A descriptor is an index. An edge is one call of [`LoomPoller::set_ready`].
+//! A descriptor is an index. Each call of [`LoomPoller::set_ready`] is an edge.
 
 use super::{Loom, LoomU32};
 use crate::{Ordering, PollEvents, Poller, PollerError, Readiness, WaitEnd, Word};
@@ -10,7 +10,7 @@ use std::io;
 /// How many descriptors a model has.
 const FDS: usize = 2;
 
-/// A descriptor of a model: 0 or 1.
+/// A descriptor: 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoomFd(pub usize);
 
@@ -30,7 +30,7 @@ struct Set {
 }
 
 impl Set {
-    /// Hands out what is new; whether there was something.
+    /// Moves the new edges into the buffer. Returns whether there was one.
     fn harvest(&mut self, events: &mut PollEvents) -> bool {
         events.clear();
         for member in &mut self.members {
@@ -66,7 +66,7 @@ impl LoomPoller {
             .expect("the lock is only held inside this file")
     }
 
-    /// The world makes a descriptor ready.
+    /// Makes a descriptor ready, as the outside world does.
     pub fn set_ready(&self, fd: LoomFd, readiness: Readiness) {
         let mut set = self.open_set();
         let member = &mut set.members[fd.0];

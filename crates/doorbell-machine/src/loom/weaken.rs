@@ -1,14 +1,14 @@
-//! The hooks of the sweep of orderings: one access of a protocol runs with a weaker ordering.
+//! The hooks for the sweep of orderings, which runs one access of a protocol with a weaker ordering.
 //!
-//! An access is named by its place in the sources, which `#[track_caller]` on this backend's methods
-//! hands down, by which of its orderings is meant (`first`, of a compare-exchange also `second`; a
-//! fence is `fence`), and by the ordering that it asks for:
-//! `crates/doorbell-core/src/bell/mod.rs:189:18 first AcqRel`. Two variables of the environment, read
-//! once per process, turn the hooks on:
+//! The name of an access has three parts: its place in the sources, which `#[track_caller]` on this backend's
+//! methods passes down; which of its orderings is meant (`first`; for a failed compare-exchange `second`; for
+//! a fence `fence`); and the ordering that it asks for. For example:
+//! `crates/doorbell-core/src/bell/mod.rs:189:18 first AcqRel`. Two environment variables, read once per
+//! process, turn the hooks on:
 //!
-//! * [`WEAKEN`] holds such a name and a weaker ordering behind it. That access runs with the weaker
-//!   ordering; a fence that is weakened to `Relaxed` does nothing.
-//! * [`REACHED`] is the path of a file. Each access adds its name to the file when it first runs.
+//! * [`WEAKEN`] holds such a name, followed by a weaker ordering. That access runs with the weaker ordering;
+//!   a fence that is weakened to `Relaxed` does nothing.
+//! * [`REACHED`] holds the path of a file. Each access appends its name to the file when it first runs.
 
 use crate::Ordering;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use std::sync::{LazyLock, Mutex};
 /// The variable that names the access to weaken.
 const WEAKEN: &str = "DOORBELL_WEAKEN";
 
-/// The variable that names the file of what was reached.
+/// The variable with the path of the file of reached accesses.
 const REACHED: &str = "DOORBELL_REACHED";
 
 /// The orderings by their names.
@@ -34,14 +34,14 @@ const NAMES: [(&str, Ordering); 5] = [
     ("SeqCst", Ordering::SeqCst),
 ];
 
-/// Which ordering of an access.
+/// Which ordering of an access is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Which {
-    /// The only one, or that of a successful compare-exchange.
+    /// The only one, or the one of a successful compare-exchange.
     First,
-    /// That of a failed compare-exchange.
+    /// The one of a failed compare-exchange.
     Second,
-    /// That of a fence.
+    /// The one of a fence.
     Fence,
 }
 
@@ -53,7 +53,7 @@ impl Which {
     ];
 }
 
-/// The ordering with which an access of the caller's caller runs.
+/// The ordering with which the access at the caller's caller runs.
 #[track_caller]
 pub(super) fn ordering(given: Ordering, which: Which) -> Ordering {
     static HOOKS: LazyLock<Option<Hooks>> = LazyLock::new(Hooks::from_env);
@@ -63,13 +63,13 @@ pub(super) fn ordering(given: Ordering, which: Which) -> Ordering {
     }
 }
 
-/// What the environment asked for.
+/// What the environment asks for.
 struct Hooks {
     weaken: Option<(Access<String>, Ordering)>,
     reached: Option<Mutex<Reached>>,
 }
 
-/// The file of what was reached, and what is in it.
+/// The file of reached accesses, and which accesses are in it.
 struct Reached {
     file: File,
     seen: BTreeSet<(&'static str, u32, u32, Which, &'static str)>,
@@ -87,7 +87,8 @@ struct Access<P> {
 
 impl Hooks {
     /// # Panics
-    /// If a variable does not say what it should: a sweep that weakens nothing would find nothing.
+    /// If a variable cannot be parsed or its file cannot be opened: a sweep that weakens nothing would show
+    /// nothing.
     fn from_env() -> Option<Hooks> {
         let weaken = std::env::var(WEAKEN).ok().map(|text| {
             parse(&text)
@@ -136,7 +137,7 @@ impl Reached {
 
 impl Access<&'static str> {
     fn is(&self, other: &Access<String>) -> bool {
-        // The numbers first: most accesses differ in them.
+        // Compares the numbers first, because most accesses differ in them.
         (self.line, self.column) == (other.line, other.column)
             && (self.which, self.given) == (other.which, other.given)
             && self.path == other.path
@@ -152,7 +153,7 @@ impl<P: fmt::Display> fmt::Display for Access<P> {
     }
 }
 
-/// The access that `text` names, and the ordering behind it.
+/// The access that `text` names, and the ordering that follows the name.
 fn parse(text: &str) -> Option<(Access<String>, Ordering)> {
     let parts: Vec<&str> = text.split_whitespace().collect();
     let [place, which, given, to] = parts[..] else {
@@ -224,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Only the child process of the test below runs it to some purpose.
+    /// Of use only in the child process of the next test.
     #[test]
     fn accesses_of_a_child() {
         ::loom::model(|| {

@@ -1,29 +1,29 @@
-//! The atomics and cells of a model: loom's, whose beginning and end are accesses too.
+//! The atomics and cells of a model: loom's types, with accesses at the beginning and at the end.
 //!
-//! Memory may be freed when every access to it happens before that, and a thread may use it when its
-//! beginning happens before that. Loom checks neither by itself, so here the drop of a word is a mutable
-//! access, which loom reports unless all others are ordered before it. What orders them is then shown to
-//! be needed: the orderings of a reference count, of a list that its owner frees.
+//! Memory may be freed only if every access to it happens before that. A thread may use memory only if its
+//! beginning happens before that. Loom itself checks neither. Here the drop of a word is a mutable access,
+//! which loom reports unless all other accesses are ordered before it. So a model shows that the orderings
+//! are needed that make freeing safe, such as those of a reference count.
 
 use super::weaken::{Which, ordering};
 use crate::{Cell, Ordering, PtrWord, Word};
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// A step of this thread that nobody else has seen.
+/// An access of this thread that no other thread sees.
 ///
-/// Loom counts a thread's steps only at its accesses. Without a step of their own, the beginning and the
-/// end of a word would count as part of the access before them, and be ordered with it.
+/// Loom counts a thread's steps only at its accesses. Without a step of their own, the beginning and the end
+/// of a word would belong to the access before them, and be ordered with it.
 fn step() {
     UnsafeCell::new(()).with(|_| ());
 }
 
 std::thread_local! {
-    /// Whether what is made now has an end that is an access. All threads of a model are one of the OS.
+    /// Whether the end of what is made now is an access. All threads of a model run on one OS thread.
     static HAS_END: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
 }
 
-/// Makes something whose end loom cannot order.
+/// Makes a value whose end is no access, because loom could not order it.
 pub(super) fn without_end<T>(make: impl FnOnce() -> T) -> T {
     let before = HAS_END.replace(false);
     let made = make();
@@ -31,13 +31,13 @@ pub(super) fn without_end<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Begins a word; whether its end is an access.
+/// Begins a word. Returns whether its end is an access.
 fn begin() -> bool {
     step();
     HAS_END.get()
 }
 
-/// Ends a word. A thread that is unwound has failed, and what it drops proves nothing.
+/// Ends a word. Nothing is checked while a thread unwinds: the model has failed already.
 fn end(has_end: bool, access: impl FnOnce()) {
     if has_end && !std::thread::panicking() {
         step();
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use ::loom::thread;
 
-    /// What two threads share until the count is 0. The last one frees it, so it is no `Box`.
+    /// Shared by two threads until the count is 0. The last thread frees it, so neither holds a `Box`.
     struct Shared {
         word: LoomU32,
         pointer: LoomPtr<()>,
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// A thread uses `Shared` by `access` and leaves; so does this one. The last frees it.
+    /// Two threads use a `Shared` by `access` and leave it with this ordering. The last one frees it.
     fn two_leave(order: Ordering, access: fn(&Shared)) {
         two_leave_what(Shared::new, order, access);
     }
@@ -227,7 +227,7 @@ mod tests {
             let address = std::ptr::from_mut(shared).expose_provenance();
             let leave = move || {
                 let shared = std::ptr::with_exposed_provenance_mut::<Shared>(address);
-                // SAFETY: the count says that it is there.
+                // SAFETY: this thread still counts, so it is not freed.
                 access(unsafe { &*shared });
                 // SAFETY: as above.
                 if unsafe { &*shared }.count.fetch_sub(1, order) == 1 {
@@ -284,7 +284,7 @@ mod tests {
         assert!(HAS_END.get(), "only what is made meanwhile");
     }
 
-    /// A thread finds a word that was made after that thread began.
+    /// A thread finds a word that was made after the thread began.
     fn one_is_found(publish: Ordering) {
         ::loom::model(move || {
             let found = ::loom::sync::Arc::new(LoomPtr::<LoomU32>::new(std::ptr::null_mut()));
@@ -292,7 +292,7 @@ mod tests {
             let reader = thread::spawn(move || {
                 let word = PtrWord::load(&*theirs, Ordering::Acquire);
                 if !word.is_null() {
-                    // SAFETY: whoever stored it frees it when this thread has ended.
+                    // SAFETY: the thread that stored it frees it after this thread has ended.
                     let _ = unsafe { &*word }.load(Ordering::Relaxed);
                 }
             });

@@ -1,4 +1,5 @@
-//! Store buffers: under `tso` what a thread has stored and others do not see yet.
+//! Store buffers: under [`Memory::Tso`](super::Memory::Tso), the stores of a thread that others do not see
+//! yet.
 
 use super::words::Core;
 use std::collections::VecDeque;
@@ -6,7 +7,7 @@ use std::collections::VecDeque;
 /// A store that others do not see yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
-    /// Where it goes. Alive: an atomic that is dropped is looked for in all buffers first.
+    /// The atomic. It is alive, because the drop of an atomic removes its stores from all buffers first.
     pub(super) core: *const Core,
     pub(super) value: *mut (),
     pub(super) line: u32,
@@ -17,7 +18,7 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     stores: VecDeque<Pending>,
-    /// Goes up whenever it was emptied: a drain that was to come is void then.
+    /// Incremented whenever the buffer becomes empty: a drain that was scheduled before is void then.
     pub(super) turn: u32,
 }
 
@@ -31,7 +32,7 @@ impl Buffer {
         self.stores.len()
     }
 
-    /// The newest store to an atomic: the thread itself sees it.
+    /// The value of the newest store to an atomic, which the thread itself sees.
     #[inline]
     pub(super) fn newest(&self, core: *const Core) -> Option<*mut ()> {
         let mut newer = self.stores.iter().rev();
@@ -52,7 +53,7 @@ impl Buffer {
         oldest
     }
 
-    /// When the oldest drains, at the latest.
+    /// When the oldest store drains at the latest.
     pub(super) fn first_ns(&self) -> Option<u64> {
         self.stores.front().map(|pending| pending.due_ns)
     }
@@ -61,7 +62,7 @@ impl Buffer {
         self.stores.back().map_or(0, |pending| pending.due_ns)
     }
 
-    /// Forgets the stores to an atomic; whether there were any.
+    /// Removes the stores to an atomic. Returns whether there were any.
     pub(super) fn forget(&mut self, core: *const Core) -> bool {
         let before = self.stores.len();
         self.stores.retain(|pending| pending.core != core);

@@ -8,14 +8,14 @@ use crate::{Cell, Counter, Line, Ordering};
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU64;
 
-/// Memory that is not atomic, whose accesses are charged.
+/// Memory that is not atomic. Its accesses are events that cost time.
 pub struct SimCell<T> {
     value: UnsafeCell<T>,
     place: Place,
     shade: Shade,
 }
 
-/// Where a cell lies; apart, so that a value can be moved out of its cell.
+/// The line in which a cell lies. It is a type of its own because it has a `Drop`.
 #[derive(Debug, Default)]
 struct Place(Tag);
 
@@ -63,7 +63,7 @@ impl<T> Cell<T> for SimCell<T> {
     }
 }
 
-/// A cache line: what is made by its closure lies in it.
+/// A cache line. All that its closure makes lies in it.
 #[derive(Debug)]
 pub struct SimLine<T> {
     value: T,
@@ -105,7 +105,7 @@ impl<T> Line<T> for SimLine<T> {
     }
 }
 
-/// A number that is no event of the world: a counter steers nothing.
+/// A counter. Its accesses are no events, because a counter steers nothing.
 #[derive(Debug, Default)]
 pub struct SimCounter(AtomicU64);
 

@@ -1,70 +1,69 @@
-//! What a run of the simulated machine is told, and what it tells.
+//! The configuration of a run of the simulated machine, and its outcome.
 
 use super::spec::{MachineSpec, Range};
 use crate::mark::Marks;
 
-/// What one core may see of another's stores.
+/// The memory model: when a thread's stores become visible to other threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Memory {
-    /// Every access takes effect at once, in one order.
+    /// Every access takes effect at once, in one order (sequential consistency).
     #[default]
     Sc,
-    /// Stores wait in a buffer of their thread, which sees them itself; they drain in order after
-    /// a while, and at once at a read-modify-write, a syscall and a switch.
+    /// Stores wait in a buffer of their thread; only that thread sees them. They drain in order, after a
+    /// while, or at once at a read-modify-write, a syscall or a switch of threads (x86's total store order).
     Tso,
 }
 
-/// By what threads block in their parkers.
+/// What threads block on in their parkers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parkers {
-    /// A futex: one syscall to wait, in which the kernel looks at the word, and one to wake. A ring
-    /// that finds nobody is lost.
+    /// A futex: one syscall to wait, in which the kernel tests the word, and one to wake. A ring is lost if
+    /// no thread sleeps.
     #[default]
     Futex,
-    /// An eventfd, as of a thread that also waits for descriptors: `epoll_wait` and the read that
-    /// empties it, and a write to wake. A ring that finds nobody ends the next wait, for no reason
-    /// then.
+    /// An eventfd, as for a thread that also waits for descriptors: `epoll_wait` and a read that empties it
+    /// to wait, and a write to wake. A ring while no thread sleeps ends the next wait, which is then
+    /// spurious.
     Eventfd,
-    /// Each parker is of a kind that the seed draws.
+    /// The seed draws the kind of each parker.
     Mixed,
 }
 
-/// How often a poller says that a descriptor is ready.
+/// How often a poller reports that a descriptor is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Edges {
-    /// Once for each time that it was made ready, or fewer.
+    /// At most once for each time that it was made ready.
     #[default]
     Strict,
-    /// Now and then once more, for no reason, as the seed decides.
+    /// Sometimes once more without cause, as the seed decides.
     Generous,
 }
 
-/// A run of the simulated machine.
+/// The configuration of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Fixes everything that is left open: ties, costs that vary, drains, faults, random numbers.
+    /// Determines everything that is left open: ties, varying costs, drains, faults, random numbers.
     pub seed: u64,
     /// The machine.
     pub machine: MachineSpec,
     /// The memory model.
     pub memory: Memory,
-    /// By what threads block.
+    /// What threads block on.
     pub parkers: Parkers,
-    /// How often pollers repeat themselves.
+    /// How often pollers report a descriptor.
     pub edges: Edges,
     /// What goes wrong.
     pub faults: Faults,
     /// The clock's first value.
     pub clock_start_ns: u64,
-    /// How many events there may be.
+    /// The number of events at which the run fails.
     pub events_max: u64,
-    /// How much simulated time may pass.
+    /// The simulated time after which the run fails.
     pub time_max_ns: u64,
-    /// How many bytes of stack a thread has.
+    /// The size of a thread's stack in bytes.
     pub stack_bytes: usize,
-    /// Whether accesses to a cell must be in an order that the orderings of the atomics make. Each
-    /// access then costs the host time that grows with the number of threads. Only under
-    /// [`Memory::Sc`].
+    /// Whether to report races: accesses to a cell that the orderings of the atomics do not order. Each
+    /// access then takes host time that grows with the number of threads. Only under [`Memory::Sc`].
     pub races: bool,
 }
 
@@ -92,37 +91,38 @@ impl Default for Config {
     }
 }
 
-/// What goes wrong, until the run itself ends it ([`end_faults`](super::end_faults)).
+/// The faults of a run, until the program ends them ([`end_faults`](super::end_faults)).
 ///
-/// Chances are out of a million.
+/// Chances are per million, for each event or each occasion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
     /// The chance that a thread is taken off its CPU at an event.
     pub deschedule_chance: u32,
-    /// For how long.
+    /// How long it stays off.
     pub deschedule_ns: Range,
-    /// The chance that a thread is starved from an event on: it gets no CPU for long. One at a time.
+    /// The chance that a thread is starved from an event on: it gets no CPU for a long time. One thread at a
+    /// time.
     pub starve_chance: u32,
-    /// For how long.
+    /// How long it is starved.
     pub starve_ns: Range,
-    /// Which threads can be starved: their numbers, in the order in which they were started.
+    /// The threads that can be starved, by their numbers in the order of their start.
     pub starved: std::ops::Range<u32>,
-    /// The chance that a park ends for no reason.
+    /// The chance that a park ends spuriously.
     pub spurious_chance: u32,
-    /// After how long.
+    /// The time after which it ends.
     pub spurious_ns: Range,
     /// The chance that a wake, or the end of a sleep, comes late.
     pub late_chance: u32,
-    /// By how much.
+    /// The time by which it is late.
     pub late_ns: Range,
-    /// The chance that a CPU, any one, takes no interrupts from an event on. What runs there goes on;
-    /// wakes, deadlines and slice ends wait until it takes them again, and then come as one.
+    /// The chance that a random CPU takes no interrupts from an event on. Its thread runs on; wakes,
+    /// deadlines and slice ends wait until the CPU takes interrupts again, and then come as one.
     pub mask_chance: u32,
-    /// For how long.
+    /// How long it takes none.
     pub mask_ns: Range,
-    /// CPUs that are slow: the number, and how long everything takes there, in per cent.
+    /// Slow CPUs: the number, and how long everything takes there in per cent.
     pub slow_cpus: Vec<(usize, u64)>,
-    /// What goes wrong at a given event.
+    /// Faults at given events.
     pub planned: Vec<Planned>,
 }
 
@@ -151,33 +151,33 @@ impl Default for Faults {
     }
 }
 
-/// A fault at the first event from this one on.
+/// A fault at a given event, or at the next one if it cannot happen there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Its number: the first one is 1.
+    /// The number of the event; the first one is 1.
     pub event: u64,
     /// What happens there.
     pub fault: Fault,
 }
 
-/// Something that goes wrong.
+/// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The thread that makes the event is taken off its CPU for so long.
+    /// The thread that makes the event is taken off its CPU.
     Deschedule {
-        /// For how long.
+        /// How long.
         ns: u64,
     },
-    /// A CPU takes no interrupts for so long.
+    /// A CPU takes no interrupts.
     Mask {
-        /// Its number.
+        /// The number of the CPU.
         cpu: usize,
-        /// For how long.
+        /// How long.
         ns: u64,
     },
-    /// The clock jumps ahead by so much, at most to its end.
+    /// The clock jumps ahead, at most to its end.
     ClockJump {
-        /// By how much.
+        /// How far.
         ns: u64,
     },
 }
@@ -185,31 +185,31 @@ pub enum Fault {
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Of every event, in order: two runs with the same hash were the same.
+    /// The hash of all events in order: two runs with the same hash were the same.
     pub hash: u64,
     /// How many events there were.
     pub events: u64,
-    /// How much simulated time has passed.
+    /// How much simulated time passed.
     pub time_ns: u64,
     /// Calls of `ring`.
     pub rings: u64,
-    /// Of those, the ones that found nobody asleep.
+    /// Those of them that found no thread asleep.
     pub rings_vain: u64,
-    /// Times that a thread fell asleep in a parker.
+    /// How often a thread fell asleep in a parker.
     pub parks: u64,
-    /// Of those, the ones that a ring ended.
+    /// How many of these sleeps a ring ended.
     pub parks_rung: u64,
     /// Faults that happened.
     pub faults: u64,
-    /// Wakes and deadlines that came while their CPU took no interrupts.
+    /// Wakes and deadlines that had to wait because their CPU took no interrupts.
     pub interrupts_held: u64,
-    /// Of those, the ones that then came together with another.
+    /// Those of them that then came together with an earlier one.
     pub interrupts_merged: u64,
     /// The rare branches that were reached.
     pub marks: Marks,
-    /// The threads, in the order in which they were started.
+    /// The threads, in the order of their start.
     pub threads: Vec<ThreadReport>,
-    /// What failed first; the run ended there.
+    /// The first failure, which ended the run.
     pub failure: Option<Failure>,
 }
 
@@ -218,9 +218,9 @@ pub struct Outcome {
 pub struct ThreadReport {
     /// Its name.
     pub name: String,
-    /// The CPU that it ran on last.
+    /// The CPU on which it ran last.
     pub cpu: usize,
-    /// What it did in the end.
+    /// What it did at the end.
     pub doing: &'static str,
     /// Its last events, oldest first.
     pub last: Vec<Event>,
@@ -232,10 +232,10 @@ pub enum Failure {
     /// Every thread waits, and nothing will wake one.
     #[error("deadlock: every thread waits for ever ({0})")]
     Deadlock(String),
-    /// There were more events than the run was to have.
+    /// The run reached [`Config::events_max`].
     #[error("no end after {0} events; raise events_max if it needs more")]
     Events(u64),
-    /// It took more simulated time than it was to take.
+    /// It took longer than [`Config::time_max_ns`].
     #[error("no end after {0} ns of simulated time; raise time_max_ns if it needs more")]
     Time(u64),
     /// A thread panicked.
@@ -243,7 +243,7 @@ pub enum Failure {
     Panic {
         /// Its name.
         thread: String,
-        /// What it said.
+        /// The panic's message.
         message: String,
     },
     /// An atomic was dropped while another thread's store to it was still in a store buffer.
@@ -260,7 +260,7 @@ pub enum Failure {
         /// The name of the thread.
         thread: String,
     },
-    /// A fence that relies on a read-modify-write in front of it has none.
+    /// A fence that relies on a read-modify-write directly before it has none there.
     #[error(
         "thread `{thread}` made a fence that no read-modify-write stands in front of: on some machines it is none"
     )]
@@ -268,7 +268,7 @@ pub enum Failure {
         /// The name of the thread.
         thread: String,
     },
-    /// Two threads used a cell, one of them to write it, and nothing orders the two.
+    /// Two threads accessed a cell, at least one of them to write it, and nothing orders the two accesses.
     #[error(
         "race: thread `{second}` {does} what thread `{first}` {did}, and no ordering stands between the two"
     )]
@@ -279,10 +279,10 @@ pub enum Failure {
         did: &'static str,
         /// The name of the thread that came second.
         second: String,
-        /// What that one did.
+        /// What that one did: `read` or `wrote`.
         does: &'static str,
     },
-    /// What the run itself found wrong ([`fail`](super::fail)).
+    /// What the program itself found wrong ([`fail`](super::fail)).
     #[error("{0}")]
     Oracle(String),
 }
@@ -292,13 +292,13 @@ pub enum Failure {
 pub struct Event {
     /// When it began, in ns of simulated time.
     pub time_ns: u64,
-    /// Where.
+    /// On which CPU.
     pub cpu: u32,
-    /// The number of the thread, in the order in which they were started.
+    /// The number of the thread, in the order of their start.
     pub thread: u32,
     /// What it was.
     pub kind: EventKind,
-    /// The line, for an access; else what the kind says.
+    /// For an access the number of the cache line; else what the kind says.
     pub line: u32,
 }
 
@@ -308,7 +308,7 @@ pub struct Event {
 pub enum EventKind {
     /// A load.
     Load,
-    /// A store; under `tso` its entry into the buffer.
+    /// A store; under [`Memory::Tso`] its entry into the buffer.
     Store,
     /// A read-modify-write.
     Rmw,
@@ -324,41 +324,41 @@ pub enum EventKind {
     Clock,
     /// A hint that the CPU spins.
     Relax,
-    /// The CPU worked; the line is how many ns.
+    /// The thread worked; the line is the time in ns.
     Work,
-    /// The thread was started; the line is the number of the starter.
+    /// The thread started another one; the line is that one's number.
     Start,
     /// The thread ended.
     End,
-    /// It waits for the end of another; the line is that one's number.
+    /// The thread waits for the end of another one; the line is that one's number.
     Join,
-    /// It falls asleep in a parker; the line is 0 for a futex, 1 for an eventfd.
+    /// The thread falls asleep in a parker; the line is 0 for a futex, 1 for an eventfd.
     Park,
-    /// It woke up in its parker; the line is 0 for a ring, 1 for the deadline, 2 for no reason, 3 for
-    /// descriptors.
+    /// The thread woke up in its parker; the line is 0 for a ring, 1 for the deadline, 2 for a spurious wake,
+    /// 3 for descriptors.
     Unpark,
-    /// It rings; the line is the number of the thread that this wakes, or `u32::MAX`.
+    /// The thread rings; the line is the number of the thread that this wakes, or `u32::MAX`.
     Ring,
-    /// It begins to spin on a line.
+    /// The thread begins to spin on a line.
     Spin,
-    /// The line that it spins on has changed, or the time is over.
+    /// The line on which the thread spins has changed, or the time is over.
     SpinEnd,
-    /// It goes to sleep for a time.
+    /// The thread goes to sleep for a time.
     Sleep,
-    /// It gets its CPU.
+    /// The thread gets its CPU.
     Dispatch,
-    /// Another thread takes the CPU from it.
+    /// Another thread takes the CPU from this one.
     Preempt,
-    /// It changes its policy or its CPU.
+    /// The thread changes its policy or its CPU.
     Policy,
-    /// A fault happened; the line is 0 for a thread taken off its CPU, 1 for a clock jump, 2 for
-    /// a late wake, 3 for a spurious one, and 4 plus the number of a CPU that takes no interrupts.
+    /// A fault happened. The line is 0 for a thread taken off its CPU, 1 for a clock jump, 2 for a late wake,
+    /// 3 for a spurious wake, and 4 plus the number of a CPU that takes no interrupts.
     Fault,
     /// A note of the program ([`note`](super::note)); the line is its number.
     Note,
     /// A descriptor becomes ready; the line is its number.
     Ready,
-    /// Another syscall of input and output; the line is the number of what it is about.
+    /// Another syscall of input or output; the line is the number of the descriptor or poller.
     Syscall,
 }
 
@@ -397,5 +397,5 @@ impl EventKind {
     }
 }
 
-/// Who is told of every event, as it happens.
+/// A function that gets every event as it happens.
 pub type Sink = Box<dyn FnMut(&Event)>;

@@ -1,23 +1,23 @@
-//! What goes wrong: when, by plan or by the seed, and what each fault does to the world.
+//! Faults: when they happen, by plan or by the seed, and what each does to the world.
 
 use super::config::{EventKind, Failure, Fault};
 use super::queue::{Due, What};
 use super::thread::Wait;
 use super::world::World;
 
-/// The first number in the event of a mask: that of CPU 0.
+/// The number in the event of a mask of CPU 0. The other CPUs follow.
 const MASK_EVENT: u32 = 4;
 
-/// The time in which a CPU takes no interrupts, and those that came meanwhile.
+/// Until when a CPU takes no interrupts, and the interrupts that came meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Mask {
     until_ns: u64,
-    /// In the order in which they came. While there is one, the queue has the end of the mask.
+    /// In order of arrival. While it is not empty, the queue holds the end of a mask that has an end.
     held: Vec<Due>,
 }
 
 impl World {
-    /// Looks at what is to happen at certain events. Whether the thread has left its CPU.
+    /// Makes the faults happen that are due at this event. Returns whether the thread has left its CPU.
     pub(super) fn is_stopped_by_a_fault(&mut self) -> bool {
         if self.events >= self.config.events_max {
             self.fail(Failure::Events(self.events));
@@ -59,7 +59,7 @@ impl World {
         true
     }
 
-    /// The thread that runs is starved, if it can be: for how long.
+    /// Starves the running thread if it can be starved. Returns for how long.
     fn starve(&mut self) -> Option<u64> {
         if self.now_ns < self.starved_until_ns {
             self.draw_starve();
@@ -75,7 +75,7 @@ impl World {
         Some(ns)
     }
 
-    /// Draws when the faults happen that come by chance.
+    /// Draws the events of the random faults.
     pub(super) fn draw_faults(&mut self) {
         self.draw_deschedule();
         self.draw_starve();
@@ -110,7 +110,7 @@ impl World {
         self.special = faults.min(self.config.events_max);
     }
 
-    /// No fault happens from here on, and no CPU is slow or takes no interrupts any more.
+    /// Ends all faults: from here on none happens, no CPU is slow, and all CPUs take interrupts.
     pub(super) fn end_faults(&mut self) {
         self.is_faulty = false;
         for cpu in 0..self.cpus.len() as u32 {
@@ -125,7 +125,7 @@ impl World {
         self.next_special();
     }
 
-    /// A fault happens to the thread that runs.
+    /// Records a fault at the running thread.
     pub(super) fn fault(&mut self, which: u32) {
         self.tally.faults += 1;
         self.event(EventKind::Fault, which, 0);
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// A CPU takes no interrupts for so long. Not one that the machine does not have.
+    /// Masks a CPU: it takes no interrupts. Does nothing if the machine does not have the CPU.
     fn mask_cpu(&mut self, cpu: usize, ns: u64) {
         let until_ns = self.now_ns.saturating_add(ns);
         let Some(it) = self.cpus.get_mut(cpu) else {
@@ -154,7 +154,7 @@ impl World {
         self.fault(MASK_EVENT + cpu as u32);
     }
 
-    /// Whether an interrupt that comes to a CPU now has to wait, as it takes none.
+    /// Whether an interrupt that comes to a CPU now has to wait because the CPU is masked. If so, keeps it.
     pub(super) fn is_held(&mut self, cpu: u32, due: Due) -> bool {
         let mask = &mut self.cpus[cpu as usize].mask;
         if mask.until_ns <= due.time_ns {
@@ -162,18 +162,18 @@ impl World {
         }
         let until_ns = mask.until_ns;
         mask.held.push(due);
-        // One without end lasts until the faults end.
+        // A mask without an end lasts until `end_faults`.
         if mask.held.len() == 1 && until_ns < u64::MAX {
             self.schedule(until_ns, What::Unmask, cpu, 0);
         }
         true
     }
 
-    /// A CPU takes interrupts again: all that waited come at once, as one.
+    /// Ends a CPU's mask: all interrupts that waited come at once, as one.
     pub(super) fn unmask(&mut self, cpu: u32, now_ns: u64) {
         let mask = &mut self.cpus[cpu as usize].mask;
         if mask.until_ns > now_ns && !mask.held.is_empty() {
-            // It was masked again, for longer.
+            // The CPU was masked again, for longer.
             let until_ns = mask.until_ns;
             return self.schedule(until_ns, What::Unmask, cpu, 0);
         }

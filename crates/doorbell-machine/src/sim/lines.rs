@@ -1,21 +1,21 @@
-//! The directory: who has which cache line, and what it costs to get it.
+//! The directory of cache lines: which CPUs have each line, and what it costs to get it.
 
 use super::rng::Rng;
 use super::spec::{Costs, MachineSpec};
 
-/// Nobody: no CPU, no thread.
+/// No CPU or no thread.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// One line.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    /// The only CPU that has it, and may write it; nobody while it is shared or in memory.
+    /// The CPU that has it exclusively and may write it; `NOBODY` while it is shared or only in memory.
     owner: u32,
-    /// Goes up with every write.
+    /// Incremented by each write.
     version: u32,
-    /// The first of those who spin it.
+    /// The first thread in the list of those that spin on it.
     spinner: u32,
-    /// Until when it is on its way to who wrote it last.
+    /// Until when it is on its way to the CPU that wrote it last.
     busy_ns: u64,
 }
 
@@ -26,7 +26,7 @@ const COLD: Line = Line {
     busy_ns: 0,
 };
 
-/// CPUs that are near each other have near numbers, so all that are equally near are a range.
+/// The CPUs near one CPU. Near CPUs have near numbers, so each set is a range.
 #[derive(Clone, Copy, Debug)]
 struct Near {
     smt: (u32, u32),
@@ -38,7 +38,7 @@ struct Near {
 #[derive(Debug)]
 pub(super) struct Lines {
     all: Vec<Line>,
-    /// For each line the CPUs that have it, so many words each.
+    /// For each line a set of the CPUs that have it, of `words` words.
     sharers: Vec<u64>,
     words: usize,
     near: Vec<Near>,
@@ -80,7 +80,7 @@ impl Lines {
         line
     }
 
-    /// Nobody refers to it any more.
+    /// Removes a line to which nothing refers any more. Its number is used again.
     pub(super) fn remove(&mut self, line: u32) {
         let version = self.all[line as usize].version;
         self.all[line as usize] = Line { version, ..COLD };
@@ -125,8 +125,8 @@ impl Lines {
         wait + self.vary(cost, rng)
     }
 
-    /// A CPU writes a line, which is then its own; returns what it costs. Those who write one line
-    /// at one time get it one after the other.
+    /// A CPU writes a line and then has it exclusively; returns what it costs. CPUs that write one line at
+    /// the same time get it one after the other.
     #[inline]
     pub(super) fn write(&mut self, line: u32, cpu: u32, now_ns: u64, rng: &mut Rng) -> u64 {
         let state = &mut self.all[line as usize];
@@ -155,7 +155,7 @@ impl Lines {
         cost * percent / 100
     }
 
-    /// What it costs to get a line from the nearest that has it, for a CPU that has not.
+    /// What it costs a CPU that does not have a line to get it from the nearest CPU that does.
     fn nearest(&self, line: u32, cpu: u32) -> u64 {
         let (sharers, near) = (self.sharers(line), &self.near[cpu as usize]);
         if sharers.iter().all(|word| *word == 0) {
@@ -171,7 +171,7 @@ impl Lines {
         }
     }
 
-    /// What it costs to take a line from all others, the farthest of whom takes longest.
+    /// What it costs a CPU to take a line from all others: the farthest takes longest.
     fn farthest(&self, line: u32, cpu: u32) -> u64 {
         let (sharers, near) = (self.sharers(line), &self.near[cpu as usize]);
         if sharers.iter().all(|word| *word == 0) {
@@ -190,7 +190,7 @@ impl Lines {
     }
 }
 
-/// Of a word of the set the bits that lie within a range.
+/// The bits of the set's word number `word` that lie within a range of CPUs.
 #[inline]
 fn mask(word: usize, (first, end): (u32, u32)) -> u64 {
     let base = word as u32 * 64;
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(mask(0, (63, 64)), 1 << 63);
     }
 
-    /// Two sockets of two caches of two cores of two threads.
+    /// Two sockets, each with two caches of two cores, each with two hardware threads.
     fn lines() -> Lines {
         Lines::new(&MachineSpec {
             sockets: 2,
@@ -253,11 +253,11 @@ mod tests {
             assert_eq!(lines.write(line, 0, 0, &mut rng), costs.memory_ns);
             assert_eq!(lines.write(line, 0, 0, &mut rng), costs.own_hit_ns);
             assert_eq!(lines.read(line, 0, 0, &mut rng), costs.own_hit_ns);
-            // Later, when it has arrived.
+            // Later, when the line has arrived.
             let at = 10_000;
             assert_eq!(lines.read(line, cpu, at, &mut rng), way_ns, "to {cpu}");
             assert_eq!(lines.read(line, cpu, at, &mut rng), costs.own_hit_ns);
-            // It is shared now, so even who had it must take it back.
+            // The line is shared now, so even its earlier owner must take it back.
             assert_eq!(lines.write(line, 0, at, &mut rng), way_ns);
             assert_eq!(lines.write(line, cpu, 2 * at, &mut rng), way_ns);
         }

@@ -1,10 +1,10 @@
-//! The simulated machine: many CPUs, many threads, one thread of the OS, and one seed.
+//! The simulated machine: many CPUs and threads on one OS thread, decided by one seed.
 //!
-//! Every simulated thread is a coroutine with a clock of its own. A step (an access, a syscall, a
-//! reading of the clock) takes effect when no other thread's clock is behind, is charged what it
-//! costs on the machine that the [`MachineSpec`] describes, and then the thread goes on or gives
-//! way. So one run is one order of steps, which the seed alone decides; it is a possible one on the
-//! real machine, and its times are those of that machine, as far as the model goes.
+//! Each simulated thread is a coroutine with its own clock. A step (an access, a syscall, a reading of the
+//! clock) takes effect when no other thread's clock is behind. It costs what it costs on the machine that the
+//! [`MachineSpec`] describes. Then the thread goes on or gives way. So a run is one order of steps, which the
+//! seed alone decides. That order is possible on the real machine, and the times are those of that machine,
+//! as far as the model goes.
 //!
 //! ```
 //! use doorbell_machine::{Machine, Ordering, Sim, Word, sim};
@@ -63,17 +63,17 @@ use world::{Waits, look, step, wait as give_up_cpu};
 #[derive(Clone, Copy, Debug)]
 pub struct Sim<const BUG: u8 = 0>;
 
-/// Works for so long: what a poll does that is no access.
+/// Works for `ns`: uses the CPU without accessing memory.
 pub fn work(ns: u64) {
     let _ = step(|world| world.event(EventKind::Work, ns.min(u64::from(u32::MAX)) as u32, ns));
 }
 
-/// Sleeps for so long, as by the OS's own sleep.
+/// Sleeps for `ns` in the OS.
 pub fn sleep(ns: u64) {
     wait::sleep(ns);
 }
 
-/// Changes how the OS treats the calling thread.
+/// Changes how the OS schedules the calling thread.
 pub fn set_policy(policy: Policy) {
     let _ = step(|world| {
         world.flush();
@@ -89,36 +89,35 @@ pub fn note(number: u32) {
     let _ = step(|world| world.event(EventKind::Note, number, 0));
 }
 
-/// Ends the run: something is wrong.
+/// Ends the run with a failure.
 pub fn fail(why: impl Into<String>) {
     let _ = step(|world| world.fail(Failure::Oracle(why.into())));
 }
 
-/// Faults end here; what was begun must come to its end from here on.
+/// Ends all faults, so that from here on the program can finish what it has begun.
 pub fn end_faults() {
     let _ = look(world::World::end_faults);
 }
 
-/// Simulated time since the run began, which no fault touches. No event.
+/// Simulated time since the run began. Jumps of the clock do not change it, and reading it is no event.
 #[must_use]
 pub fn time_ns() -> u64 {
     look(|world| world.now_ns).unwrap_or(0)
 }
 
-/// The number of the calling thread, in the order in which they were started; `None` outside of
-/// any run.
+/// The number of the calling thread, in the order of their start; `None` outside of any run.
 #[must_use]
 pub fn thread() -> Option<u32> {
     look(|world| world.current)
 }
 
-/// The CPU that the caller runs on; `None` outside of any run.
+/// The CPU on which the caller runs; `None` outside of any run.
 #[must_use]
 pub fn cpu() -> Option<usize> {
     look(|world| world.cpu as usize)
 }
 
-/// Whether a CPU has no thread to run now. `false` for a CPU that is not there.
+/// Whether a CPU has no thread to run now; `false` if there is no such CPU.
 #[must_use]
 pub fn is_idle(cpu: usize) -> bool {
     look(|world| {
@@ -130,38 +129,38 @@ pub fn is_idle(cpu: usize) -> bool {
     .unwrap_or(false)
 }
 
-/// The number of the thread that a CPU runs now; none while it idles, or is not there.
+/// The number of the thread that a CPU runs now; `None` if it idles, or there is no such CPU.
 #[must_use]
 pub fn runs_on(cpu: usize) -> Option<u32> {
     let current = look(|world| world.cpus.get(cpu).map(|it| it.current)).flatten();
     current.filter(|thread| *thread != lines::NOBODY)
 }
 
-/// Whether a thread could run, and another has its CPU; `false` if it is not there.
+/// Whether a thread could run but another one has its CPU; `false` if there is no such thread.
 #[must_use]
 pub fn is_ready(thread: u32) -> bool {
     doing(thread) == Some(Doing::Ready)
 }
 
-/// Whether a thread waits, and nobody has told it to go on; `false` if it is not there.
+/// Whether a thread waits and has not been told to go on; `false` if there is no such thread.
 #[must_use]
 pub fn is_asleep(thread: u32) -> bool {
     matches!(doing(thread), Some(Doing::Waits(_)))
 }
 
-/// For how long a thread has had its CPU; 0 if it is not there.
+/// The CPU time that a thread has used; 0 if there is no such thread.
 #[must_use]
 pub fn ran_ns(thread: u32) -> u64 {
     look(|world| world.ran_ns(thread)).flatten().unwrap_or(0)
 }
 
-/// Whether a fault keeps a thread from its CPU now; `false` if it is not there.
+/// Whether a fault keeps a thread off its CPU now; `false` if there is no such thread.
 #[must_use]
 pub fn is_away(thread: u32) -> bool {
     doing(thread) == Some(Doing::Waits(Wait::Fault))
 }
 
-/// How many events a thread had: who sees it the same twice knows that the thread did nothing between.
+/// How many events a thread had. If two calls return the same number, the thread did nothing in between.
 #[must_use]
 pub fn events_of(thread: u32) -> usize {
     look(|world| {
@@ -178,20 +177,19 @@ fn doing(thread: u32) -> Option<Doing> {
     look(|world| world.threads.get(thread as usize).map(|it| it.doing)).flatten()
 }
 
-/// A random number for the program's own decisions: from the seed.
+/// A random number from the seed, for the program's own decisions.
 #[must_use]
 pub fn random() -> u64 {
     look(|world| world.program_rng.next()).unwrap_or(0)
 }
 
-/// Calls `f`, which looks at what an oracle wants to know: what it reads is no event, and it sees
-/// what all see.
+/// Calls `f` for an oracle: its reads are no events, and it sees the values that all threads see.
 pub fn unseen<R>(f: impl FnOnce() -> R) -> R {
     world::outside(f)
 }
 
-/// A fence that relies on the read-modify-write in front of it: it costs what it costs, and does
-/// nothing, as on x86.
+/// A fence that relies on the read-modify-write directly before it. As on x86 it does nothing, except cost
+/// time. The run fails if the thread has stored since its last read-modify-write.
 fn fence_after_rmw() {
     let _ = step(|world| {
         let cost = world.config.machine.costs.fence_ns;
@@ -216,7 +214,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     type Poller = SimPoller;
     type Thread = SimThread;
 
-    // So small that runs reach its end and its backlog.
+    // Small, so that runs reach its end and its backlog.
     const RING_CAPACITY: usize = 4;
     const ADDRESSES_STEER: bool = false;
 
@@ -234,7 +232,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     }
 
     fn fence_light() {
-        // For the compiler only; it is no step.
+        // On the host it is only for the compiler, so it is no step.
     }
 
     fn fence_heavy() -> Fenced {
@@ -267,7 +265,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         wait::spin(line, for_ns, changed)
     }
 
-    /// Nothing: a hint by address would make a run depend on addresses.
+    /// Does nothing: a hint by address would make a run depend on addresses.
     fn prefetch_write<T>(_ptr: *const T) {}
 
     fn mark(mark: Mark) {
@@ -357,7 +355,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     }
 }
 
-/// Moves the calling thread to one of these CPUs, unless it is on one.
+/// Moves the calling thread to one of these CPUs, unless it is on one already.
 fn bind(cpus: &[usize]) -> Result<(), ThreadError> {
     let missing = look(|world| cpus.iter().copied().find(|cpu| *cpu >= world.cpus.len()));
     if cpus.is_empty() || missing.is_none_or(|cpu| cpu.is_some()) {

@@ -1,9 +1,9 @@
 //! Descriptors of the simulated machine, and pollers that wait for them.
 //!
-//! A descriptor is a set of what it is ready for, which the program changes: whoever plays the
-//! world makes it ready, whoever plays the reader takes that away. Each time it is made ready is
-//! one edge. A poller says what a descriptor is ready for when it is polled, as Linux does, and
-//! nothing if that was taken away before.
+//! A descriptor is the set of what it is ready for. The program changes that set: the part that plays the
+//! outside world makes the descriptor ready, and the part that reads takes readiness away. Each time it is
+//! made ready is one edge. As on Linux, a poll reports what a descriptor is ready for at the time of the
+//! poll, and nothing if that was taken away before.
 
 use super::Sim;
 use super::config::{Edges, EventKind};
@@ -13,7 +13,7 @@ use super::world::{Waits, World, look, step, wait as give_up_cpu};
 use crate::{Ordering, PollEvents, Poller, PollerError, Readiness, WaitEnd, Word};
 use std::io;
 
-/// The chance out of so many that a generous poll repeats an edge.
+/// A generous poll repeats an edge with a chance of one in this number.
 const REPEATS: u64 = 4;
 
 /// A descriptor of the world that the caller runs in.
@@ -31,7 +31,7 @@ pub(super) struct Io {
     pollers: Vec<Set>,
 }
 
-/// What a poller spins over.
+/// One poller.
 #[derive(Debug, Default)]
 struct Set {
     members: Vec<Member>,
@@ -44,9 +44,9 @@ struct Set {
 struct Member {
     fd: u32,
     token: u64,
-    /// There was an edge since it was polled.
+    /// There was an edge since the last poll.
     is_new: bool,
-    /// It makes none.
+    /// It makes no edges.
     is_muted: bool,
 }
 
@@ -67,8 +67,8 @@ impl SimFd {
         opened.expect("descriptors are those of a run")
     }
 
-    /// It becomes ready for this too, which is an edge, also if it was before. It costs the caller
-    /// nothing: it is the world that does so.
+    /// Makes the descriptor ready for this too. That is an edge, even if it was ready before. It costs the
+    /// caller no time, because it plays the outside world.
     pub fn set_ready(self, readiness: Readiness) {
         let _ = step(|world| {
             if self.world != world.number {
@@ -89,7 +89,7 @@ impl SimFd {
         });
     }
 
-    /// What it is ready for. No event.
+    /// What the descriptor is ready for. Reading this is no event.
     #[must_use]
     pub fn readiness(self) -> Readiness {
         look(|world| (self.world == world.number).then(|| world.io.fds[self.fd as usize]))
@@ -97,8 +97,7 @@ impl SimFd {
             .unwrap_or_default()
     }
 
-    /// A syscall that does not wait: takes away what it is ready for, as far as that is in `wanted`,
-    /// and returns it.
+    /// A non-blocking syscall: takes away the readiness that is in `wanted`, and returns it.
     #[must_use]
     pub fn take(self, wanted: Readiness) -> Readiness {
         let taken = step(|world| {
@@ -117,7 +116,7 @@ impl SimFd {
     }
 }
 
-/// A poller of the world that it was opened in.
+/// A poller of the world in which it was opened.
 #[derive(Debug)]
 pub struct SimPoller {
     world: u32,
@@ -125,7 +124,7 @@ pub struct SimPoller {
 }
 
 impl SimPoller {
-    /// A syscall on this poller, which costs so much more than any.
+    /// Makes a syscall on this poller, which costs `extra_ns` beside the syscall itself.
     fn call<R>(
         &self,
         extra_ns: u64,
@@ -144,7 +143,7 @@ impl SimPoller {
         .unwrap_or_else(|| Err(outside()))
     }
 
-    /// What the owner has: events, and whether it was rung. The ring is taken by this.
+    /// Takes what there is for the owner: the events, and the ring. Returns whether it was rung.
     fn take_all(&self, events: &mut PollEvents) -> bool {
         let harvested = step(|world| {
             world.harvest(self.poller as usize, events);
@@ -161,21 +160,21 @@ impl SimPoller {
 }
 
 impl World {
-    /// The thread that waits in a poller, if one does: it is to be told.
+    /// Takes out the thread that waits in a poller, if one does. The caller must tell it.
     fn take_sleeper(&mut self, poller: usize) -> Option<u32> {
         let sleeper = self.io.pollers[poller].sleeper.take()?;
         let doing = self.threads[sleeper as usize].doing;
         (doing == Doing::Waits(Wait::Parker)).then_some(sleeper)
     }
 
-    /// There is an edge to look at.
+    /// Wakes the thread that waits in a poller, because of an edge.
     fn wake_sleeper(&mut self, poller: usize) {
         if let Some(sleeper) = self.take_sleeper(poller) {
             self.tell(sleeper);
         }
     }
 
-    /// Hands out the edges of a poller, in the order in which descriptors were added.
+    /// Moves the edges of a poller into the buffer, in the order in which the descriptors were added.
     fn harvest(&mut self, poller: usize, events: &mut PollEvents) {
         let is_generous = self.config.edges == Edges::Generous;
         events.clear();
@@ -201,7 +200,7 @@ impl World {
         set.is_rung || set.members.iter().any(is_ready)
     }
 
-    /// The last test before the wait, and what ends it; or why there will be none.
+    /// Makes the last test before the wait and arms what ends the wait. `Err` says why there is no wait.
     fn fall_asleep_in(&mut self, poller: usize, until_ns: Option<u64>) -> Result<(), WaitEnd> {
         if self.has_edges(poller) {
             return Err(WaitEnd::Ready);
@@ -215,7 +214,7 @@ impl World {
         Ok(())
     }
 
-    /// The thread that waited goes on; what its wait was ended by.
+    /// The thread that waited goes on. Returns why its wait ended.
     fn wake_up_in(&mut self, poller: usize) -> WaitEnd {
         let (current, set) = (self.current, &mut self.io.pollers[poller]);
         set.sleeper.take_if(|sleeper| *sleeper == current);
@@ -238,10 +237,10 @@ impl World {
 impl<const BUG: u8> Poller<Sim<BUG>> for SimPoller {
     type Fd = SimFd;
 
-    /// Outside of any run nothing can be added to it.
+    /// A poller that is opened outside of any run takes no descriptors.
     fn open() -> Result<Self, PollerError> {
         let opened = step(|world| {
-            // Three syscalls: the set, its bell, and the one into the other.
+            // Three syscalls: the set, its eventfd, and adding the eventfd to the set.
             let cost = 3 * world.config.machine.costs.syscall_ns;
             world.flush();
             world.event(EventKind::Syscall, 0, cost);
@@ -313,7 +312,7 @@ impl<const BUG: u8> Poller<Sim<BUG>> for SimPoller {
     }
 
     /// # Panics
-    /// Outside of the poller's world, and in a drop while its thread unwinds: it would never wake up.
+    /// Outside of the poller's world, and in a drop while the thread unwinds: the thread would never wake up.
     fn wait(
         &self,
         word: &SimU32,
@@ -349,7 +348,7 @@ impl<const BUG: u8> Poller<Sim<BUG>> for SimPoller {
         match end {
             _ if is_rung => WaitEnd::Rung,
             _ if !events.is_empty() => WaitEnd::Ready,
-            // Another thread was faster.
+            // Another thread took the events.
             WaitEnd::Ready => WaitEnd::Spurious,
             end => end,
         }

@@ -1,10 +1,10 @@
-//! What is to happen next: the queue of the discrete-event loop.
+//! The queue of the discrete-event loop.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// What happens at a time.
+/// What happens when an entry of the queue is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum What {
@@ -12,11 +12,11 @@ pub(super) enum What {
     Cpu,
     /// A thread becomes ready to run.
     Wake,
-    /// A thread has slept or spun for long enough.
+    /// A thread's sleep or spin reaches its deadline.
     Deadline,
-    /// A sleep ends for no reason.
+    /// A sleep ends spuriously.
     Spurious,
-    /// The slice of the thread of a CPU is over, or somebody better may be ready.
+    /// The slice of a CPU's thread is over, or the thread has changed its policy.
     Slice,
     /// The oldest store of a thread leaves its buffer.
     Drain,
@@ -24,20 +24,20 @@ pub(super) enum What {
     Unmask,
 }
 
-/// Something that is to happen.
+/// An entry of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Due {
     pub(super) time_ns: u64,
-    /// Which of those at one time comes first: by the seed.
+    /// Orders entries of the same time. It comes from the seed.
     pub(super) tie: u32,
     /// The CPU or the thread.
     pub(super) of: u32,
     pub(super) what: What,
-    /// It is void if the CPU's or thread's own number has changed since.
+    /// The `turn` of the CPU, thread or buffer. The entry is void if that has changed since.
     pub(super) turn: u32,
 }
 
-/// All that is to happen, the earliest first.
+/// All entries, the earliest first.
 #[derive(Debug, Default)]
 pub(super) struct Queue(BinaryHeap<Reverse<Due>>);
 
@@ -52,13 +52,13 @@ impl Queue {
         self.0.pop().map(|due| due.0)
     }
 
-    /// Puts one in and takes the earliest out: cheaper than one after the other.
+    /// Puts an entry in and takes the earliest out. This is cheaper than a push and a pop.
     #[inline]
     pub(super) fn exchange(&mut self, due: Due) -> Due {
         match self.0.peek_mut() {
             Some(mut first) if first.0 < due => std::mem::replace(&mut *first, Reverse(due)).0,
             Some(first) => {
-                // Untouched, so nothing is sifted.
+                // It was not changed, so the heap stays as it is.
                 let _: PeekMut<'_, _> = first;
                 due
             }
@@ -66,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// The time of the earliest; the end of time if there is none.
+    /// The time of the earliest entry; `u64::MAX` if there is none.
     #[inline]
     pub(super) fn first_ns(&self) -> u64 {
         self.0.peek().map_or(u64::MAX, |due| due.0.time_ns)

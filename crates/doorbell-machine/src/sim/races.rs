@@ -1,19 +1,19 @@
-//! Races: two accesses to a cell, one of them a write, that nothing puts in an order.
+//! Races: two accesses to a cell, one of them a write, that nothing orders.
 //!
-//! The machine itself is never weaker than x86, so a relaxed ordering that should be none changes
-//! no value here. But the orderings say what a thread may rely on: each thread has a clock of
-//! what it knows of all others, a store hands that on as far as its ordering says so, a load takes
-//! it over as far as its own does (C++11's *happens before*, with fences and release sequences).
-//! Who then touches a cell of which it does not know the last user races, whatever the values are.
+//! The machine itself is never weaker than x86, so an ordering that is wrongly Relaxed changes no value here.
+//! But the orderings say what a thread may rely on. Each thread has a vector clock of what it knows of all
+//! others. A store passes the clock on as far as its ordering allows, and a load takes it over as far as its
+//! own ordering allows (C++11's *happens before*, with fences and release sequences). A thread that accesses
+//! a cell without knowing of its last user races, whatever the values are.
 //!
-//! Not known here: what goes through std's own atomics, and that a futex wakes.
+//! What goes through std's own atomics, and the order that a futex's wake makes, are not known here.
 
 use super::config::Failure;
 use super::world::{World, look, look_from_anywhere};
 use crate::Ordering;
 use std::sync::atomic::AtomicU64;
 
-/// For each thread, up to which of its moments everything is known.
+/// A vector clock: for each thread, up to which of its moments everything is known.
 type Clock = Vec<u32>;
 
 fn join(clock: &mut Clock, other: &[u32]) {
@@ -43,18 +43,18 @@ fn releases(order: Ordering) -> bool {
 #[derive(Debug, Default)]
 struct Known {
     now: Clock,
-    /// Known from its next fence on: what its relaxed loads have read.
+    /// What its Relaxed loads have read, which it knows from its next fence on.
     read: Clock,
-    /// What its last fence lets its relaxed stores hand on.
+    /// What its Relaxed stores pass on since its last fence.
     fenced: Clock,
 }
 
 /// What is known of an atomic, or of a cell.
 #[derive(Debug, Default)]
 struct Shadow {
-    /// What an atomic's value hands on. Of a cell: when each thread has read it since `write`.
+    /// For an atomic: what its value passes on. For a cell: when each thread has read it since `write`.
     clock: Clock,
-    /// The last write of a cell: who, and when.
+    /// The last write of a cell: its thread and moment.
     write: Option<(u32, u32)>,
 }
 
@@ -66,12 +66,12 @@ pub(super) struct Races {
     free: Vec<u32>,
 }
 
-/// Which shadow something has: the number of the world, and that of the shadow plus one.
+/// The shadow of an atomic or a cell: the number of the world, and the number of the shadow plus one.
 #[derive(Debug, Default)]
 pub(super) struct Shade(AtomicU64);
 
 impl Shade {
-    /// Of a cell that the caller makes, which is its first write.
+    /// The shade of a cell that the caller makes. Making it counts as its first write.
     pub(super) fn of_new_cell() -> Self {
         let shade = Shade::default();
         let _ = look(|world| world.note_access(&shade, Access::Write));
@@ -105,7 +105,7 @@ impl Drop for Shade {
     }
 }
 
-/// What is done to a cell.
+/// An access to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -113,7 +113,7 @@ pub(super) enum Access {
 }
 
 impl Races {
-    /// A thread begins, which knows what its starter knows.
+    /// A thread begins. It knows what its starter knows.
     pub(super) fn begin(&mut self, thread: u32, starter: Option<u32>) {
         let mut now = starter.map_or_else(Clock::new, |it| self.threads[it as usize].now.clone());
         now.resize(thread as usize + 1, 0);
@@ -127,12 +127,13 @@ impl Races {
         }
     }
 
-    /// What the thread does from here on is not known to those who have heard of it so far.
+    /// Begins a new moment of the thread. Threads that know it up to now do not know what it does from here
+    /// on.
     fn tick(&mut self, thread: u32) {
         self.threads[thread as usize].now[thread as usize] += 1;
     }
 
-    /// A thread has seen the end of another one.
+    /// A thread has joined another one that ended.
     pub(super) fn join(&mut self, thread: u32, ended: u32) {
         let theirs = self.threads[ended as usize].now.clone();
         join(&mut self.threads[thread as usize].now, &theirs);
@@ -177,7 +178,7 @@ impl Races {
         self.tick(thread);
     }
 
-    /// Whose access it races with, if it does.
+    /// The access with which this one races, and its thread, if it does.
     fn access(&mut self, shadow: usize, thread: u32, access: Access) -> Option<(u32, Access)> {
         let now = &self.threads[thread as usize].now;
         let known = |other: u32, at: u32| now.get(other as usize).copied().unwrap_or(0) >= at;
@@ -229,7 +230,7 @@ impl World {
     pub(super) fn note_store(&mut self, shade: &Shade, order: Ordering) {
         if self.races.is_some() {
             self.with_shadow(shade, |races, shadow, thread| {
-                // A plain store ends what an earlier one handed on.
+                // A plain store ends the release sequence of an earlier one.
                 races.shadows[shadow].clock.clear();
                 races.store(shadow, thread, order);
             });

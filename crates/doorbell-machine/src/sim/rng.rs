@@ -1,11 +1,11 @@
 //! Random numbers from the seed.
 
-/// A stream of random numbers: splitmix64, whose every state is a good one.
+/// A stream of random numbers: splitmix64, for which every state is a good seed.
 #[derive(Clone, Debug)]
 pub(super) struct Rng(u64);
 
 impl Rng {
-    /// The stream of that number under that seed.
+    /// The stream with this number for a seed.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
         let mut rng = Rng(seed ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03));
         rng.next();
@@ -20,13 +20,13 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// One of the numbers below `limit`; 0 if there is none.
+    /// A number below `limit`; 0 if `limit` is 0.
     #[inline]
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// One of the numbers of a range.
+    /// A number within a range.
     pub(super) fn within(&mut self, range: super::Range) -> u64 {
         let span = range.max_ns.saturating_sub(range.min_ns);
         range
@@ -34,12 +34,12 @@ impl Rng {
             .saturating_add(self.below(span.saturating_add(1)))
     }
 
-    /// Whether something of that chance, out of a million, happens.
+    /// Whether something with this chance per million happens.
     pub(super) fn happens(&mut self, chance: u32) -> bool {
         chance > 0 && self.below(1_000_000) < u64::from(chance)
     }
 
-    /// How many tries until something of that chance happens first; `u64::MAX` for never.
+    /// How many tries it takes until something with this chance per million happens; `u64::MAX` for never.
     pub(super) fn tries(&mut self, chance: u32) -> u64 {
         if chance == 0 {
             return u64::MAX;
@@ -49,7 +49,7 @@ impl Rng {
         if miss <= 0.0 {
             return 1;
         }
-        // At most some 37 times the mean, so it fits.
+        // At most about 37 times the mean, so it fits.
         ((1.0 - unit).ln() / miss.ln()) as u64 + 1
     }
 }

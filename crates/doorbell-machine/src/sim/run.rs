@@ -1,4 +1,4 @@
-//! A run: from the first thread of a world to the end of its last.
+//! A run, from the start of a world's first thread to the end of its last.
 
 use super::config::{Config, EventKind, Failure, Outcome, Sink, ThreadReport};
 use super::lines::NOBODY;
@@ -14,7 +14,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a thread runs.
+/// The function that a thread runs.
 type Body = Box<dyn FnOnce()>;
 
 type Routine = Coroutine<(), (), (), DefaultStack>;
@@ -25,13 +25,13 @@ pub(super) struct Born {
     stack: DefaultStack,
 }
 
-/// A run that cannot begin.
+/// Why a run cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The machine cannot be simulated.
     #[error("this machine cannot be simulated: {0}")]
     Spec(#[from] SpecError),
-    /// The caller is a thread of a world, or in one.
+    /// The caller is inside a run.
     #[error("a run inside a run; begin it from a thread of the OS")]
     Inside,
     /// There is no memory for a stack.
@@ -40,7 +40,7 @@ pub enum RunError {
 }
 
 thread_local! {
-    /// Stacks that are free, with their size: making one takes longer than a small run.
+    /// Free stacks, and their size. They are kept because making one takes longer than a small run.
     static STACKS: RefCell<(usize, Vec<DefaultStack>)> = const { RefCell::new((0, Vec::new())) };
 }
 
@@ -63,19 +63,18 @@ fn keep_stack(bytes: usize, stack: DefaultStack) {
     });
 }
 
-/// Runs `body` as the first thread of a simulated machine, on CPU 0, until all its threads have
-/// ended or something failed. What a run that failed has allocated is leaked.
+/// Runs `body` as the first thread of a simulated machine, on CPU 0, until all threads have ended or the run
+/// has failed. A run that fails leaks what its threads have allocated.
 ///
-/// All of it happens on the calling thread of the OS, so `thread_local!` values are shared by all
-/// threads of the run.
+/// The whole run happens on the calling OS thread, so all threads of the run share `thread_local!` values.
 ///
 /// # Errors
-/// [`RunError`] says what keeps the run from beginning.
+/// [`RunError`] says why the run cannot begin.
 pub fn run(config: Config, body: impl FnOnce() + 'static) -> Result<Outcome, RunError> {
     run_traced(config, None, body)
 }
 
-/// As [`run`], and tells `sink` of every event.
+/// As [`run`], and passes every event to `sink`.
 ///
 /// # Errors
 /// As for [`run`].
@@ -102,14 +101,14 @@ pub fn run_traced(
     let mut routines = Vec::new();
     set_whole(world);
     let outer = slots::Slots::default();
-    // SAFETY: nobody reads the slots until they are put back below.
+    // SAFETY: until the slots are swapped back below, only threads of the run use them.
     unsafe { slots::swap(&outer) };
     // SAFETY: made above, and freed below.
     unsafe { go_on(world, &mut routines) };
     // SAFETY: as above.
     unsafe { slots::swap(&outer) };
     set_whole(std::ptr::null_mut());
-    // SAFETY: from a box above, and no thread of it runs any more.
+    // SAFETY: from the box above, and no thread of the world runs any more.
     let world = unsafe { Box::from_raw(world) };
     for routine in routines.into_iter().flatten() {
         abandon(stack_bytes, routine);
@@ -117,23 +116,23 @@ pub fn run_traced(
     Ok(world.into_outcome())
 }
 
-/// A thread that will not go on: what lies on its stack is leaked, since nothing says that it may
-/// be dropped there.
+/// Ends a thread that will not go on. What lies on its stack is leaked, because dropping it outside of the
+/// run may be wrong.
 fn abandon(stack_bytes: usize, mut routine: Routine) {
     if !routine.done() {
-        // SAFETY: what is on the stack is never touched again: the world is gone, and nobody else
-        // has references to the stack of one of its threads.
+        // SAFETY: what is on the stack is never used again: the world is gone, and only its threads refer to
+        // each other's stacks.
         unsafe { routine.force_reset() };
     }
     keep_stack(stack_bytes, routine.into_stack());
 }
 
-/// Lets the world go on until nothing happens any more, or it has failed.
+/// Runs the world until nothing happens any more, or it has failed.
 ///
 /// # Safety
-/// `world` is alive, and nobody else has a reference to it.
+/// `world` is alive, and there is no other reference to it.
 unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
-    // Whose slots are in place.
+    // The thread whose slots are in place.
     let mut placed = NOBODY;
     loop {
         // SAFETY: the caller's promise; the reference ends before a thread of the world runs.
@@ -149,7 +148,7 @@ unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
         };
         if placed != thread {
             if placed != NOBODY {
-                // SAFETY: those of the thread that they were swapped with.
+                // SAFETY: this gives the thread its own slots back.
                 unsafe { slots::swap(&it.threads[placed as usize].slots) };
             }
             // SAFETY: the thread runs next.
@@ -180,7 +179,7 @@ unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
     // SAFETY: as above.
     let it = unsafe { &mut *world };
     if placed != NOBODY {
-        // SAFETY: those of the thread that they were swapped with.
+        // SAFETY: this gives the thread its own slots back.
         unsafe { slots::swap(&it.threads[placed as usize].slots) };
     }
 }
@@ -207,9 +206,9 @@ fn end_pool() {
         it.pool_end.take()
     });
     if let Some(end) = end.flatten() {
-        // SAFETY: nobody reads an empty slot.
+        // SAFETY: null is always allowed in the slot.
         let pool = unsafe { slots::replace_pool(std::ptr::null()) };
-        // SAFETY: whoever stored it said how it ends.
+        // SAFETY: the caller of `set_pool_slot` allows this call, with the pointer that it stored.
         unsafe { end(pool) };
     }
 }
@@ -223,7 +222,7 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 }
 
 impl World {
-    /// Starts a thread, which is ready after so long.
+    /// Starts a thread, which becomes ready after `after_ns`.
     fn start(&mut self, spec: ThreadSpec, cpu: u32, born: Born, after_ns: u64) -> u32 {
         let thread = self.threads.len() as u32;
         self.threads
@@ -239,7 +238,7 @@ impl World {
         thread
     }
 
-    /// The CPU that has the fewest threads.
+    /// The CPU with the fewest threads.
     pub(super) fn emptiest_cpu(&self, among: impl Iterator<Item = usize>) -> Option<usize> {
         among.min_by_key(|cpu| self.cpus[*cpu].threads)
     }
@@ -263,7 +262,7 @@ impl World {
         self.leave_cpu(cpu, self.now_ns);
     }
 
-    /// Nothing happens any more: that is an end if all threads have ended.
+    /// Nothing happens any more. The run fails with a deadlock, unless all threads have ended.
     fn check_end(&mut self) {
         let left = self.threads.iter().filter(|it| it.doing != Doing::Ended);
         let left: Vec<String> = left
@@ -307,7 +306,7 @@ pub struct SimThread {
 }
 
 impl SimThread {
-    /// Its number, in the order in which threads were started; as [`thread`](super::thread) says it.
+    /// Its number, in the order in which threads were started, as [`thread`](super::thread) returns it.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.thread
@@ -336,7 +335,7 @@ impl ThreadHandle for SimThread {
         self.ask(|world, _| world.current == self.thread) == Some(true)
     }
 
-    /// Also after the end of its world.
+    /// `true` after the end of its world too.
     fn is_finished(&self) -> bool {
         self.ask(|_, it| it.doing == Doing::Ended) != Some(false)
     }

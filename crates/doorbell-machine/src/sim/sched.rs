@@ -1,4 +1,4 @@
-//! The OS's scheduler: which thread of a CPU runs.
+//! The simulated OS's scheduler: which thread a CPU runs.
 
 use super::config::EventKind;
 use super::faults::Mask;
@@ -8,11 +8,11 @@ use super::thread::{Doing, Wait, Why};
 use super::world::World;
 use crate::Policy;
 
-/// The share of a thread that runs at nice 0.
+/// The weight of a thread at nice 0.
 const WEIGHT: u64 = 1_024;
 
 impl Policy {
-    /// Fifo above other above idle.
+    /// Orders the policies: `Fifo` above `Other` above `Idle`.
     fn rank(self) -> u16 {
         match self {
             Policy::Fifo { priority } => 2 + u16::from(priority),
@@ -25,7 +25,8 @@ impl Policy {
         matches!(self, Policy::Fifo { .. })
     }
 
-    /// Each step of nice changes the share by a quarter. The idle policy has Linux's weight.
+    /// The weight in the sharing of CPU time. Each step of nice changes it by a quarter. `Idle` has Linux's
+    /// weight.
     fn weight(self) -> u64 {
         match self {
             Policy::Fifo { .. } => WEIGHT,
@@ -48,41 +49,41 @@ impl Policy {
     }
 }
 
-/// What a thread has had of its CPU, in ns of a thread of nice 0.
+/// How much CPU time a thread has had, weighed: in ns of a thread at nice 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
     had_ns: u64,
-    /// By when it should have had its next slice.
+    /// The weighed time by which it should have had its next slice.
     due_ns: u64,
 }
 
 /// One CPU.
 #[derive(Debug)]
 pub(super) struct Cpu {
-    /// Its thread; nobody while it idles.
+    /// Its thread; `NOBODY` while it idles.
     pub(super) current: u32,
     /// The thread that it ran last.
     last: u32,
-    /// When its thread goes on; the end of time while it has none.
+    /// When its thread goes on; `u64::MAX` while it idles.
     pub(super) resume_ns: u64,
-    /// Goes up whenever what was to let its thread go on is void.
+    /// Incremented to make the scheduled `What::Cpu` void.
     pub(super) turn: u32,
-    /// Goes up with every dispatch; for slices.
+    /// Incremented by each dispatch, so that the end of an older slice is void.
     slice_turn: u32,
     slice_from_ns: u64,
     slice_armed: bool,
-    /// Since when what its thread runs is not accounted for.
+    /// Until when the time of its thread is accounted.
     accounted_ns: u64,
     ready: Vec<u32>,
     least_ns: u64,
-    /// How long everything takes here, in per cent, by what is wrong with it.
+    /// How long everything takes here in per cent, by a fault.
     pub(super) slow_percent: u64,
-    /// The same, also by what its SMT siblings do.
+    /// The same with the effect of busy SMT siblings.
     pub(super) percent: u64,
-    /// It runs a thread that does not only spin on a line.
+    /// It runs a thread that does not spin on a line.
     pub(super) is_busy: bool,
     pub(super) mask: Mask,
-    /// How many threads were put here.
+    /// How many threads are assigned to it.
     pub(super) threads: u32,
 }
 
@@ -125,7 +126,7 @@ impl World {
         share.due_ns = share.had_ns.saturating_add(slice);
     }
 
-    /// Accounts for what the thread of a CPU has run until now.
+    /// Accounts for the time that a CPU's thread has run until now.
     fn account(&mut self, cpu: u32, now_ns: u64) {
         let state = &mut self.cpus[cpu as usize];
         let (current, from_ns) = (state.current, state.accounted_ns);
@@ -139,7 +140,7 @@ impl World {
         }
     }
 
-    /// For how long a thread has had its CPU until now; `None` if it is not there.
+    /// The CPU time that a thread has used until now; `None` if there is no such thread.
     pub(super) fn ran_ns(&self, thread: u32) -> Option<u64> {
         let it = self.threads.get(thread as usize)?;
         let cpu = &self.cpus[it.cpu as usize];
@@ -151,7 +152,7 @@ impl World {
         Some(it.ran_ns.saturating_add(since_ns))
     }
 
-    /// A thread that waited can run; its CPU is still to look at that.
+    /// Makes a thread that waited ready. The caller must reschedule its CPU.
     pub(super) fn join_ready(&mut self, due: Due) {
         let thread = due.of;
         let cpu = self.threads[thread as usize].cpu;
@@ -170,7 +171,7 @@ impl World {
         self.cpus[cpu as usize].ready.push(thread);
     }
 
-    /// Something has changed at a CPU: gives it to the thread that should have it.
+    /// Gives a CPU to the thread that should have it, after its ready threads have changed.
     pub(super) fn reschedule(&mut self, cpu: u32, now_ns: u64) {
         let current = self.cpus[cpu as usize].current;
         if current == NOBODY {
@@ -199,7 +200,7 @@ impl World {
         new.share.due_ns < old.share.due_ns
     }
 
-    /// The ready thread that is next, by its place.
+    /// The index of the ready thread that is next.
     fn best(&self, cpu: u32) -> Option<usize> {
         let ready = &self.cpus[cpu as usize].ready;
         let rank = |at: usize| self.threads[ready[at] as usize].policy.rank();
@@ -211,7 +212,7 @@ impl World {
         of_rank.min_by_key(|at| self.threads[ready[*at] as usize].share.due_ns)
     }
 
-    /// The thread of a CPU must leave it, and stays ready.
+    /// Takes a CPU from its thread, which stays ready.
     fn preempt(&mut self, cpu: u32, now_ns: u64) {
         let state = &mut self.cpus[cpu as usize];
         let current = std::mem::replace(&mut state.current, NOBODY);
@@ -222,7 +223,7 @@ impl World {
         if self.threads[current as usize].doing == Doing::Spins {
             self.end_spinner(current);
         } else {
-            // The rest of the step that it is in.
+            // The rest of the step that the thread is in.
             let left_ns = self.off_cpu(cpu, resume_ns.saturating_sub(now_ns));
             self.threads[current as usize].left_ns = left_ns;
         }
@@ -237,7 +238,7 @@ impl World {
         }
     }
 
-    /// Gives a CPU that has no thread to the one that is next.
+    /// Gives a CPU without a thread to the ready thread that is next.
     fn dispatch(&mut self, cpu: u32, now_ns: u64) {
         let Some(at) = self.best(cpu) else { return };
         let idled = self.cpus[cpu as usize].resume_ns == u64::MAX;
@@ -267,7 +268,7 @@ impl World {
         }
     }
 
-    /// The thread of a CPU goes on then.
+    /// Schedules when the thread of a CPU goes on.
     pub(super) fn resume_at(&mut self, cpu: u32, time_ns: u64) {
         let state = &mut self.cpus[cpu as usize];
         state.resume_ns = time_ns;
@@ -275,7 +276,7 @@ impl World {
         self.schedule(time_ns, What::Cpu, cpu, turn);
     }
 
-    /// Others are ready: looks again when the slice of the thread that runs is over.
+    /// Schedules the end of the running thread's slice, because other threads are ready.
     fn arm_slice(&mut self, cpu: u32, now_ns: u64) {
         let state = &self.cpus[cpu as usize];
         if state.slice_armed || self.threads[state.current as usize].policy.is_fifo() {
@@ -287,7 +288,7 @@ impl World {
         self.schedule(end_ns.max(now_ns), What::Slice, cpu, turn);
     }
 
-    /// The slice of the thread of a CPU is over.
+    /// Ends the slice of a CPU's thread.
     pub(super) fn end_slice(&mut self, cpu: u32, turn: u32, now_ns: u64) {
         let state = &mut self.cpus[cpu as usize];
         if state.slice_turn != turn || state.current == NOBODY {
@@ -301,7 +302,7 @@ impl World {
         self.reschedule(cpu, now_ns);
     }
 
-    /// The thread that runs leaves its CPU and waits; others get it.
+    /// Makes the running thread wait. Its CPU goes to another thread.
     pub(super) fn block(&mut self, wait: Wait) {
         let (thread, cpu, now_ns) = (self.current, self.cpu, self.now_ns);
         self.account(cpu, now_ns);
@@ -314,7 +315,7 @@ impl World {
         state.current = NOBODY;
         state.turn = state.turn.wrapping_add(1);
         if state.ready.is_empty() {
-            // From here on it idles.
+            // The CPU idles from here on.
             state.resume_ns = u64::MAX;
             self.set_busy(cpu, false, now_ns);
         } else {
@@ -323,13 +324,13 @@ impl World {
         }
     }
 
-    /// The thread that runs changes its policy.
+    /// Changes the policy of the running thread.
     pub(super) fn change_policy(&mut self, policy: Policy) {
         let (thread, cpu) = (self.current, self.cpu);
         self.account(cpu, self.now_ns);
         self.threads[thread as usize].policy = policy;
         self.renew_due(thread);
-        // In its turn: a thread only gives way between two steps.
+        // The scheduler looks at once, but from the queue: a thread gives way only between two steps.
         let state = &mut self.cpus[cpu as usize];
         state.slice_armed = true;
         let turn = state.slice_turn;

@@ -1,13 +1,13 @@
-//! Hardware threads that share a core: each is slower while another one of them is busy.
+//! Hardware threads that share a core: each is slower while a sibling is busy.
 
 use super::lines::NOBODY;
 use super::thread::Doing;
 use super::world::World;
 
 impl World {
-    /// A CPU begins or ceases to be busy: it runs a thread that does not only spin on a line. From
-    /// here on its siblings take longer for everything, or no longer; so does the rest of the step
-    /// that each of them is in.
+    /// A CPU becomes busy, or stops being so. It is busy while it runs a thread that does not spin on a line.
+    /// From here on its siblings are slower, or fast again, and so is the rest of the step that each of them
+    /// is in.
     pub(super) fn set_busy(&mut self, cpu: u32, is_busy: bool, now_ns: u64) {
         let smt = self.config.machine.smt as u32;
         if self.cpus[cpu as usize].is_busy == is_busy {
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    /// How long everything takes on a CPU, by what is wrong with it and by its siblings.
+    /// Computes how long everything takes on a CPU, from its own slowness and its busy siblings.
     pub(super) fn refresh_percent(&mut self, cpu: u32) {
         let machine = &self.config.machine;
         let smt = machine.smt as u32;
@@ -47,10 +47,10 @@ impl World {
         }
     }
 
-    /// What is left of the step of a CPU's thread takes longer, or less long.
+    /// Changes the time for the rest of the step that a CPU's thread is in.
     fn stretch(&mut self, cpu: u32, before: u64, after: u64, now_ns: u64) {
         let it = &self.cpus[cpu as usize];
-        // A CPU that is in a step of its own now has begun it in the past, and charges it later.
+        // A CPU whose `resume_ns` has passed charges its present step later, at the new speed.
         let in_step = it.current != NOBODY && it.resume_ns > now_ns;
         if !in_step || self.threads[it.current as usize].doing == Doing::Spins {
             return;
@@ -61,18 +61,18 @@ impl World {
         self.resume_at(cpu, now_ns.saturating_add(left_ns));
     }
 
-    /// What so much takes on that CPU now.
+    /// The time that `ns` of work takes on that CPU now.
     pub(super) fn on_cpu(&self, cpu: u32, ns: u64) -> u64 {
         scaled(ns, self.cpus[cpu as usize].percent, 100)
     }
 
-    /// The other way round: what so much of that CPU's time is on one that nothing slows.
+    /// The inverse: the work that `ns` of that CPU's time does, in ns of a CPU at full speed.
     pub(super) fn off_cpu(&self, cpu: u32, ns: u64) -> u64 {
         scaled(ns, 100, self.cpus[cpu as usize].percent)
     }
 }
 
-/// So much, times a part of a whole.
+/// `ns` times `part` divided by `whole`.
 fn scaled(ns: u64, part: u64, whole: u64) -> u64 {
     if part == whole {
         return ns;

@@ -1,16 +1,16 @@
-//! What a simulated machine is made of: its shape and what everything on it costs.
+//! The specification of a simulated machine: its shape, and what everything on it costs.
 //!
-//! Plain data with public fields, so that a profile can be read into it.
+//! It is plain data with public fields, so that a profile can be read into it.
 
 use crate::{Cpu, Topology};
 
-/// How many simulated CPUs a machine may have.
+/// The most CPUs of a simulated machine.
 pub const CPUS_MAX: usize = 1_024;
 
 /// A simulated machine.
 ///
-/// CPUs are numbered so that what is near has near numbers: SMT siblings first, then the cores
-/// of one last-level cache, then those of one socket.
+/// Near CPUs have near numbers: first come SMT siblings, then the cores of one last-level cache, then those
+/// of one socket.
 ///
 /// ```
 /// use doorbell_machine::sim::MachineSpec;
@@ -21,26 +21,26 @@ pub const CPUS_MAX: usize = 1_024;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSpec {
-    /// Sockets, each with memory of its own.
+    /// Sockets, each with its own memory.
     pub sockets: usize,
-    /// Last-level caches of a socket.
+    /// Last-level caches per socket.
     pub llc_groups_per_socket: usize,
-    /// Physical cores that share one of them.
+    /// Physical cores per last-level cache.
     pub cores_per_llc: usize,
-    /// Hardware threads of a physical core; each is a CPU.
+    /// Hardware threads per physical core; each is a CPU.
     pub smt: usize,
     /// What everything costs.
     pub costs: Costs,
-    /// How long everything takes on a CPU while one of its SMT siblings is busy, in per cent of what
-    /// it takes while they idle or spin on a line. 100 at least.
+    /// How long everything takes on a CPU while an SMT sibling is busy, in per cent of the time it takes
+    /// while the siblings idle or spin on a line. At least 100.
     pub smt_busy_percent: u64,
-    /// How long a store may wait in the store buffer, under the memory model `tso`.
+    /// How long a store may wait in the store buffer, under [`Memory::Tso`](super::Memory::Tso).
     pub drain_ns: Range,
-    /// How many stores the store buffer of a CPU holds; one more drains the oldest.
+    /// How many stores a thread's store buffer holds; one more drains the oldest.
     pub store_buffer: usize,
-    /// The slice of a thread under the policy `other`, in ns, unless it has one of its own.
+    /// The slice of a thread in ns, unless its policy has one.
     pub slice_ns: u64,
-    /// By how many per cent, up or down, the cost of an access that misses may vary by the seed.
+    /// By how many per cent, up or down, the seed varies the cost of an access that misses.
     pub jitter_percent: u64,
 }
 
@@ -53,44 +53,43 @@ pub struct Range {
     pub max_ns: u64,
 }
 
-/// What a simulated machine charges, in ns.
+/// What things cost on a simulated machine, in ns.
 ///
-/// The first six are what it costs to get a line from where it is: what the access itself takes
-/// is part of it.
+/// The first six are the costs of an access by where its line is; they include the access itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// The line is in the CPU's own cache, in the state it needs.
+    /// The line is in the CPU's own cache, in the state that the access needs.
     pub own_hit_ns: u64,
-    /// It is in that of an SMT sibling.
+    /// It is in the cache of an SMT sibling.
     pub smt_ns: u64,
-    /// It is in that of another core under the same last-level cache.
+    /// It is in the cache of another core under the same last-level cache.
     pub llc_ns: u64,
     /// It is under another last-level cache of the socket.
     pub socket_ns: u64,
     /// It is in another socket.
     pub cross_socket_ns: u64,
-    /// No cache has it.
+    /// It is in no cache.
     pub memory_ns: u64,
-    /// What a read-modify-write takes on top.
+    /// What a read-modify-write costs beside the access.
     pub rmw_extra_ns: u64,
-    /// A fence. Those of doorbell stand behind read-modify-writes and cost nothing on x86.
+    /// A fence. The fences of doorbell follow read-modify-writes, and cost nothing on x86.
     pub fence_ns: u64,
     /// Reading the clock.
     pub clock_ns: u64,
     /// One hint that the CPU spins.
     pub relax_ns: u64,
-    /// From one thread of a CPU to another.
+    /// The switch from one thread of a CPU to another.
     pub context_switch_ns: u64,
-    /// Into the kernel and back.
+    /// The way into the kernel and back.
     pub syscall_ns: u64,
-    /// What waking a thread in a futex takes from the waker, on top of the syscall.
+    /// What it costs the waker to wake a thread in a futex, beside the syscall.
     pub futex_wake_ns: u64,
     /// The same through an eventfd.
     pub eventfd_wake_ns: u64,
-    /// What waiting for an eventfd takes from the waiter, on top of its two syscalls: `epoll_wait`,
-    /// and the read that empties it.
+    /// What it costs the waiter to wait for an eventfd, beside its two syscalls: `epoll_wait`, and the read
+    /// that empties it.
     pub eventfd_wait_ns: u64,
-    /// From an interrupt to the first instruction, on a CPU that idles.
+    /// From an interrupt to the first instruction, on an idle CPU.
     pub idle_exit_ns: u64,
     /// From one CPU's wake to the interrupt on another.
     pub ipi_latency_ns: u64,
@@ -99,7 +98,7 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// Figures of the order that current servers have.
+    /// Figures of the order of current servers.
     fn default() -> Self {
         Costs {
             own_hit_ns: 1,
@@ -145,13 +144,13 @@ impl Default for MachineSpec {
     }
 }
 
-/// A machine that cannot be simulated.
+/// Why a machine cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Something of which there must be one is zero.
+    /// A field that must be at least 1 is 0.
     #[error("`{0}` is 0; it must be 1 at least")]
     Zero(&'static str),
-    /// More CPUs than the simulator keeps sets for.
+    /// The machine has more than [`CPUS_MAX`] CPUs.
     #[error(
         "the machine has {0} CPUs; at most {CPUS_MAX} can be simulated: lower sockets, llc_groups_per_socket, cores_per_llc or smt"
     )]
@@ -168,7 +167,7 @@ pub enum SpecError {
 }
 
 impl MachineSpec {
-    /// A machine of one socket and one cache with so many cores.
+    /// A machine with one socket, one last-level cache and this many cores.
     #[must_use]
     pub fn flat(cores: usize) -> Self {
         MachineSpec {
@@ -177,7 +176,7 @@ impl MachineSpec {
         }
     }
 
-    /// How many CPUs it has.
+    /// How many CPUs the machine has.
     #[must_use]
     pub fn cpus(&self) -> usize {
         [
@@ -190,7 +189,7 @@ impl MachineSpec {
         .fold(1, usize::saturating_mul)
     }
 
-    /// Whether it can be simulated.
+    /// Checks whether the machine can be simulated.
     ///
     /// # Errors
     /// [`SpecError`] names the field and says what it must be.
@@ -208,7 +207,7 @@ impl MachineSpec {
         if self.slice_ns == 0 {
             return Err(SpecError::Zero("slice_ns"));
         }
-        // A spin that costs nothing would never let the clock go on.
+        // If a spin cost nothing, the clock would never advance.
         if self.costs.relax_ns == 0 {
             return Err(SpecError::Zero("relax_ns"));
         }
@@ -242,7 +241,7 @@ impl MachineSpec {
         self.cpus_per_llc() * self.llc_groups_per_socket
     }
 
-    /// Which CPUs there are and which of them share what.
+    /// Which CPUs there are, and what they share.
     #[must_use]
     pub fn topology(&self) -> Topology {
         let cpu = |os_id| Cpu {

@@ -1,4 +1,4 @@
-//! A simulated thread, as the world keeps it.
+//! A simulated thread.
 
 use super::buffer::Buffer;
 use super::config::Event;
@@ -9,23 +9,23 @@ use crate::Policy;
 use crate::slots::Slots;
 use corosensei::Yielder;
 
-/// How many of its last events a thread keeps.
+/// How many of its last events a thread remembers.
 const LAST: usize = 16;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It could run, and its CPU is not its own now.
+    /// It could run, but does not have its CPU.
     Ready,
-    /// It is the thread of its CPU.
+    /// It has its CPU.
     Runs,
-    /// It is, and waits for a line to be written.
+    /// It has its CPU, and waits for a line to be written.
     Spins,
     /// It waits without a CPU.
     Waits(Wait),
-    /// It was told to go on, and that is on its way.
+    /// It was told to go on, and the wake is on its way.
     Wakes,
-    /// It is over.
+    /// It has ended.
     Ended,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Wait {
 }
 
 impl Doing {
-    /// As reports name it.
+    /// The name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Doing::Ready => "ready",
@@ -68,31 +68,32 @@ pub(super) struct Thread {
     pub(super) name: String,
     pub(super) cpu: u32,
     pub(super) doing: Doing,
-    /// Goes up whenever it stops waiting: what was to end that wait is void then.
+    /// Incremented whenever it stops waiting, so that what was scheduled to end that wait is void.
     pub(super) turn: u32,
     pub(super) why: Why,
     /// When its wait in a parker ends, by the clock of the program.
     pub(super) until_clock_ns: Option<u64>,
-    /// What is left of a step that it was interrupted in.
+    /// The rest of a step in which it was interrupted.
     pub(super) left_ns: u64,
     pub(super) policy: Policy,
     pub(super) share: Share,
-    /// For how long it has had its CPU.
+    /// The CPU time that it has used.
     pub(super) ran_ns: u64,
-    /// How it gives way; null until it has begun.
+    /// By this it gives way; null until it has begun.
     pub(super) yielder: *const Yielder<(), ()>,
     pub(super) slots: Slots,
-    /// The pool in its slot is ended by this. `ending`: none is taken any more.
+    /// Ends the pool in its slot.
     pub(super) pool_end: Option<unsafe fn(*const ())>,
+    /// It takes no pool any more.
     pub(super) ending: bool,
-    /// The line that the atomics belong to that it makes now.
+    /// The line in which the atomics lie that it makes now.
     pub(super) making: Option<u32>,
     /// It has stored since its last read-modify-write.
     pub(super) has_stored: bool,
     pub(super) buffer: Buffer,
-    /// The pointer that it looked at last.
+    /// The pointer at which it looked last.
     pub(super) seen: Seen,
-    /// The line that it spins on, and who is behind it in the list of that line's spinners.
+    /// The line on which it spins, and the next thread in the list of that line's spinners.
     pub(super) spun_on: u32,
     pub(super) next_spinner: u32,
     pub(super) joiners: Vec<u32>,

@@ -1,4 +1,4 @@
-//! How a thread waits: in a parker, spinning on a line, for another thread, for a time.
+//! How a thread waits: in a parker, spinning on a line, for the end of another thread, for a time.
 
 use super::Sim;
 use super::cells::SimLine;
@@ -13,16 +13,16 @@ use crate::{Ordering, ParkEnd, ParkIn, Parker, Poller, PollerError, Spun, Word};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A simulated futex or eventfd ([`Parkers`]): the last test and the falling asleep are one step.
+/// A simulated futex or eventfd ([`Parkers`]). The last test and the falling asleep are one step.
 #[derive(Debug)]
 pub struct SimParker {
     is_eventfd: bool,
-    /// The number of the world, and that of the thread that sleeps here plus one.
+    /// The number of the world, and the number of the thread that sleeps here plus one.
     sleeper: AtomicU64,
-    /// Of an eventfd: the number of the world in which it was rung and not read since; 0 if none.
+    /// For an eventfd: the number of the world in which it was rung and not read since; 0 if there is none.
     rung: AtomicU32,
     poller: OnceLock<SimPoller>,
-    /// Whether its thread parks in the poller. As the protocol has it: a step in a program's order.
+    /// Whether its thread parks in the poller. A simulated atomic, because the protocol relies on its order.
     polls: SimU32,
 }
 
@@ -40,7 +40,7 @@ impl SimParker {
             .checked_sub(1)
     }
 
-    /// The last test before the sleep, and what ends the sleep; or why there will be none.
+    /// Makes the last test before the sleep, and arms what ends the sleep. `Err` says why there is no sleep.
     fn fall_asleep(
         &self,
         world: &mut World,
@@ -120,9 +120,9 @@ impl<const BUG: u8> Parker<Sim<BUG>> for SimParker {
     }
 
     /// # Panics
-    /// Outside of any world, and in a drop while its thread unwinds: it would never wake up.
+    /// Outside of any world, and in a drop while the thread unwinds: the thread would never wake up.
     fn park(&self, word: &SimU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
-        // The kernel looks at the word of a futex; before an eventfd the thread does so itself.
+        // The kernel tests the word of a futex. Before an eventfd the thread tests it itself.
         if self.is_eventfd && word.load(Ordering::Relaxed) != seen {
             return ParkEnd::Changed;
         }
@@ -160,8 +160,8 @@ impl<const BUG: u8> Parker<Sim<BUG>> for SimParker {
     }
 
     fn ring(&self, _word: &SimU32) {
-        // A parker without a poller never was one to choose, and the host's load is of a line that
-        // the ring needs anyway: no step, so that it costs nothing.
+        // Only a parker with a poller can have chosen one. This look is no step and costs nothing, because on
+        // the host it loads from a line that the ring needs anyway.
         if let Some(poller) = self.poller.get()
             && Parker::<Sim<BUG>>::chosen(self) == ParkIn::Poller
         {
@@ -191,7 +191,7 @@ impl<const BUG: u8> Parker<Sim<BUG>> for SimParker {
 }
 
 impl World {
-    /// Arms what ends the sleep of the thread that runs; the end, if there will be no sleep.
+    /// Arms what ends the sleep of the running thread. `Err` says why there is no sleep.
     pub(super) fn fall_asleep(&mut self, until_ns: Option<u64>) -> Result<(), ParkEnd> {
         let (thread, now_ns) = (self.current, self.now_ns);
         let turn = self.threads[thread as usize].turn;
@@ -217,7 +217,7 @@ impl World {
         Ok(())
     }
 
-    /// By how much a wake comes late, where that goes wrong.
+    /// The time by which a wake comes late, if that fault happens; else 0.
     fn lateness(&mut self) -> u64 {
         if !self.is_faulty || !self.rng.happens(self.config.faults.late_chance) {
             return 0;
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// A thread that waits is told to go on, and will in a moment.
+    /// Tells a waiting thread to go on. It becomes ready after the latency of an interrupt.
     pub(super) fn tell(&mut self, thread: u32) {
         let it = &mut self.threads[thread as usize];
         it.turn = it.turn.wrapping_add(1);
@@ -261,7 +261,7 @@ impl World {
         self.schedule(time_ns, What::Wake, thread, turn);
     }
 
-    /// Who spins on a line that is taken from it looks again.
+    /// Makes the threads that spin on a line look again, because it was written.
     #[inline]
     pub(super) fn tell_spinners(&mut self, line: u32) {
         let mut spinner = self.lines.spinner(line);
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// A thread that spins goes on.
+    /// Makes a spinning thread go on.
     pub(super) fn end_spin(&mut self, thread: u32, now_ns: u64) {
         self.end_spinner(thread);
         let it = &mut self.threads[thread as usize];
@@ -283,7 +283,7 @@ impl World {
         self.resume_at(cpu, now_ns);
     }
 
-    /// Takes a thread out of the list of those who spin on a line.
+    /// Takes a thread out of the list of the spinners of its line.
     pub(super) fn end_spinner(&mut self, thread: u32) {
         let it = &mut self.threads[thread as usize];
         let (line, next) = (it.spun_on, it.next_spinner);
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// The thread that runs looks at nothing but a line from here on.
+    /// Makes the running thread spin on a line.
     fn begin_spin(&mut self, line: u32, until_ns: u64) {
         let thread = self.current;
         let first = self.lines.spinner(line);
@@ -324,7 +324,7 @@ impl World {
     }
 }
 
-/// Spins a line until something holds of what lies in it.
+/// Spins on a line until `changed` holds of its content, or the time is over.
 pub(super) fn spin<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bool) -> Spun {
     let begun = look(|world| (line.line(world), world.now_ns.saturating_add(for_ns)));
     let ended = |spun: Spun, number: u32| {
@@ -342,7 +342,7 @@ pub(super) fn spin<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bo
         let mut is_over = true;
         wait(|world| {
             is_over = world.now_ns >= until_ns;
-            // Written since it was looked at: looks again.
+            // If the line was written since the look, the thread looks again.
             if is_over || version != Some(Some(world.lines.version(number))) {
                 return Waits::No;
             }
@@ -355,7 +355,7 @@ pub(super) fn spin<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bo
     }
 }
 
-/// Sleeps for so long.
+/// Sleeps for `ns`.
 pub(super) fn sleep(ns: u64) {
     let _ = step(|world| {
         world.flush();
@@ -375,7 +375,7 @@ pub(super) fn sleep(ns: u64) {
     });
 }
 
-/// Waits for the end of another thread.
+/// Waits until another thread has ended.
 pub(super) fn join(thread: u32) {
     let _ = step(|world| {
         world.flush();
@@ -398,7 +398,7 @@ pub(super) fn join(thread: u32) {
     });
 }
 
-/// What a futex compares: the value that all see.
+/// The value that a futex compares: the one that all threads see.
 impl SimU32 {
     fn peek(&self) -> u32 {
         super::world::outside(|| self.load(Ordering::Relaxed))

@@ -1,7 +1,7 @@
 //! Atomics of the simulated machine.
 //!
-//! An atomic is a plain number that knows its cache line. They are std atomics inside, used as
-//! plain cells: so it is sound, though of no use, to hand one to another OS thread.
+//! An atomic is a plain value that knows its cache line. Inside it is a std atomic used as a plain cell, so
+//! it is sound, though of no use, to hand one to another OS thread.
 
 use super::buffer::Pending;
 use super::config::{EventKind, Failure};
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the simulated machine keeps 64-bit atomics in pointers: build it for 64 bits");
 
-/// Which line something lies in: the number of the world, that of the line, and whether the line
-/// is its own.
+/// The line in which something lies: the number of the world, the number of the line, and whether nothing
+/// else lies in that line.
 #[derive(Debug, Default)]
 pub(super) struct Tag(AtomicU64);
 
-/// The tag of what was dropped. No world has this number.
+/// The tag after the drop. No world has this number.
 const DROPPED: u64 = u64::MAX;
 
 impl Tag {
-    /// Of the line that the thread makes now, if it makes one.
+    /// The tag for the line that the thread makes now; no line yet if it makes none.
     pub(super) fn new() -> Self {
         let tag = Tag::default();
         let _ = look(|world| {
@@ -49,8 +49,8 @@ impl Tag {
         (tag >> 32 == u64::from(world)).then_some((tag as u32) >> 1)
     }
 
-    /// Gives its own line back. Who touches it after this is found out, if the memory is still
-    /// what it was.
+    /// Gives back a line that nothing else lies in. An access after this is reported, if the memory is still
+    /// unchanged.
     pub(super) fn leave(&self, world: &mut World) {
         let is_own = self.0.load(Ordering::Relaxed) & 1 != 0;
         if let Some(line) = self.line_in(world.number).filter(|_| is_own) {
@@ -64,17 +64,17 @@ impl Tag {
     }
 }
 
-/// What is common to all atomics: numbers are kept as addresses of nothing.
+/// The common part of all atomics. Numbers are stored as pointers without provenance.
 #[derive(Debug)]
 pub(super) struct Core {
     value: AtomicPtr<()>,
     tag: Tag,
-    /// The only thread so far that has touched it, plus one. A store of such a thread is seen at
-    /// once: nobody else can look, and the atomic may still be moved.
+    /// The number plus one of the only thread that has touched it so far; 0 once there were two. A store of
+    /// the only thread is not buffered: no other thread looks, and the atomic may still be moved.
     only: AtomicU32,
-    /// How many stores to it lie in store buffers.
+    /// How many stores to it are in store buffers.
     pending: AtomicU32,
-    /// Goes up with every change that others see.
+    /// Incremented by each change that other threads see.
     turn: AtomicU32,
     shade: Shade,
 }
@@ -103,7 +103,7 @@ impl Core {
         self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Outside of any world, and while a thread unwinds, it is a plain value.
+    /// Uses the atomic as a plain value: outside of any world, and while a thread unwinds.
     #[cold]
     fn plainly<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
         let _ = look_anyway(World::flush_quietly);
@@ -115,7 +115,7 @@ impl Core {
         step(|world| world.load(self, order)).unwrap_or_else(|| self.plainly(Core::get))
     }
 
-    /// As [`Core::load`], by one who will compare.
+    /// As [`Core::load`], for a thread that will compare: notes what it has seen.
     #[inline]
     fn look(&self, order: Ordering) -> *mut () {
         let look = |world: &mut World| {
@@ -131,9 +131,8 @@ impl Core {
             .unwrap_or_else(|| self.plainly(|it| it.set(value)));
     }
 
-    /// Changes the value to what `f` says, if it says something; returns the value before, and
-    /// whether it said something. `f` is told whether the value is still the one, unchanged, that
-    /// this thread saw when it looked the last time.
+    /// Changes the value to what `f` returns, if it returns one. Returns the value before, and whether it was
+    /// changed. `f` gets the value, and whether it is unchanged since this thread's last look.
     #[inline]
     fn change(
         &self,
@@ -179,7 +178,7 @@ impl Drop for Core {
     }
 }
 
-/// What a thread saw when it looked at a pointer: where that is, and which turn it had.
+/// What a thread saw when it looked at a pointer: the atomic's address, and its turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen(usize, u32);
 
@@ -202,7 +201,7 @@ impl World {
         seen.0 == now.0 && seen.1 == now.1
     }
 
-    /// A second thread that touches an atomic makes it a shared one.
+    /// Notes that the running thread touches an atomic. A second thread makes it a shared one.
     #[inline]
     fn note_touch(&self, core: &Core) {
         if self.is_tso() && core.only.load(Ordering::Relaxed) != self.current + 1 {
@@ -242,7 +241,7 @@ impl World {
         self.event(EventKind::Store, line, cost);
     }
 
-    /// The CPU takes a line to write it; who spins on the line looks. Returns the cost.
+    /// The CPU writes a line, and the threads that spin on it look again. Returns the cost.
     #[inline]
     pub(super) fn write_line(&mut self, line: u32) -> u64 {
         let cost = self.lines.write(line, self.cpu, self.now_ns, &mut self.rng);
@@ -267,7 +266,7 @@ impl World {
             core,
             value,
             line,
-            // In order: none before those in front of it.
+            // Stores drain in order, so it is not due before the store in front of it.
             due_ns: due_ns.max(buffer.last_ns()),
         });
         let (len, turn) = (buffer.len(), buffer.turn);
@@ -280,12 +279,12 @@ impl World {
         }
     }
 
-    /// The oldest store of a thread becomes visible; returns what that costs.
+    /// Makes the oldest store of a thread visible; returns what that costs.
     fn drain_oldest(&mut self, thread: u32) -> u64 {
         let Some(oldest) = self.threads[thread as usize].buffer.pop() else {
             return 0;
         };
-        // SAFETY: an atomic that is dropped takes its stores out of all buffers first.
+        // SAFETY: the drop of an atomic takes its stores out of all buffers first, so it is alive.
         let core = unsafe { &*oldest.core };
         core.set(oldest.value);
         core.pending.fetch_sub(1, Ordering::Relaxed);
@@ -296,7 +295,7 @@ impl World {
         cost
     }
 
-    /// It is time for the oldest store of a thread, and for those due with it.
+    /// Drains the oldest store of a thread, which is due, and schedules the next one.
     pub(super) fn drain(&mut self, thread: u32) {
         let turn = self.threads[thread as usize].buffer.turn;
         self.drain_oldest(thread);
@@ -305,7 +304,7 @@ impl World {
         }
     }
 
-    /// All stores of the thread that runs become visible, which it waits for.
+    /// Makes all stores of the running thread visible. It waits for that.
     #[inline]
     pub(super) fn flush(&mut self) {
         while !self.threads[self.current as usize].buffer.is_empty() {
@@ -314,14 +313,14 @@ impl World {
         }
     }
 
-    /// The same for a thread that does not run, so does not wait.
+    /// Makes all stores of a thread visible, without making it wait.
     pub(super) fn flush_of(&mut self, thread: u32) {
         while !self.threads[thread as usize].buffer.is_empty() {
             self.drain_oldest(thread);
         }
     }
 
-    /// The OS has every CPU pass a barrier.
+    /// Makes all stores visible: the OS makes every CPU run a barrier.
     pub(super) fn drain_all(&mut self) {
         (0..self.threads.len() as u32).for_each(|thread| self.flush_of(thread));
     }
@@ -330,7 +329,8 @@ impl World {
         self.flush_of(self.current);
     }
 
-    /// An atomic goes. A store of its last owner goes with it; one of another thread is an error.
+    /// Removes the stores to an atomic that is dropped. The run fails if one is from a thread other than the
+    /// running one.
     fn forget_stores(&mut self, core: &Core) {
         for thread in 0..self.threads.len() {
             let it = &mut self.threads[thread];
@@ -343,7 +343,7 @@ impl World {
     }
 }
 
-/// What a number is kept as.
+/// The pointer as which a number is stored.
 fn kept(value: u64) -> *mut () {
     std::ptr::without_provenance_mut(value as usize)
 }
@@ -423,7 +423,7 @@ word!(SimU64, u64, "A simulated atomic of 64 bits.");
 /// A simulated atomic pointer.
 pub struct SimPtr<T>(Core, std::marker::PhantomData<*mut T>);
 
-// SAFETY: an atomic pointer may go anywhere, as std's.
+// SAFETY: it is an atomic pointer, which may go to any thread, like std's.
 unsafe impl<T> Send for SimPtr<T> {}
 // SAFETY: as for Send.
 unsafe impl<T> Sync for SimPtr<T> {}
@@ -461,9 +461,9 @@ impl<T> PtrWord<T> for SimPtr<T> {
         ok: Ordering,
         fail: Ordering,
     ) -> Result<*mut T, *mut T> {
-        // Whether memory that was freed came back under the same address is the allocator's choice,
-        // and none of the seed's. So the exchange fails wherever the pointer was changed since this
-        // thread looked; one that may fail for no reason may do that.
+        // Whether freed memory comes back at the same address is up to the allocator, not to the seed. So the
+        // exchange fails if the pointer was changed at all since this thread's last look. A weak exchange may
+        // do that.
         let change = |it: *mut (), as_seen| {
             let equal = it == seen.cast() && (as_seen || is_no_place(it));
             equal.then_some(new.cast())
@@ -477,7 +477,7 @@ impl<T> PtrWord<T> for SimPtr<T> {
     }
 }
 
-/// Null and the marks that some words know beside it: no memory ever lies there.
+/// Whether it is null or one of the marks that some words use: no memory lies at such an address.
 fn is_no_place(ptr: *mut ()) -> bool {
     ptr.addr() < 4096
 }

@@ -1,4 +1,4 @@
-//! The world: all that one run of the simulated machine consists of, and how time goes on in it.
+//! The world: the state of one run of the simulated machine, and how its time advances.
 
 use super::config::{Config, Event, EventKind, Failure, Memory};
 use super::lines::{Lines, NOBODY};
@@ -15,22 +15,22 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 thread_local! {
-    /// The world whose thread runs now; null at all other times, also while the world itself
-    /// decides who is next.
+    /// The world whose thread runs now; null otherwise, in particular while the world's own code chooses the
+    /// next thread.
     static WORLD: Cell<*mut World> = const { Cell::new(std::ptr::null_mut()) };
-    /// The world of this OS thread, also between the steps of its threads.
+    /// The world of this OS thread during its whole run.
     static WHOLE: Cell<*mut World> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Numbers of worlds, so that an atomic knows whether its line is one of this world.
+/// The next number of a world. By the number an atomic knows whether its line is one of this world.
 static WORLDS: AtomicU32 = AtomicU32::new(0);
 
-/// Makes a world the current one of this OS thread, or none.
+/// Sets the world whose thread runs now on this OS thread; null for none.
 pub(super) fn set_current(world: *mut World) {
     WORLD.set(world);
 }
 
-/// Makes a world that of this OS thread, or none.
+/// Sets the world of this OS thread; null for none.
 pub(super) fn set_whole(world: *mut World) {
     WHOLE.set(world);
 }
@@ -40,29 +40,29 @@ pub(super) fn has_whole() -> bool {
     !WHOLE.get().is_null()
 }
 
-/// The world of this OS thread, for what is dropped wherever that may be. Not from the world's own
-/// code.
+/// Calls `f` with the world of this OS thread. For drops, which may happen inside or outside of a simulated
+/// thread, but not in the world's own code.
 pub(super) fn look_from_anywhere<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     let world = WHOLE.get();
-    // SAFETY: as in `step`; nobody has a reference to the world while a program's code runs.
+    // SAFETY: as in `step`; there is no reference to the world while a program's code runs.
     (!world.is_null()).then(|| f(unsafe { &mut *world }))
 }
 
-/// The world whose thread the caller is. None while that one unwinds: a step in a drop could
-/// switch to another thread, which would then seem to unwind.
+/// The world of the simulated thread that calls this. `None` while it unwinds: a step in a drop could switch
+/// to another thread, which would then seem to unwind.
 #[inline]
 fn current() -> Option<*mut World> {
     let world = WORLD.get();
     (!world.is_null() && !std::thread::panicking()).then_some(world)
 }
 
-/// One step of the thread that runs: what it does, and then, if its clock has passed that of
-/// others, their turn. `None` outside of any world.
+/// Makes one step of the running thread: does `f`, and then gives way if its clock has passed that of another
+/// thread. `None` outside of any world.
 #[inline]
 pub(super) fn step<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     let world = current()?;
-    // SAFETY: the world lives while its threads run; the reference ends before another of them
-    // does, and `f` is the world's own code, which runs none.
+    // SAFETY: the world lives while its threads run. The reference ends before another thread runs, and `f`
+    // is the world's own code, which runs no thread.
     let (result, yielder) = unsafe {
         let world = &mut *world;
         let result = f(world);
@@ -74,21 +74,21 @@ pub(super) fn step<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     Some(result)
 }
 
-/// As [`step`], without giving way: for what takes no time.
+/// As [`step`], but never gives way: for what takes no time.
 pub(super) fn look<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     // SAFETY: as in `step`.
     current().map(|world| f(unsafe { &mut *world }))
 }
 
-/// As [`look`], also while the thread unwinds.
+/// As [`look`], but works while the thread unwinds too.
 pub(super) fn look_anyway<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     let world = WORLD.get();
     // SAFETY: as in `step`.
     (!world.is_null()).then(|| f(unsafe { &mut *world }))
 }
 
-/// The thread that runs has left its CPU, says `f`, and gives way until it is its turn again.
-/// Not if `f` says no.
+/// Makes the running thread wait: `f` takes it off its CPU, and it gives way until the world resumes it.
+/// Returns at once if `f` returns [`Waits::No`].
 pub(super) fn wait(f: impl FnOnce(&mut World) -> Waits) {
     let Some(world) = current() else { return };
     // SAFETY: as in `step`.
@@ -113,11 +113,11 @@ pub(super) enum Waits {
 
 #[inline]
 fn suspend(yielder: *const Yielder<(), ()>) {
-    // SAFETY: set by the thread that runs when it began; it lies on its own stack, below this.
+    // SAFETY: the running thread set it when it began, and it lies in an outer frame of that thread's stack.
     unsafe { &*yielder }.suspend(());
 }
 
-/// Calls `f` outside of the world: what it reads and writes are no events.
+/// Calls `f` outside of the world: its accesses are no events.
 pub(super) fn outside<R>(f: impl FnOnce() -> R) -> R {
     struct Back(*mut World);
     impl Drop for Back {
@@ -129,22 +129,22 @@ pub(super) fn outside<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// All that one run consists of.
+/// The state of one run.
 pub(super) struct World {
-    /// Neither 0 nor the last one.
+    /// Neither 0 nor `u32::MAX`.
     pub(super) number: u32,
     pub(super) config: Config,
-    /// The clock of the thread that runs.
+    /// The clock of the running thread.
     pub(super) now_ns: u64,
-    /// The thread that runs, and its CPU.
+    /// The running thread, and its CPU.
     pub(super) current: u32,
     pub(super) cpu: u32,
-    /// How long everything takes there, in per cent.
+    /// How long everything takes on that CPU, in per cent.
     pub(super) slow_percent: u64,
-    /// When the first of the others goes on.
+    /// The time of the queue's first entry; exact while a thread runs.
     first_ns: u64,
     queue: Queue,
-    /// Taken out of the queue already.
+    /// The next entry, if it was taken out of the queue already.
     pub(super) next: Option<Due>,
     pub(super) rng: Rng,
     pub(super) program_rng: Rng,
@@ -153,21 +153,22 @@ pub(super) struct World {
     pub(super) io: Io,
     pub(super) cpus: Vec<Cpu>,
     pub(super) threads: Vec<Thread>,
-    /// Threads that were started and have no stack yet.
+    /// Threads that were started and have no coroutine yet.
     pub(super) born: Vec<super::run::Born>,
     pub(super) sink: Option<Sink>,
     pub(super) hash: u64,
     pub(super) events: u64,
-    /// The number of the event at which something is to be looked at.
+    /// The number of the next event at which a fault or the end of the run is due.
     pub(super) special: u64,
     /// The number of the event at which a thread is descheduled.
     pub(super) deschedule: u64,
-    /// The number of the event from which on a thread is starved, and until when the last one was.
+    /// The number of the event from which on the next thread is starved.
     pub(super) starve: u64,
+    /// Until when the last thread was starved.
     pub(super) starved_until_ns: u64,
     /// The number of the event at which a CPU is masked.
     pub(super) mask: u64,
-    /// How many of the planned faults are over.
+    /// How many of the planned faults have happened.
     pub(super) planned: usize,
     pub(super) is_faulty: bool,
     /// How far the program's clock has jumped.
@@ -236,7 +237,7 @@ impl World {
         world
     }
 
-    /// Something happens at a time, to a thread.
+    /// Records an event of a thread.
     #[inline]
     pub(super) fn record(
         &mut self,
@@ -262,7 +263,7 @@ impl World {
         }
     }
 
-    /// The thread that runs does something that costs so much.
+    /// Records an event of the running thread, and charges its cost.
     #[inline]
     pub(super) fn event(&mut self, kind: EventKind, line: u32, cost_ns: u64) {
         self.record(self.now_ns, self.cpu, self.current, kind, line);
@@ -279,7 +280,7 @@ impl World {
         self.now_ns = self.now_ns.saturating_add(cost_ns);
     }
 
-    /// Puts something into the queue.
+    /// Puts an entry into the queue.
     pub(super) fn schedule(&mut self, time_ns: u64, what: What, of: u32, turn: u32) {
         let due = self.due(time_ns, what, of, turn);
         self.queue.push(due);
@@ -296,7 +297,7 @@ impl World {
         }
     }
 
-    /// After a step: how to let others go on, if it is their turn.
+    /// Called after a step. If another thread's turn has come, returns the yielder by which to give way.
     #[inline]
     fn give_way(&mut self) -> Option<*const Yielder<(), ()>> {
         if self.now_ns <= self.first_ns && self.events < self.special {
@@ -313,7 +314,7 @@ impl World {
         if self.failure.is_some() {
             return Some(yielder);
         }
-        // What was put into the queue since may have been void.
+        // A special event was the only reason to look: no entry of the queue is due.
         if self.now_ns <= self.queue.first_ns() {
             return None;
         }
@@ -324,20 +325,20 @@ impl World {
         Some(yielder)
     }
 
-    /// The run ends here.
+    /// Ends the run with a failure, unless it has failed before.
     pub(super) fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
-        // Whoever runs gives way at its next step.
+        // The running thread gives way at its next step.
         self.special = 0;
     }
 
-    /// The time of the program.
+    /// The time by the program's clock.
     pub(super) fn clock_ns(&self) -> u64 {
         self.now_ns.saturating_add(self.clock_ahead())
     }
 
-    /// When the clock of the program shows this. Its last moment means never, unless it comes within
-    /// the run: so that a thread which waits for it does not hide a deadlock.
+    /// The simulated time at which the program's clock shows `clock_ns`. `u64::MAX` means never, unless it
+    /// comes within the run, so that a thread which waits for it does not hide a deadlock.
     pub(super) fn time_of_clock(&self, clock_ns: u64) -> u64 {
         let ahead_ns = self.clock_ahead();
         let time_ns = clock_ns.saturating_sub(ahead_ns);
@@ -352,12 +353,12 @@ impl World {
         start_ns.saturating_add(self.clock_ahead_ns)
     }
 
-    /// What happens next; `None` if nothing ever does.
+    /// The next entry; `None` if nothing happens any more.
     pub(super) fn pop(&mut self) -> Option<Due> {
         self.next.take().or_else(|| self.queue.pop())
     }
 
-    /// Lets something happen. The thread that runs now, if one does.
+    /// Makes an entry happen. Returns the thread that runs now, if one does.
     #[inline]
     pub(super) fn happen(&mut self, due: Due) -> Option<u32> {
         self.now_ns = due.time_ns;
@@ -387,13 +388,13 @@ impl World {
         }
     }
 
-    /// A thread has waited long enough, unless that is void.
+    /// Ends the wait of a thread, unless the entry is void.
     fn end_wait(&mut self, due: Due) {
         let thread = &self.threads[due.of as usize];
         if thread.turn != due.turn {
             return;
         }
-        // It has its CPU and looks at the clock itself; all others need an interrupt.
+        // A spinning thread has its CPU and looks at the clock itself. All others need an interrupt.
         if thread.doing == Doing::Spins {
             return self.end_spin(due.of, due.time_ns);
         }
@@ -408,7 +409,7 @@ impl World {
         self.config.memory == Memory::Tso
     }
 
-    /// The line of an atomic; one of its own where it has none of this world.
+    /// The line of an atomic. If it has none in this world, it gets a line of its own.
     #[inline]
     pub(super) fn line_of(&mut self, tag: &words::Tag) -> u32 {
         if let Some(line) = tag.line_in(self.number) {

@@ -5,17 +5,16 @@ use super::class::{Classes, FAIR, RT, SchedulerPlan};
 use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
+use doorbell_core::scheduler::Member;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
+use doorbell_core::scheduler::telemetry::{StallReporter, Telemetry, TelemetryPlan};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::{SwitchWord, Switches};
-use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
+use doorbell_core::task::{About, BodyVtable, Join, Kind, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{Clock, Quiescent};
-use doorbell_core::worker::Remote;
-use doorbell_core::worker::{
-    IdlePolicy, RunBudget, StallReporter, Telemetry, TelemetryPlan, WorkerConfig, WorkerCounts,
-    WorkerShared,
-};
+use doorbell_core::worker::{IdlePolicy, RunBudget, WorkerConfig, WorkerCounts, WorkerShared};
+use doorbell_core::worker::{Local, launch_described};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle};
 use std::sync::Arc;
@@ -360,7 +359,7 @@ impl<const BUG: u8> Workers<BUG> {
 
     /// Calls a worker and waits. Not for use on a worker.
     pub(super) fn call<R: Send>(&self, worker: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
-        let remote: &Remote<Sim<BUG>> = self.remote(worker);
+        let remote: &Member<Sim<BUG>> = self.remote(worker);
         // SAFETY: this thread waits for the call here, once, and keeps nothing of it; closure and result
         // are Send.
         unsafe { blocking(f, |call| wait_for(remote, &call)) }.ok()

@@ -1,12 +1,13 @@
-//! Workers by hand, on one thread: nothing is lost, whatever way a task of a group takes.
+//! Workers driven by hand on one thread: a task of a group is never lost, whichever way it takes.
 
 // What a test counts with std's atomics is not part of what is tested.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::queue::Greed;
 use crate::scheduler::{RemoteRef, Scheduler};
-use crate::task::{About, Join, Kind, Local};
+use crate::task::{About, Join, Kind};
 use crate::testing::launch_about;
+use crate::worker::Local;
 use doorbell_machine::Host;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ impl Bench {
     fn new() -> Self {
         let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
         for group in [1, 2] {
-            // SAFETY: one after the other, and there are no tasks.
+            // SAFETY: opened one after the other, and there are no tasks.
             unsafe { remotes[0].scheduler().groups().open(2, group, 100) };
         }
         Bench {
@@ -135,7 +136,7 @@ fn miri_one_of_two_groups_is_work_for_another_worker() {
     let bench = Bench::new();
     let (local, thief) = (bench.local(0), bench.local(1));
     local.enter(|| drop(bench.spawn(0, Kind::Task, Some(1), 0)));
-    // Its worker is about to run it.
+    // One task is left to its own worker, which is about to run it.
     let steal = |greed| thief.enter(|| thief.steal(&bench.remotes[0], greed, true));
     assert_eq!(steal(Greed::Half), None);
     assert!(!local.has_surplus());
@@ -227,7 +228,7 @@ fn miri_children_are_in_the_group_of_the_task_that_spawns_them() {
     assert!(!groups.is_unused(2) && groups.is_unused(1));
     local.enter(|| assert!(local.run_one()));
     assert!(groups.is_unused(2));
-    // What is spawned between two polls is in none.
+    // A task that is spawned between two polls is in no group.
     local.enter(|| drop(bench.spawn(0, Kind::Task, None, 0)));
     assert!(!remote.queue().is_empty());
     local.enter(|| local.close());

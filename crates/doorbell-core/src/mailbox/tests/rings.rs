@@ -4,8 +4,8 @@ use crate::class::Class;
 use crate::mailbox::Posted;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
-use crate::task::Local;
 use crate::testing::{Inbox, Item, Log, post, remote_with};
+use crate::worker::Local;
 use doorbell_machine::{Counter, Host};
 
 /// What a worker does when it is posted to.

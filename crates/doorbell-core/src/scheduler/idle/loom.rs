@@ -8,10 +8,10 @@ use super::{Cost, IdleSet, Left, Search, Searching, Watchdog};
 use crate::bell::Announced;
 use crate::mailbox::Posted;
 use crate::queue::{Greed, Share, is_shareable};
+use crate::scheduler::{Member, Origin};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
 use crate::testing::remote as alone;
-use crate::worker::{Origin, Remote};
 use ::loom::thread;
 use doorbell_machine::{Bug, Loom, Machine};
 use std::sync::Arc;
@@ -84,18 +84,18 @@ fn lapse_against_the_next_idle_time() {
 }
 
 /// Takes what the other worker can share; how many that were.
-fn steal(own: &Remote<Loom>, victim: &Remote<Loom>) -> bool {
+fn steal(own: &Member<Loom>, victim: &Member<Loom>) -> bool {
     // SAFETY: the caller's thread is the worker of `own`, and not the victim's.
     unsafe { victim.queue().steal_into(own.queue(), Greed::Half) }.is_some()
 }
 
 /// Whether a worker that looks by the work set finds something in the inject queue.
-fn finds_injected(remote: &Remote<Loom>) -> bool {
+fn finds_injected(remote: &Member<Loom>) -> bool {
     remote.scheduler().work().holds(remote.worker()) && remote.has_injected()
 }
 
 /// Sleeps by the steps of a worker, but looks at no mailbox: the models of the bell do.
-fn sleep_unless_there_is_work(own: &Remote<Loom>, victim: &Remote<Loom>) {
+fn sleep_unless_there_is_work(own: &Member<Loom>, victim: &Member<Loom>) {
     let bell = own.bell();
     if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes {
         own.scheduler().idle().enter(own.worker());
@@ -139,7 +139,7 @@ fn offer_against_sleep() {
 }
 
 /// Takes the task out of a worker's inject queue, if it is there. Whether it was.
-fn take_one(from: &Remote<Loom>, taken: &AtomicUsize) -> bool {
+fn take_one(from: &Member<Loom>, taken: &AtomicUsize) -> bool {
     let Some((chain, _)) = from.take_injected() else {
         return false;
     };
@@ -152,7 +152,7 @@ fn take_one(from: &Remote<Loom>, taken: &AtomicUsize) -> bool {
 }
 
 /// Sleeps by the steps of a worker, unless there is a task for it or for one that is stuck.
-fn sleep_unless_there_is_a_task(own: &Remote<Loom>, stuck: &Remote<Loom>, taken: &AtomicUsize) {
+fn sleep_unless_there_is_a_task(own: &Member<Loom>, stuck: &Member<Loom>, taken: &AtomicUsize) {
     let (bell, idle) = (own.bell(), own.scheduler().idle());
     if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes {
         idle.enter(own.worker());
@@ -247,7 +247,7 @@ fn post_against_the_end_of_a_spin() {
 }
 
 /// Takes the timer that was posted for any worker, if it is there. Whether it was.
-fn take_timer(own: &Remote<Loom>) -> bool {
+fn take_timer(own: &Member<Loom>) -> bool {
     // SAFETY: what is delivered does nothing.
     unsafe {
         own.scheduler()

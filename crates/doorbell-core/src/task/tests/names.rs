@@ -1,7 +1,8 @@
 //! Names, and where they lie.
 
 use super::{Bench, Count, output};
-use crate::task::{About, BodyVtable, Join, Kind, Name, launch_described, write_body};
+use crate::task::{About, BodyVtable, Join, Kind, Name, write_body};
+use crate::worker::launch_described;
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -144,8 +144,8 @@ fn the_count_is_settled_when_the_poll_ends() {
         rig.serve();
         rig.on_worker(|| rig.local.run_one());
         rig.local
-            .newest
-            .get()
+            .task_list()
+            .newest()
             .map(|task| task.header().state.refs())
     };
     let before = poll();

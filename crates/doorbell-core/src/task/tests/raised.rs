@@ -1,8 +1,9 @@
 //! Tasks of a lower scheduler on a worker above, on one thread.
 
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::task::{About, BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
+use crate::task::{About, BodyVtable, Join, Kind, Name, write_body};
 use crate::testing::spawn;
+use crate::worker::{Local, launch_described};
 use doorbell_machine::Host;
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,8 +1,9 @@
 //! Which worker runs a rescuable task, and when; on one thread.
 
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
-use crate::task::{About, Join, Kind, Local, Sweep};
+use crate::task::{About, Join, Kind};
 use crate::testing::launch_about;
+use crate::worker::{Local, Sweep};
 use doorbell_machine::Host;
 use std::future::poll_fn;
 use std::panic::Location;

@@ -1,11 +1,13 @@
 //! Where a task was spawned, and who says so while it is polled.
 
 use super::{Bench, output};
+use crate::scheduler::telemetry::Polled;
+use crate::scheduler::telemetry::{Hooks, StallPlan, StallReporter, Telemetry, TelemetryPlan};
 use crate::scheduler::{Scheduler, SchedulerSpec};
 use crate::task::extras::Extras;
-use crate::task::{About, Kind, Local};
+use crate::task::{About, Kind};
 use crate::testing::launch_about;
-use crate::worker::{Hooks, Polled, StallPlan, StallReporter, Telemetry, TelemetryPlan};
+use crate::worker::Local;
 use doorbell_machine::Host;
 use std::sync::Arc;
 
@@ -81,8 +83,10 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
 fn without_a_hook_nothing_is_kept_of_a_task() {
     let bench = bench(None);
     let scheduler = bench.remote.scheduler();
-    assert!(scheduler.telemetry().unwrap().current_poll(0).is_none());
-    assert!(Extras::of(scheduler, Kind::Task, &About::default()).is_none());
+    let telemetry = scheduler.telemetry().unwrap();
+    assert!(telemetry.current_poll(0).is_none());
+    let is_recorded = telemetry.is_of_tasks();
+    assert!(Extras::<Host>::of(Kind::Task, &About::default(), is_recorded, false).is_none());
     assert_eq!(size_of::<Extras<Host>>(), 48, "of a task that has a name");
     bench.end();
 }

@@ -3,8 +3,9 @@
 use super::{Bench, Count, WakerSlot, output, pending, poll_once};
 use crate::bell::Announced;
 use crate::scheduler::Scheduler;
-use crate::task::{Join, Local, Phase};
+use crate::task::{Join, Phase};
 use crate::testing;
+use crate::worker::Local;
 use doorbell_machine::{Counter, Host};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};

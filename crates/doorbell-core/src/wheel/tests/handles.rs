@@ -3,10 +3,11 @@
 use super::{Rig, Timer, arm, elsewhere};
 use crate::bell::Announced;
 use crate::scheduler::RemoteRef;
-use crate::task::{BodyVtable, Kind, Local, launch, write_body};
+use crate::task::{BodyVtable, Kind, write_body};
 use crate::wheel::KEPT_MAX;
 use crate::wheel::entry::Entry;
 use crate::worker::timer::{Fired, Polled, Reset};
+use crate::worker::{Local, launch};
 use doorbell_machine::{Counter as _, Host};
 use std::cell::Cell;
 use std::rc::Rc;

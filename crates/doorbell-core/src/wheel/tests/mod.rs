@@ -12,7 +12,7 @@ mod wakers;
 use super::Clock;
 use crate::mailbox::Gone;
 use crate::scheduler::RemoteRef;
-use crate::task::Local;
+use crate::worker::Local;
 use crate::worker::timer::{Fired, Polled, RawTimer};
 use doorbell_machine::Host;
 use std::sync::Arc;

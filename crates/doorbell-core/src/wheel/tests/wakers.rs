@@ -1,7 +1,7 @@
 //! Wakers that come back to the wheel, and wakers that panic.
 
 use super::{Rig, Timer, arm};
-use crate::task::Local;
+use crate::worker::Local;
 use crate::worker::timer::{RawTimer, Reset};
 use doorbell_machine::Host;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,8 +1,9 @@
 //! A worker that begins a poll while the thread that looks for stalls falls asleep.
 
 use super::{check, mutant};
+use crate::scheduler::telemetry::Polled;
+use crate::scheduler::telemetry::{Hooks, StallPlan, StallReporter, Telemetry, TelemetryPlan};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::worker::{Hooks, Polled, StallPlan, StallReporter, Telemetry, TelemetryPlan};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::panic::Location;

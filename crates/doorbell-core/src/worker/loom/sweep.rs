@@ -6,13 +6,14 @@
 
 use crate::class::Class;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
-use crate::task::{About, Kind, Local, Sweep};
+use crate::task::{About, Kind};
 use crate::testing::launch_about;
 use crate::testing::model::{
     Shows, check_large, check_largest, join_all, must_be_noticed_by, mutant,
 };
 use crate::wheel::Clock;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
+use crate::worker::{Local, Sweep};
 use ::loom::sync::Notify;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Bug, Loom};

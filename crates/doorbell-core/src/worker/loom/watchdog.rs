@@ -2,13 +2,13 @@
 //! one of them leaves undone is seen by the other, or a worker that sleeps is told.
 
 use crate::queue::{Share, is_shareable};
+use crate::scheduler::Member;
 use crate::scheduler::Scheduler;
 use crate::scheduler::idle::{Cost, Left};
 use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};
 use crate::wheel::Clock;
-use crate::worker::Remote;
 use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, WATCHDOG_MIN_NS, Worker, WorkerConfig, WorkerShared};
 use ::loom::thread;
@@ -62,7 +62,7 @@ fn assert_told(workers: &[Shared; 4]) {
 }
 
 /// The worker, whose thread the caller is, gets one task and makes it known.
-fn put(remote: &Remote<Loom>) {
+fn put(remote: &Member<Loom>) {
     let node = Item::boxed(1, &Log::default());
     // SAFETY: this thread is the owner; the node lives until `drain`.
     let _ = unsafe { remote.queue().push(node, Share::Always) };
@@ -70,13 +70,13 @@ fn put(remote: &Remote<Loom>) {
 }
 
 /// The same, and a fence follows.
-fn push(remote: &Remote<Loom>) {
+fn push(remote: &Member<Loom>) {
     put(remote);
     <Loom>::fence_recheck();
 }
 
 /// Takes that task out again.
-fn drain(remote: &Remote<Loom>) {
+fn drain(remote: &Member<Loom>) {
     // SAFETY: the worker's thread has ended, or is this one.
     let node = unsafe { remote.queue().pop() }.expect("nobody ran it");
     // SAFETY: made by `push`, and in no queue any more.

@@ -3,8 +3,8 @@
 use super::descriptors::read_on;
 use super::scheduler_by_hand;
 use crate::call::post;
-use crate::task::Local;
 use crate::testing::spawn;
+use crate::worker::Local;
 use crate::worker::Worker;
 use doorbell_machine::Host;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What things cost.
+//! Tests of what things cost.
 
 use super::{Diary, costs, exact, run, spawn};
 use crate::sim::{self, MachineSpec, RunError, Sim, SpecError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 type U32 = <Sim as Machine>::U32;
 
-/// How long `f` takes, on an exact machine.
+/// How long `f` takes on an exact machine.
 fn takes(f: impl FnOnce() + 'static) -> u64 {
     let took = Arc::new(Mutex::new(0));
     let result = Arc::clone(&took);
@@ -139,7 +139,7 @@ fn each_cpu_has_its_own_time() {
             thread.join().unwrap();
         }
     });
-    // They work at the same time, the second begins when it is started.
+    // They work at the same time. The second begins later by the time that starting it takes.
     let apart_ns = diary.when("two") - diary.when("one");
     assert_eq!(apart_ns, costs().spawn_ns);
     assert!(outcome.time_ns < 1_100_000, "{}", outcome.time_ns);

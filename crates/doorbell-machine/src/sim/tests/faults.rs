@@ -1,4 +1,4 @@
-//! What goes wrong, by plan and by the seed.
+//! Tests of faults, planned and random.
 
 use super::{exact, run};
 use crate::sim::{self, Fault, Memory, Planned, Range, Sim, work};
@@ -17,7 +17,7 @@ fn a_thread_is_taken_off_its_cpu_at_the_event_that_was_planned() {
     let took = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&took);
     let mut config = exact(1);
-    // The first two events are those of the thread's start.
+    // The first two events are part of the thread's start.
     config.faults.planned = vec![Planned {
         event: 4,
         fault: Fault::Deschedule { ns: 50_000 },
@@ -53,11 +53,11 @@ fn a_slow_cpu_takes_longer() {
     let mut config = exact(1);
     config.faults.slow_cpus = vec![(0, 300), (7, 200)];
     let outcome = run(config, || work(100_000));
-    // The way out of idle and the switch are slow too.
+    // The exit from idle and the context switch are slow too.
     assert!((300_000..315_000).contains(&outcome.time_ns));
 }
 
-/// How a park until then ends, and how long it takes, on CPU 0 alone.
+/// How a park on CPU 0 with a deadline after `for_ns` ends, and how long it takes.
 fn park(config: sim::Config, for_ns: u64) -> (ParkEnd, u64) {
     let end = Arc::new(Mutex::new((ParkEnd::Changed, 0)));
     let result = Arc::clone(&end);

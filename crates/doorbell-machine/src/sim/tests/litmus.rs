@@ -1,4 +1,4 @@
-//! What threads may see of each other's stores.
+//! Tests of what threads may see of each other's stores.
 
 use super::spawn;
 use crate::sim::{self, Config, Failure, Memory, Outcome, Sim};
@@ -16,7 +16,8 @@ fn config(seed: u64, memory: Memory) -> Config {
     }
 }
 
-/// Store buffering: each stores to one and then reads the other. What both have read.
+/// Store buffering: each of two threads stores to one word and then reads the other's. Returns what both have
+/// read.
 fn store_buffering(seed: u64, memory: Memory, by_rmw: bool) -> ((u32, u32), Outcome) {
     let seen = Arc::new(Mutex::new((9, 9)));
     let result = Arc::clone(&seen);
@@ -25,7 +26,7 @@ fn store_buffering(seed: u64, memory: Memory, by_rmw: bool) -> ((u32, u32), Outc
         let side = |own: usize| {
             let (words, seen) = (Arc::clone(&words), Arc::clone(&seen));
             move || {
-                // Both have the lines, so that they go about it at about the same time.
+                // Both threads fetch the lines first, so that they begin at about the same time.
                 let _ = words[0].load(Ordering::Relaxed) + words[1].load(Ordering::Relaxed);
                 sim::work(40_000 - sim::time_ns() + sim::random() % 200);
                 if by_rmw {
@@ -34,7 +35,7 @@ fn store_buffering(seed: u64, memory: Memory, by_rmw: bool) -> ((u32, u32), Outc
                     words[own].store(1, Ordering::Relaxed);
                 }
                 let other = words[1 - own].load(Ordering::Relaxed);
-                // The end of a thread would drain its buffer.
+                // Work on, because the end of the thread would drain its buffer.
                 sim::work(1_000);
                 let mut seen = seen.lock().unwrap();
                 if own == 0 {
@@ -56,7 +57,7 @@ fn store_buffering(seed: u64, memory: Memory, by_rmw: bool) -> ((u32, u32), Outc
     (seen, outcome)
 }
 
-/// How many of 400 seeds show that both miss the other's store.
+/// The number of seeds, of 400, with which both threads miss the other's store.
 fn both_missed(memory: Memory, by_rmw: bool) -> usize {
     let missed = |seed: &u64| store_buffering(*seed, memory, by_rmw).0 == (0, 0);
     (0..400).filter(missed).count()
@@ -88,7 +89,7 @@ fn a_seed_is_one_run() {
     }
 }
 
-/// Runs `body` on CPU 0 under `tso` with stores that take long to drain.
+/// Runs `body` on CPU 0 under [`Memory::Tso`], with stores that take long to drain.
 fn buffered(body: impl FnOnce() + 'static) -> Outcome {
     let mut config = config(1, Memory::Tso);
     config.machine.drain_ns.min_ns = 50_000;
@@ -96,7 +97,7 @@ fn buffered(body: impl FnOnce() + 'static) -> Outcome {
     sim::run(config, body).unwrap()
 }
 
-/// What another thread reads after `store` has been called on this one.
+/// What another thread reads after this one has called `store`.
 fn seen_after(store: fn(&U32)) -> u32 {
     let seen = Arc::new(Mutex::new(9));
     let result = Arc::clone(&seen);
@@ -104,7 +105,7 @@ fn seen_after(store: fn(&U32)) -> u32 {
         let word = Arc::new(<InLine as Line<U32>>::new(|| U32::new(0)));
         let theirs = Arc::clone(&word);
         let thread = spawn(1, move || {
-            // Now two threads have touched it.
+            // Now two threads have touched the word.
             let _ = theirs.load(Ordering::Relaxed);
             sim::work(100_000 - sim::time_ns());
             *seen.lock().unwrap() = theirs.load(Ordering::Relaxed);
@@ -168,7 +169,7 @@ fn a_store_to_an_atomic_that_another_thread_drops_is_an_error() {
         let word = Box::new(<InLine as Line<U32>>::new(|| U32::new(0)));
         let place = &raw const *word as usize;
         let thread = spawn(1, move || {
-            // SAFETY: the word is dropped 20 us after this.
+            // SAFETY: the word is dropped 20 us later.
             let word = unsafe { &*(place as *const InLine) };
             sim::work(90_000 - sim::time_ns());
             word.store(1, Ordering::Relaxed);
@@ -201,8 +202,8 @@ fn a_fence_without_a_read_modify_write_in_front_of_it_is_an_error() {
     }
 }
 
-/// A pointer that went away and came back has changed: else what follows would depend on whether the
-/// allocator gave out an address again. To one who looks anew it is as it was.
+/// A pointer that went away and came back counts as changed, or the run would depend on whether the allocator
+/// reuses an address. For a thread that looks again it is unchanged.
 #[test]
 fn an_exchange_of_a_pointer_that_came_back_fails_once() {
     type Ptr = <Sim as Machine>::Ptr<u8>;

@@ -1,4 +1,4 @@
-//! CPUs that take no interrupts for a time.
+//! Tests of CPUs that take no interrupts for a time.
 
 use super::place::{Place, place};
 use super::{Diary, costs, exact, run, spawn};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 /// How long CPU 1 is masked.
 const MASK_NS: u64 = 2_000_000;
-/// At this event: all threads of the tests sleep by then, and `until_masked` is on its way.
+/// The event of the mask. By then all threads of the tests sleep, and `until_masked` runs.
 const MASK_EVENT: u64 = 200;
 
-/// A thread of CPU 1 with that policy, which parks at once and notes that it is awake.
+/// A thread on CPU 1 with that policy, which parks at once and makes a note when it is awake.
 fn sleeper(diary: &Diary, policy: Policy, what: &'static str) -> (Arc<Place>, SimThread) {
     let place = place();
     let (theirs, diary) = (Arc::clone(&place), diary.clone());
@@ -32,7 +32,7 @@ fn ring(place: &Place) {
     Parker::<Sim>::ring(&place.1, &place.0);
 }
 
-/// CPU 1 is masked at the event, for so long.
+/// Masks CPU 1 at the event, for `for_ns`.
 fn masked(for_ns: u64) -> Config {
     let mut config = exact(2);
     let fault = Fault::Mask { cpu: 1, ns: for_ns };
@@ -43,7 +43,7 @@ fn masked(for_ns: u64) -> Config {
     config
 }
 
-/// Works until CPU 1 is masked for sure.
+/// Works until CPU 1 is certainly masked.
 fn until_masked(diary: &Diary) {
     work(100_000);
     diary.note("before the mask");
@@ -51,7 +51,7 @@ fn until_masked(diary: &Diary) {
     diary.note("masked");
 }
 
-/// Whether something was noted when the mask ended and a thread got the idle CPU.
+/// Asserts that the note was made when the mask ended and a thread got the idle CPU.
 #[track_caller]
 fn assert_at_the_end(diary: &Diary, what: &str) {
     let starts_ns = diary.when("before the mask")..=diary.when("masked");
@@ -77,7 +77,7 @@ fn a_wake_waits_for_the_end_of_the_mask() {
     assert_eq!((held, outcome.faults), ((1, 0), 1));
 }
 
-/// Rings three threads, the least important first; the order in which they then run.
+/// Rings three threads, the least important first. The diary has the order in which they then run.
 fn ring_three(config: Config) -> (Diary, Outcome) {
     let diary = Diary::default();
     let notes = diary.clone();
@@ -110,7 +110,7 @@ fn several_merge_into_one_and_none_is_lost() {
     assert_at_the_end(&diary, "fifo");
     let held = (outcome.interrupts_held, outcome.interrupts_merged);
     assert_eq!((held, outcome.parks_rung), ((3, 2), 3));
-    // They came as one: none had the CPU before the most important one did.
+    // The wakes came as one: no thread had the CPU before the most important one.
     let events = outcome.threads.iter().flat_map(|thread| &thread.last);
     let preempted = events.filter(|event| event.kind == EventKind::Preempt);
     assert_eq!(preempted.count(), 0);

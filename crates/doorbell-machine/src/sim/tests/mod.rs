@@ -1,4 +1,4 @@
-//! The simulated machine against what it promises.
+//! Tests of the simulated machine against its promises.
 
 mod costs;
 mod faults;
@@ -26,7 +26,7 @@ fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> sim::SimThread {
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }
 
-/// A machine without chance, of so many CPUs.
+/// A machine without randomness.
 fn exact(cpus: usize) -> Config {
     Config {
         machine: MachineSpec {
@@ -41,7 +41,7 @@ fn costs() -> Costs {
     Costs::default()
 }
 
-/// What happened when, written down by the threads of a run.
+/// Notes of the threads of a run, with their times.
 #[derive(Clone, Debug, Default)]
 struct Diary(Arc<Mutex<Vec<(&'static str, u64)>>>);
 
@@ -50,7 +50,7 @@ impl Diary {
         self.0.lock().unwrap().push((what, sim::time_ns()));
     }
 
-    /// The notes in the order in which they were made.
+    /// The notes in order of time.
     fn order(&self) -> Vec<&'static str> {
         self.0
             .lock()
@@ -60,7 +60,7 @@ impl Diary {
             .collect()
     }
 
-    /// When something was noted first.
+    /// When this note was made first.
     #[track_caller]
     fn when(&self, what: &str) -> u64 {
         let notes = self.0.lock().unwrap();

@@ -1,5 +1,5 @@
-//! Parkers that are futexes and parkers that are eventfds: what they cost, and what becomes of a ring
-//! that finds nobody.
+//! Tests of parkers that are futexes or eventfds: what they cost, and what becomes of a ring while no thread
+//! sleeps.
 
 use super::place::{park, place, ring, ring_at, ring_moments_ns};
 use super::{Diary, costs, exact, run, spawn};
@@ -14,7 +14,7 @@ fn with(parkers: Parkers) -> Config {
     }
 }
 
-/// How long the waker's ring takes, and how long the waiter from the ring to its next step.
+/// How long the waker's ring takes, and how long the waiter takes from the ring to its next step.
 fn wake_of(parkers: Parkers) -> (u64, u64) {
     let diary = Diary::default();
     let (theirs, ours) = (diary.clone(), diary.clone());
@@ -60,7 +60,7 @@ fn a_ring_that_finds_nobody_is_lost_or_ends_the_next_wait() {
             ring(&place);
             let until_ns = Some(Sim::<0>::now_ns() + 50_000);
             if changes {
-                // The word says why, and the thread sees it before it waits at all.
+                // The word has changed, and the thread sees that before it waits.
                 place.0.store(1, Ordering::Relaxed);
                 assert_eq!(park(&place, 0, until_ns), ParkEnd::Changed);
                 return;
@@ -98,7 +98,7 @@ fn a_changed_word_and_a_ring_always_wake_whatever_the_moment() {
     }
 }
 
-/// How many parks there were of each kind.
+/// How many parks of each kind there were.
 fn kinds(outcome: &Outcome) -> [usize; 2] {
     let events = outcome.threads.iter().flat_map(|thread| &thread.last);
     let parks = events.filter(|event| event.kind == EventKind::Park);

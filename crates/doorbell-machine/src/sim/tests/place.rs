@@ -1,4 +1,4 @@
-//! A parker with the word that its sleeper looks at.
+//! A parker with the word on which its thread parks.
 
 use super::{run, spawn};
 use crate::sim::{self, Config, Outcome, Sim, work};
@@ -27,7 +27,7 @@ pub(super) fn ring_moments_ns() -> StepBy<Range<u64>> {
     (20_000..24_000).step_by(20)
 }
 
-/// A thread parks until the word has changed, which is changed and rung for at that moment.
+/// A thread parks until the word has changed. At `at_ns` another thread changes the word and rings.
 pub(super) fn ring_at(config: Config, at_ns: u64) -> Outcome {
     run(config, move || {
         let place = place();

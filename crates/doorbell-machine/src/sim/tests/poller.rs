@@ -1,4 +1,4 @@
-//! Pollers: edges, what a wait ends by, and what all of it costs.
+//! Tests of pollers: edges, what ends a wait, and costs.
 
 use super::place::ring_moments_ns;
 use super::{Diary, costs, exact, run, spawn};
@@ -163,7 +163,7 @@ fn who_polls_while_the_owner_waits_takes_the_events_and_leaves_the_ring() {
     });
 }
 
-/// A thread that has a poller announces that it parks, and parks in it until it is told.
+/// A thread with a poller announces that it parks, and parks in the poller until the word changes.
 fn ring_in_poller_at(at_ns: u64) -> crate::sim::Outcome {
     run(exact(2), move || {
         let place = Arc::new((U32::new(0), <SimParker as Parker<Sim>>::new()));

@@ -1,4 +1,4 @@
-//! Accesses to cells that no ordering puts in an order.
+//! Tests of accesses to cells that no ordering orders.
 
 use super::{exact, spawn};
 use crate::sim::{self, Config, Failure, Memory, Sim};
@@ -6,13 +6,13 @@ use crate::{Cell as _, Machine, Ordering, ThreadHandle, Word};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::Arc;
 
-/// A cell and a word; as many threads as there are get at both.
+/// A cell and a word that all threads of a test access.
 struct Shared {
     cell: <Sim as Machine>::Cell<u64>,
     word: <Sim as Machine>::U32,
 }
 
-// SAFETY: all threads of a run are one thread of the OS, and nothing reads the cell's value.
+// SAFETY: all threads of a run are on one OS thread, and nothing reads the cell's value.
 unsafe impl Send for Shared {}
 // SAFETY: as for Send.
 unsafe impl Sync for Shared {}
@@ -35,8 +35,7 @@ impl Shared {
 
 type Step = fn(&Shared);
 
-/// Whether there is a race if each step has a thread of its own. The first thread has made the
-/// cell.
+/// Whether there is a race if each step runs on its own thread. The first thread has made the cell.
 fn races_under(memory: Memory, steps: &[Step]) -> bool {
     let config = Config {
         races: true,
@@ -57,7 +56,7 @@ fn races_under(memory: Memory, steps: &[Step]) -> bool {
         for thread in threads {
             thread.join().unwrap();
         }
-        // Whatever they did is over.
+        // The joins order this after all steps.
         shared.write();
     });
     match outcome.unwrap().failure {

@@ -1,4 +1,4 @@
-//! The OS's scheduler.
+//! Tests of the simulated OS's scheduler.
 
 use super::{Diary, costs, exact, run, spawn};
 use crate::sim::{self, Policy, Sim, sleep, work};
@@ -6,7 +6,7 @@ use crate::{Machine, ThreadError, ThreadHandle};
 
 const MS: u64 = 1_000_000;
 
-/// Two threads of CPU 1 that each work so long; the second is ready a millisecond later.
+/// Two threads on CPU 1, each with a policy and a time to work. The second is ready a millisecond later.
 fn two(first: (Policy, u64), second: (Policy, u64)) -> Diary {
     let diary = Diary::default();
     let theirs = diary.clone();
@@ -14,7 +14,7 @@ fn two(first: (Policy, u64), second: (Policy, u64)) -> Diary {
         let (a, b) = (theirs.clone(), theirs);
         let threads = [
             spawn(1, move || {
-                // Until the second has its policy too.
+                // Wait until the second has its policy too.
                 sleep(MS / 4);
                 sim::set_policy(first.0);
                 a.note("first begins");
@@ -58,7 +58,7 @@ fn a_higher_class_takes_the_cpu_at_once() {
         assert_eq!(order, wanted, "{low:?} {high:?}");
         let waited = diary.when("second ends") - diary.when("second begins");
         assert_eq!(waited, MS, "{low:?} {high:?}");
-        // What was interrupted goes on where it was.
+        // The interrupted work goes on where it was.
         let took = diary.when("first ends") - diary.when("first begins");
         let switches = 3 * costs().context_switch_ns + 3 * costs().syscall_ns;
         assert!((21 * MS..=21 * MS + 2 * switches).contains(&took), "{took}");
@@ -77,14 +77,14 @@ fn fifo_waits_for_its_like_and_others_for_it() {
 
 #[test]
 fn those_who_share_a_cpu_get_their_shares() {
-    // Alike: the second needs about twice as long as it works.
+    // With equal weights the second takes about twice as long as it works.
     let took = |second: Policy| {
         let diary = two((nice(0), 200 * MS), (second, 20 * MS));
         diary.when("second ends") - diary.when("second begins")
     };
     let alike = took(nice(0));
     assert!((34 * MS..48 * MS).contains(&alike), "{alike}");
-    // A step of nice is a quarter: five are a third.
+    // A step of nice changes the weight by a quarter, so five steps leave a third.
     let less = took(nice(5));
     assert!((60 * MS..110 * MS).contains(&less), "{less}");
     let more = took(nice(-5));
@@ -103,7 +103,7 @@ fn a_short_slice_gets_the_cpu_soon() {
     assert!(begins(Some(10 * MS)) > short + MS);
 }
 
-/// Not while it sleeps, or another thread has the CPU.
+/// The time while it sleeps, or while another thread has the CPU, does not count.
 #[test]
 fn it_is_known_for_how_long_a_thread_has_had_its_cpu() {
     let ran_ns = || <Sim as Machine>::cpu_time_ns(<Sim as Machine>::thread_number()).unwrap();
@@ -154,7 +154,7 @@ fn threads_go_where_they_are_bound() {
 fn slots_belong_to_threads() {
     run(exact(2), || {
         let (a, b) = (1_u8, 2_u8);
-        // SAFETY: nobody but this test reads the slots.
+        // SAFETY: only this test reads the slots.
         unsafe { Sim::<0>::set_worker_slot((&raw const a).cast()) };
         let other = spawn(1, move || {
             assert!(Sim::<0>::worker_slot().is_null());
@@ -178,7 +178,7 @@ fn a_pool_is_ended_with_its_thread() {
         // SAFETY: the caller's promise.
         let counter = unsafe { Box::from_raw(ptr.cast_mut().cast::<std::sync::Arc<()>>()) };
         assert!(Sim::<0>::pool_slot().is_null());
-        // SAFETY: refused, so nobody calls `end` with it.
+        // SAFETY: it is refused, so `end` is not called with it.
         assert!(!unsafe { Sim::<0>::set_pool_slot(ptr, end) });
         drop(counter);
     }
@@ -197,7 +197,7 @@ fn a_pool_is_ended_with_its_thread() {
     assert_eq!(std::sync::Arc::strong_count(&probe), 1);
 }
 
-/// What oracles ask of a thread: it has the CPU, could have it, or sleeps.
+/// What oracles ask about a thread: whether it has its CPU, could run, or sleeps.
 #[test]
 fn others_see_who_has_a_cpu_who_could_and_who_sleeps() {
     let diary = Diary::default();

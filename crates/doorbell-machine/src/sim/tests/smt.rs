@@ -1,4 +1,4 @@
-//! SMT siblings slow each other down.
+//! Tests of SMT siblings, which slow each other down.
 
 use super::{Diary, run, spawn};
 use crate::sim::{self, Config, MachineSpec, Policy, Sim, work};
@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 type Place = <Sim as Machine>::Line<<Sim as Machine>::U32>;
 
-/// How long the threads of the tests work, by themselves.
+/// How long the threads of the tests work if nothing slows them.
 const WORK_NS: u64 = 1_000_000;
-/// Of such a machine.
+/// The machine's `smt_busy_percent`.
 const PERCENT: u64 = 150;
-/// How much longer than they should things may take: the ways out of idle and the switches.
+/// The most by which times may be off, because of exits from idle and context switches.
 const SLACK_NS: u64 = 50_000;
 
-/// Four cores of two threads; CPUs 2 and 3 are siblings, as are 4 and 5. The first thread has CPU 0.
+/// Four cores with two hardware threads each: CPUs 2 and 3 are siblings, and so are 4 and 5. The first thread
+/// has CPU 0.
 fn machine() -> Config {
     Config {
         machine: MachineSpec {
@@ -28,7 +29,7 @@ fn machine() -> Config {
     }
 }
 
-/// A thread that works so long, and notes how it begins and ends.
+/// A thread that works for `ns`, and notes when it begins and ends.
 fn worker(diary: &Diary, cpu: usize, ns: u64, names: [&'static str; 2]) -> sim::SimThread {
     let diary = diary.clone();
     spawn(cpu, move || {
@@ -45,7 +46,7 @@ fn took(diary: &Diary, names: [&str; 2]) -> u64 {
 const A: [&str; 2] = ["a begins", "a ends"];
 const B: [&str; 2] = ["b begins", "b ends"];
 
-/// How long two threads of those CPUs take that work so long.
+/// How long two threads take, given their CPUs and the work of each.
 fn two(a: (usize, u64), b: (usize, u64)) -> [u64; 2] {
     let diary = Diary::default();
     let notes = diary.clone();
@@ -73,9 +74,9 @@ fn busy_siblings_take_longer_than_two_cores() {
 
 #[test]
 fn an_idle_sibling_costs_nothing_and_one_that_ends_costs_no_longer() {
-    // The other one has begun and ended before.
+    // The sibling has ended before the other one begins.
     assert_eq!(two((3, 10), (2, WORK_NS))[1], WORK_NS);
-    // It is there for a third of the work: a half more of that.
+    // The sibling has a third of the work. While it works, the other one takes half as long again.
     let short = WORK_NS / 3;
     let [short_ns, long_ns] = two((3, short), (2, WORK_NS));
     assert_about(short_ns, short * PERCENT / 100);
@@ -130,7 +131,7 @@ fn a_sibling_that_spins_a_line_costs_nothing_until_it_sees_it_taken() {
         });
         work(100_000);
         worker(&notes, 2, WORK_NS, A).join().unwrap();
-        // The next one is halfway when the spinner begins to work.
+        // The next thread is halfway when the spinner begins to work.
         let next = worker(&notes, 2, WORK_NS, B);
         sim::sleep(WORK_NS / 2);
         line.store(1, Ordering::Release);
@@ -154,14 +155,13 @@ fn what_was_interrupted_beside_a_busy_sibling_goes_on_at_full_speed_alone() {
             work(WORK_NS);
         });
         let long = worker(&notes, 2, WORK_NS, A);
-        // It begins before the interruption and ends within.
+        // The sibling begins before the interruption and ends during it.
         let beside = worker(&notes, 3, 600_000, B);
         for thread in [long, beside, fifo] {
             thread.join().unwrap();
         }
     });
-    // The sibling works 600 us, each of which takes one and a half beside these two; in that time
-    // they lose a third.
+    // The sibling's 600 us of work take 900 us beside these two threads, which lose a third of that time.
     let sum_ns = 2 * WORK_NS + 600_000 * (PERCENT - 100) / 100;
     let all_ns = took(&diary, A);
     assert!(all_ns.abs_diff(sum_ns) <= 2 * SLACK_NS, "{all_ns} {sum_ns}");

@@ -1,4 +1,4 @@
-//! Parkers, spins and sleeps.
+//! Tests of parkers, spins and sleeps.
 
 use super::place::{U32, park, place, ring, ring_at, ring_moments_ns};
 use super::{Diary, costs, exact, run, spawn};
@@ -26,7 +26,7 @@ fn a_ring_ends_a_park_after_what_a_wake_costs() {
         thread.join().unwrap();
     });
     let costs = costs();
-    // The CPU idled since, and its last thread was this one.
+    // The CPU has idled since the park, and this thread was its last one.
     let took = diary.when("awake") - diary.when("rung");
     assert_eq!(took, costs.ipi_latency_ns + costs.idle_exit_ns);
     assert_eq!((outcome.rings, outcome.rings_vain), (1, 0));
@@ -39,7 +39,7 @@ fn a_word_that_has_changed_is_never_slept_on() {
         let place = place();
         place.0.store(1, Ordering::Relaxed);
         assert_eq!(park(&place, 0, None), ParkEnd::Changed);
-        // A ring that nobody hears is lost.
+        // A ring is lost if no thread sleeps.
         ring(&place);
         let now_ns = Sim::<0>::now_ns();
         assert_eq!(park(&place, 1, Some(now_ns)), ParkEnd::Deadline);
@@ -89,7 +89,7 @@ fn a_spin_ends_when_the_line_is_taken_and_costs_nothing_before() {
             assert_eq!(Sim::<0>::spin(&spun, 0, is_two), Spun::Changed);
         });
         sleep(30_000_000);
-        // The other half of the line, then the wrong value, then the right one.
+        // First the other word of the line, then the wrong value, then the right one.
         line.1.store(1, Ordering::Relaxed);
         line.0.store(1, Ordering::Relaxed);
         line.0.store(2, Ordering::Release);
@@ -120,7 +120,7 @@ fn who_spins_gives_its_cpu_to_who_has_a_better_right() {
             work(20_000_000);
             other.note("worked");
         });
-        // The spinner's slice ends meanwhile, and the other gets to set its policy.
+        // Meanwhile the spinner's slice ends, and the other thread gets the CPU and sets its policy.
         sleep(10_000_000);
         line.store(1, Ordering::Release);
         spinner.join().unwrap();

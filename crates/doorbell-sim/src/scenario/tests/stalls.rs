@@ -4,10 +4,10 @@
 
 use super::one_scheduler;
 use crate::scenario::scheduler::Workers;
-use doorbell_core::task::{About, Kind};
-use doorbell_core::worker::{
+use doorbell_core::scheduler::telemetry::{
     Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallReporter, TelemetryPlan,
 };
+use doorbell_core::task::{About, Kind};
 use doorbell_machine::sim::{self, Config, MachineSpec, Outcome, SimThread};
 use doorbell_machine::{Bug, Machine, Sim, ThreadHandle, ThreadSpec};
 use std::future::poll_fn;

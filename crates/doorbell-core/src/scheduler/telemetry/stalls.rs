@@ -201,7 +201,7 @@ impl<M: Machine> StallReporter<M> {
     }
 
     /// Waits until a worker polls something. If one does already, waits until the next look.
-    pub(super) fn sleep_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
+    pub(crate) fn sleep_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
         // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
         self.sleeps.store(1, Ordering::Relaxed);
         // Without the fence a poll may begin unseen.

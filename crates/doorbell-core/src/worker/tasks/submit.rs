@@ -1,16 +1,17 @@
 //! Where a task goes: when it is launched, when it is woken, and when nobody takes it.
 
-use super::cell::{Kind, TaskRef};
-use super::local::Local;
-use super::state::{By, Start};
 use crate::bell::Look;
 use crate::mailbox::Posted;
-use crate::worker::{Origin, Remote};
+use crate::scheduler::Member;
+use crate::scheduler::Origin;
+use crate::task::state::{By, Start};
+use crate::task::{Kind, TaskRef};
+use crate::worker::Local;
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 
 impl<M: Machine> TaskRef<M> {
     /// The first submission. The caller holds the join handle's reference.
-    pub(super) fn submit_new(self, kind: Kind) {
+    pub(crate) fn submit_new(self, kind: Kind) {
         let submitted = Local::<M>::with_current(|local| {
             let remote = self.last();
             match local {
@@ -46,7 +47,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Its poll on the caller's worker is over, and it was woken meanwhile.
-    pub(super) fn push_again(self, local: &Local<M>) {
+    pub(crate) fn push_again(self, local: &Local<M>) {
         self.note_wake();
         M::mark(Mark::TaskWokenInPoll);
         if self.header().kind == Kind::Task {
@@ -58,7 +59,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Appends it to the queue of the caller's worker, where it may run.
-    pub(super) fn push_here(self, local: &Local<M>) {
+    pub(crate) fn push_here(self, local: &Local<M>) {
         if self.header().kind == Kind::Task {
             // SAFETY: as in `submit_new`; the queue is that of the current worker.
             unsafe { local.push(self.node()) };
@@ -69,7 +70,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The worker that ran it last; before that, the one that it was launched on.
-    pub(super) fn last(&self) -> &Remote<M> {
+    pub(crate) fn last(&self) -> &Member<M> {
         // ORDER: Relaxed; remote halves of the scheduler are there as long as the task, and which one is
         // only where it would be best to run.
         let last = self.header().last.load(Ordering::Relaxed);
@@ -79,7 +80,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Queues the task that a transition of its state said to submit. The caller holds a
     /// reference, so the scheduler is there until this returns.
-    pub(super) fn submit(self) {
+    pub(crate) fn submit(self) {
         self.note_wake();
         Local::<M>::with_current(|local| match local {
             _ if self.header().kind != Kind::Task => self.submit_home(local),
@@ -118,7 +119,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    fn post_to(self, remote: &Remote<M>, from: Origin) {
+    fn post_to(self, remote: &Member<M>, from: Origin) {
         // SAFETY: as in `submit_new`.
         self.unless_refused(unsafe { remote.post_task(self.node(), from) });
     }
@@ -138,7 +139,7 @@ impl<M: Machine> TaskRef<M> {
             Start::Cancel => self.drop_future(),
             _ => unreachable!("cancelled above, and no worker's"),
         }
-        self.complete();
+        self.finish();
         self.release();
     }
 }

@@ -1,53 +1,60 @@
-//! The remote half of a worker, which other threads may touch: bell and mailbox in one line, parker,
-//! switches, counts.
+//! The remote half of a worker, which other threads may touch: bell and mailbox in one line, parker, run queue, switches,
+//! counts. It knows no other worker: what concerns those is the [`Member`](crate::scheduler::Member)'s.
 
-use super::pulse::Pulse;
-use super::remote_counts::RemoteCounts;
+pub mod core_use;
+mod counts;
+mod pulse;
+mod tell;
+
+pub use counts::RemoteCounts;
+
 use crate::bell::{Bell, Signals, WorkerState};
-use crate::group;
-use crate::io::Driver;
+use crate::class::Class;
 use crate::link::{Node, Taker};
-use crate::mailbox::{Batch, Mailbox, Post, Posted, Pushed};
+use crate::mailbox::{Batch, Mailbox, Posted, Pushed};
 use crate::queue::{Chain, Queue, RankOf};
-use crate::scheduler::RemoteRef;
-use crate::scheduler::Scheduler;
-use crate::scheduler::offline::OffWord;
 use crate::switches::SwitchWord;
-use crate::wheel::{Gate, SharedGate, Visited};
+use core_use::Occupant;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Spun, Word};
+use pulse::Pulse;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What travels when somebody posts: one line.
-pub(super) struct BellLine<M: Machine> {
-    pub(super) bell: Bell<M>,
+struct BellLine<M: Machine> {
+    bell: Bell<M>,
     /// What only this worker may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
     /// Tasks that may run anywhere; other workers of the scheduler may take them too.
     inject: Mailbox<M>,
 }
 
-/// The remote half of a worker: everything of it that another thread may touch.
+/// The remote half of a worker: what another thread may touch of it, whatever other workers there are.
 pub struct Remote<M: Machine> {
-    pub(super) shared: M::Line<BellLine<M>>,
-    pub(super) parker: M::Parker,
-    pub(super) switches: Arc<SwitchWord<M::Counter>>,
-    pub(super) counts: M::Line<RemoteCounts<M::Counter>>,
+    shared: M::Line<BellLine<M>>,
+    parker: M::Parker,
+    switches: Arc<SwitchWord<M::Counter>>,
+    counts: M::Line<RemoteCounts<M::Counter>>,
     /// When the worker's nearest global timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
-    pub(super) pulse: M::Line<Pulse<M>>,
-    gate: SharedGate<M, RemoteRef<M>>,
-    scheduler: NonNull<Scheduler<M>>,
+    pulse: M::Line<Pulse<M>>,
+    class: Class,
     worker: usize,
-    off: OffWord<M>,
-    pub(super) driver: Driver<M>,
+    /// Its scheduler's part in the words that say who uses a core.
+    core_use: Option<Occupant<M>>,
 }
 
-// SAFETY: the pointer leads to the scheduler that the remote half is part of, which lives as long.
-unsafe impl<M: Machine> Sync for Remote<M> {}
-// SAFETY: as for Sync.
-unsafe impl<M: Machine> Send for Remote<M> {}
+/// What a remote half is made of.
+pub(crate) struct RemoteSpec<M: Machine> {
+    pub(crate) class: Class,
+    /// The worker's number in its scheduler, and that of its core.
+    pub(crate) worker: usize,
+    pub(crate) switches: Arc<SwitchWord<M::Counter>>,
+    /// By what its run queue is sorted, if it is.
+    pub(crate) rank_of: Option<RankOf<M>>,
+    pub(crate) core_use: Option<Occupant<M>>,
+}
 
 impl<M: Machine> std::fmt::Debug for Remote<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -62,17 +69,8 @@ impl<M: Machine> std::fmt::Debug for Remote<M> {
 
 #[cold]
 #[inline(never)]
-fn posted_twice() -> ! {
+pub(crate) fn posted_twice() -> ! {
     panic!("a call or a task was posted twice")
-}
-
-/// Which kind of thread posts a task to a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Another worker of the scheduler, which will look for work when it has none.
-    Scheduler,
-    /// A thread that is no worker of the scheduler.
-    Outside,
 }
 
 /// What a worker found when it served its mailbox.
@@ -86,16 +84,14 @@ pub struct Served {
 }
 
 impl<M: Machine> Remote<M> {
-    /// The remote half of a new worker, in the state running. It becomes part of the scheduler at that
-    /// address.
-    pub(crate) fn new(
-        switches: Arc<SwitchWord<M::Counter>>,
-        scheduler: NonNull<Scheduler<M>>,
-        worker: usize,
-        rank_of: Option<RankOf<M>>,
-    ) -> Self {
+    /// The remote half of a new worker, in the state running.
+    pub(crate) fn new(spec: RemoteSpec<M>) -> Self {
         use doorbell_machine::Parker as _;
         let capacity = M::RING_CAPACITY;
+        let queue = match spec.rank_of {
+            None => Queue::new(capacity),
+            Some(rank_of) => Queue::ordered(capacity, rank_of),
+        };
         Remote {
             shared: M::Line::new(|| BellLine {
                 bell: Bell::default(),
@@ -103,40 +99,27 @@ impl<M: Machine> Remote<M> {
                 inject: Mailbox::default(),
             }),
             parker: M::Parker::new(),
-            switches,
+            switches: spec.switches,
             counts: M::Line::new(RemoteCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
-            queue: rank_of.map_or_else(|| Queue::new(capacity), |of| Queue::ordered(capacity, of)),
+            queue,
             pulse: M::Line::new(Pulse::default),
-            gate: Arc::new(M::Line::new(Gate::default)),
-            scheduler,
-            worker,
-            off: OffWord::default(),
-            driver: Driver::default(),
+            class: spec.class,
+            worker: spec.worker,
+            core_use: spec.core_use,
         }
     }
 
-    /// Whether the worker was taken off; see [`Scheduler::take_off`].
-    #[inline(always)]
-    pub fn is_off(&self) -> bool {
-        self.off.is_off()
+    /// The class of its scheduler.
+    #[inline]
+    pub fn class(&self) -> Class {
+        self.class
     }
 
-    pub(crate) fn off_word(&self) -> &OffWord<M> {
-        &self.off
-    }
-
-    /// The scheduler that the worker is part of.
-    #[inline(always)]
-    pub fn scheduler(&self) -> &Scheduler<M> {
-        // SAFETY: the remote half is part of it.
-        unsafe { self.scheduler.as_ref() }
-    }
-
-    /// The scheduler's address, as it was allocated. To free it takes this pointer; a reference would not do.
-    #[inline(always)]
-    pub(crate) fn scheduler_ptr(&self) -> NonNull<Scheduler<M>> {
-        self.scheduler
+    /// The part of its scheduler in the words that say who uses a core; `None` if there are no other schedulers.
+    #[inline]
+    pub(crate) fn core_use(&self) -> Option<&Occupant<M>> {
+        self.core_use.as_ref()
     }
 
     /// Its number in the scheduler.
@@ -149,34 +132,6 @@ impl<M: Machine> Remote<M> {
     #[inline(always)]
     pub fn queue(&self) -> &Queue<M> {
         &self.queue
-    }
-
-    /// The queue of the worker's tasks of a group that may run anywhere; `None` if the group is not open.
-    #[inline]
-    pub(crate) fn queue_of(&self, group: u8) -> Option<&Queue<M>> {
-        if group == group::DEFAULT {
-            return Some(&self.queue);
-        }
-        let table = self.scheduler().groups().table()?;
-        Some(&table.place(group, self.worker)?.queue)
-    }
-
-    /// Whether other workers may find a task in a queue of this worker.
-    #[inline]
-    pub(crate) fn has_queued(&self) -> bool {
-        !self.queue.is_empty() || self.scheduler().groups().has_queued(self.worker)
-    }
-
-    /// About how many tasks of this worker others can take.
-    pub fn queued_len(&self) -> u64 {
-        let grouped = self.scheduler().groups().queued_len(self.worker);
-        self.queue.len() + grouped
-    }
-
-    /// The gate, which decides who may touch the worker's wheel.
-    #[inline(always)]
-    pub(crate) fn gate(&self) -> &SharedGate<M, RemoteRef<M>> {
-        &self.gate
     }
 
     /// The bell, for the worker itself and for threads that only look.
@@ -237,40 +192,15 @@ impl<M: Machine> Remote<M> {
         Posted::Yes
     }
 
-    /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a long poll,
-    /// so the task is offered to an idle worker. A single task from another worker of the scheduler is only looked
-    /// after by a watchdog, unless tasks run by rank: this worker was idle a moment ago, and is about to run it.
-    ///
-    /// # Panics
-    /// As for [`Remote::post`].
+    /// Pushes a task into the inject queue, where other workers may take it too. The caller tells the worker, by
+    /// [`Remote::tell`].
     ///
     /// # Safety
-    /// As for [`Remote::post`]; the node is one of a task that any worker of the scheduler may run.
-    pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
-        let work = self.scheduler().work();
+    /// As for [`Mailbox::push`]; the node is one of a task that any worker of the scheduler may run.
+    #[inline]
+    pub(crate) unsafe fn push_injected(&self, node: NonNull<Node<M>>) -> Pushed {
         // SAFETY: passed on from the caller.
-        let pushed = unsafe { self.shared.inject.push(node) };
-        match pushed {
-            Pushed::First | Pushed::Behind => {
-                // The worker may have become idle meanwhile. From here on other workers can find the task.
-                M::fence_recheck();
-                work.add(self.worker);
-                self.tell(pushed);
-            }
-            Pushed::Closed => return Posted::Closed,
-            Pushed::Twice => posted_twice(),
-        }
-        if self.is_inside() {
-            let crowded = || pushed == Pushed::Behind || self.has_queued();
-            if from == Origin::Outside || crowded() {
-                if !M::breaks(Bug::SchedulerPostUnoffered) {
-                    self.scheduler().offer(self.worker);
-                }
-            } else if !M::breaks(Bug::SchedulerPushUnoffered) {
-                self.scheduler().offer_one(self.worker);
-            }
-        }
-        Posted::Yes
+        unsafe { self.shared.inject.push(node) }
     }
 
     /// Takes all tasks out of the inject queue. Any worker of the scheduler may call this.
@@ -282,12 +212,6 @@ impl<M: Machine> Remote<M> {
     #[inline]
     pub fn has_injected(&self) -> bool {
         !self.shared.inject.is_empty()
-    }
-
-    /// Whether there are tasks that another worker might take.
-    #[inline]
-    pub(crate) fn has_work(&self) -> bool {
-        self.has_queued() || self.has_injected()
     }
 
     /// As [`Remote::post`], for a node that the caller knows to be in no queue.
@@ -382,35 +306,6 @@ impl<M: Machine> Remote<M> {
     /// Takes the inject queue for the last time; later posts find it closed.
     pub(crate) fn close_injected(&self) -> Option<(Chain<M>, u64)> {
         self.shared.inject.close_chain()
-    }
-}
-
-impl<M: Machine> Visited<M> for Remote<M> {
-    fn parker(&self) -> &M::Parker {
-        &self.parker
-    }
-
-    fn polls(&self) -> u64 {
-        self.pulse_seen()
-    }
-
-    fn publish_next_global(&self, when_ns: u64) {
-        Remote::publish_next_global(self, when_ns);
-    }
-}
-
-// SAFETY: what lies in a mailbox is delivered once, by the worker that serves it.
-unsafe impl<M: Machine> Post<M> for Remote<M> {
-    #[inline]
-    unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
-        // SAFETY: passed on from the caller.
-        unsafe { Remote::post(self, node) }
-    }
-
-    #[inline]
-    unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted {
-        // SAFETY: passed on from the caller.
-        unsafe { Remote::post_entered(self, node) }
     }
 }
 

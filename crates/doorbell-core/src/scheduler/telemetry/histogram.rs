@@ -71,7 +71,7 @@ impl<C: Counter> Histogram<C> {
 /// a quarter too long, and never too short.
 ///
 /// ```
-/// use doorbell_core::worker::{Histogram, Times};
+/// use doorbell_core::scheduler::telemetry::{Histogram, Times};
 /// use doorbell_machine::{Host, Machine};
 /// use std::time::Duration;
 ///

@@ -1,18 +1,18 @@
 //! A worker that has met tasks of groups: what it takes next, and from others. See the README of
 //! [`group`](crate::group).
 
-use super::cell::{Kind, TaskRef};
-use super::local::Local;
+use super::Local;
 use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
 use crate::link::Node;
 use crate::queue::{Chain, Greed, Loot, Queue, Ready, Share, is_shareable};
-use crate::worker::Remote;
+use crate::scheduler::Member;
+use crate::task::queue_node::group_of;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
 /// When somebody is told of a task that was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tell {
+pub(crate) enum Tell {
     /// If there is work for one more worker; else somebody looks after this one.
     Always,
     /// If there is work for one more worker.
@@ -24,7 +24,7 @@ pub(super) enum Tell {
 impl<M: Machine> Local<M> {
     /// The group of the task under poll; the default one between two polls.
     #[inline]
-    pub(super) fn group(&self) -> u8 {
+    pub(in crate::worker) fn group(&self) -> u8 {
         self.groups.running()
     }
 
@@ -55,7 +55,12 @@ impl<M: Machine> Local<M> {
     /// # Safety
     /// As for [`Queue::push`], on this worker's thread.
     #[cold]
-    pub(super) unsafe fn push_of_group(&self, node: NonNull<Node<M>>, group: u8, tell: Tell) {
+    pub(in crate::worker) unsafe fn push_of_group(
+        &self,
+        node: NonNull<Node<M>>,
+        group: u8,
+        tell: Tell,
+    ) {
         let queue = self.queue_of(group);
         let share = match tell {
             Tell::Nobody => Share::Surplus,
@@ -82,9 +87,9 @@ impl<M: Machine> Local<M> {
     ///
     /// # Safety
     /// As for [`Queue::push`], on this worker's thread.
-    pub(super) unsafe fn keep(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn keep(&self, node: NonNull<Node<M>>) {
         // SAFETY: the node of a task that is alive, says the caller.
-        let group = unsafe { TaskRef::group_of(node) };
+        let group = unsafe { group_of(node) };
         if group == DEFAULT {
             // SAFETY: passed on.
             unsafe { self.remote().queue().push(node, Share::Surplus) };
@@ -97,7 +102,7 @@ impl<M: Machine> Local<M> {
 
     /// Appends the tasks of a chain, by their groups.
     #[cold]
-    pub(super) fn push_chain_by_group(&self, chain: Chain<M>) {
+    pub(in crate::worker) fn push_chain_by_group(&self, chain: Chain<M>) {
         let mut rest = Some(chain);
         while let Some(chain) = rest {
             let (node, others) = chain.pop();
@@ -113,9 +118,9 @@ impl<M: Machine> Local<M> {
     ///
     /// # Safety
     /// As for [`Ready::push`].
-    pub(super) unsafe fn push_pinned(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn push_pinned(&self, node: NonNull<Node<M>>) {
         // SAFETY: the node of a task that is alive, says the caller.
-        let group = unsafe { TaskRef::group_of(node) };
+        let group = unsafe { group_of(node) };
         if group == DEFAULT {
             // SAFETY: passed on.
             return unsafe { self.ready().push(node) };
@@ -128,13 +133,13 @@ impl<M: Machine> Local<M> {
 
     /// Whether tasks of groups are here, or ran lately.
     #[inline]
-    pub(crate) fn times_polls(&self) -> bool {
+    pub(in crate::worker) fn times_polls(&self) -> bool {
         self.groups.is_on()
     }
 
     /// Looks whether there are tasks of groups in the scheduler, so that polls are to be timed.
     #[inline]
-    pub(crate) fn look_at_groups(&self) {
+    pub(in crate::worker) fn look_at_groups(&self) {
         if let Some(table) = self.table() {
             self.look_at_table(table);
         }
@@ -154,7 +159,7 @@ impl<M: Machine> Local<M> {
 
     /// As [`Local::run_one`], where polls are timed.
     #[cold]
-    pub(super) fn run_one_by_share(&self) -> bool {
+    pub(in crate::worker) fn run_one_by_share(&self) -> bool {
         let Some(table) = self.table() else {
             unreachable!("tasks of groups have a table");
         };
@@ -164,7 +169,7 @@ impl<M: Machine> Local<M> {
             return false;
         };
         // SAFETY: only tasks are in the queues, and it is alive.
-        let group = unsafe { TaskRef::group_of(node) };
+        let group = unsafe { group_of(node) };
         self.groups.set_running(group);
         self.run_task(node);
         self.groups.set_running(DEFAULT);
@@ -177,7 +182,7 @@ impl<M: Machine> Local<M> {
 
     /// Takes the next task of the group whose turn it is, where there are such.
     #[cold]
-    pub(super) fn next_by_share(&self) -> Option<NonNull<Node<M>>> {
+    pub(in crate::worker) fn next_by_share(&self) -> Option<NonNull<Node<M>>> {
         let (table, now_ns) = (self.table()?, self.groups.now_ns());
         loop {
             let here = self.groups_here();
@@ -219,7 +224,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// Takes out any task that may run anywhere.
-    pub(super) fn pop_movable(&self) -> Option<NonNull<Node<M>>> {
+    pub(in crate::worker) fn pop_movable(&self) -> Option<NonNull<Node<M>>> {
         // SAFETY: this worker owns its queues.
         let plain = unsafe { self.remote().queue().pop() };
         plain.or_else(|| {
@@ -230,29 +235,29 @@ impl<M: Machine> Local<M> {
     }
 
     /// How many tasks others may take, about.
-    pub(super) fn movable_len(&self) -> u64 {
+    pub(in crate::worker) fn movable_len(&self) -> u64 {
         let here = members(self.groups_here());
         let grouped: u64 = here.map(|group| self.queue_of(group).len()).sum();
         self.remote().queue().len() + grouped
     }
 
     /// How many tasks of groups are here, about.
-    pub(super) fn grouped_len(&self) -> usize {
+    pub(in crate::worker) fn grouped_len(&self) -> usize {
         let here = members(self.groups_here());
         here.map(|group| self.pinned_len(group) + self.queue_of(group).len() as usize)
             .sum()
     }
 
     /// Whether pinned tasks of groups are here.
-    pub(super) fn has_pinned_of_groups(&self) -> bool {
+    pub(in crate::worker) fn has_pinned_of_groups(&self) -> bool {
         members(self.groups_here()).any(|group| self.pinned_len(group) > 0)
     }
 
     /// As [`Local::steal`], where groups are: of each a part.
     #[cold]
-    pub(super) fn steal_by_share(
+    pub(in crate::worker) fn steal_by_share(
         &self,
-        victim: &Remote<M>,
+        victim: &Member<M>,
         greed: Greed,
         inject: bool,
     ) -> Option<u64> {
@@ -283,7 +288,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// Takes tasks of one group from another worker. The first is run next, unless one is already.
-    fn steal_of(&self, group: u8, victim: &Remote<M>, greed: Greed) -> Option<u64> {
+    fn steal_of(&self, group: u8, victim: &Member<M>, greed: Greed) -> Option<u64> {
         let (queue, own) = (victim.queue_of(group)?, self.remote().queue_of(group)?);
         if queue.is_empty() {
             return None;
@@ -305,12 +310,12 @@ impl<M: Machine> Local<M> {
 
     /// Whether it is time to look after groups that lack tasks here.
     #[inline]
-    pub(crate) fn is_time_to_balance(&self) -> bool {
+    pub(in crate::worker) fn is_time_to_balance(&self) -> bool {
         self.groups.is_time_to_balance()
     }
 
     /// Some groups that are behind others for want of tasks here.
-    pub(crate) fn lacking(&self) -> impl Iterator<Item = u8> {
+    pub(in crate::worker) fn lacking(&self) -> impl Iterator<Item = u8> {
         let table = self.table();
         let opened = table.map_or(0, Table::opened);
         let lacks = move |group: &u8| {
@@ -322,63 +327,10 @@ impl<M: Machine> Local<M> {
     }
 
     /// Takes one task of a group from a worker that is inside a poll. Whether it did.
-    pub(crate) fn pull(&self, group: u8, victim: &Remote<M>) -> Option<u64> {
+    pub(in crate::worker) fn pull(&self, group: u8, victim: &Member<M>) -> Option<u64> {
         if self.stolen.get().is_some() || !victim.is_inside() {
             return None;
         }
         self.steal_of(group, victim, Greed::Single)
-    }
-}
-
-impl<M: Machine> TaskRef<M> {
-    /// The group of the task with that node.
-    ///
-    /// # Safety
-    /// `node` is that of a task that is alive.
-    #[inline]
-    pub(super) unsafe fn group_of(node: NonNull<Node<M>>) -> u8 {
-        // SAFETY: passed on.
-        unsafe { super::queue_node::group_of(node) }
-    }
-
-    /// The group of a task that is launched, which counts it: the one asked for, or that of the
-    /// launching task of the same scheduler.
-    #[inline]
-    pub(super) fn join_group(remote: &Remote<M>, kind: Kind, asked: Option<u8>) -> u8 {
-        let Some(table) = remote
-            .scheduler()
-            .groups()
-            .table()
-            .filter(|_| kind != Kind::Call)
-        else {
-            return DEFAULT;
-        };
-        if let Some(group) = asked {
-            return group;
-        }
-        let group = Local::<M>::with_current(|local| {
-            let local = local.filter(|local| local.is_of(remote.scheduler()));
-            local.map_or(DEFAULT, Local::group)
-        });
-        match table.slot(group).filter(|_| group != DEFAULT) {
-            None => DEFAULT,
-            Some(slot) => {
-                slot.join();
-                group
-            }
-        }
-    }
-
-    /// It is freed, and its group has one task less.
-    #[inline]
-    pub(super) fn leave_group(self) {
-        let group = self.header().group;
-        if group == DEFAULT {
-            return;
-        }
-        let table = self.last().scheduler().groups().table();
-        if let Some(slot) = table.and_then(|table| table.slot(group)) {
-            slot.leave();
-        }
     }
 }

@@ -36,6 +36,15 @@ pub struct Occupant<M: Machine> {
     bit: u32,
 }
 
+impl<M: Machine> Clone for Occupant<M> {
+    fn clone(&self) -> Self {
+        Occupant {
+            words: Arc::clone(&self.words),
+            bit: self.bit,
+        }
+    }
+}
+
 impl<M: Machine> Occupant<M> {
     /// The part of a scheduler whose workers may spin.
     pub fn spinning(words: &Arc<CoreUse<M>>) -> Self {

@@ -1,20 +1,30 @@
 //! What a worker's own thread keeps, found through the machine's worker slot.
 
-use super::by_share::Tell;
-use super::cell::{self, TaskRef};
-use super::poll_budget::PollBudget;
-use super::poll_refs::PollRefs;
-use super::queue_node;
-use super::rescue::Raised;
 use crate::call::Returns;
+mod away;
+mod bring;
+mod by_rank;
+mod by_share;
+mod poll_budget;
+mod steal;
+pub mod timer;
+mod timers;
+
+pub use poll_budget::PollBudget;
+
+use super::tasks::{Raised, run};
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Ready, Share, is_shareable};
+use crate::scheduler::Member;
 use crate::scheduler::{RemoteRef, Scheduler, Stock};
+use crate::task::home::TaskList;
+use crate::task::poll_refs::PollRefs;
+use crate::task::queue_node::group_of;
 use crate::wheel::{Base, Clock, Wheel};
-use crate::worker::Remote;
+use by_share::Tell;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -27,7 +37,6 @@ const SENT_HOME_QUIETLY: u32 = 256;
 /// A worker as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
 pub struct Local<M: Machine> {
-    pub(super) remote: RemoteRef<M>,
     class: Class,
     stock: Stock<M>,
     /// Pinned tasks; those that may run anywhere are in the remote half's queue.
@@ -35,41 +44,42 @@ pub struct Local<M: Machine> {
     /// Parcels that it has emptied and not yet given back.
     returns: Returns<M>,
     /// A task that was taken from another worker, to be run next.
-    pub(super) stolen: Cell<Option<NonNull<Node<M>>>>,
+    pub(in crate::worker) stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
-    pub(super) pinned_next: Cell<bool>,
+    pub(in crate::worker) pinned_next: Cell<bool>,
     /// What its remote half said when the worker last looked: tasks that may run elsewhere do.
-    pub(super) off: Cell<bool>,
+    pub(in crate::worker) off: Cell<bool>,
     /// It has put itself into the work set, and not taken itself out since.
     listed: Cell<bool>,
     /// Whether a task was pushed since the last poll began.
-    pub(super) pushed: Cell<bool>,
+    pub(in crate::worker) pushed: Cell<bool>,
     /// It is between two polls, and wakes tasks for what came by descriptor, timer or mail.
-    pub(super) brings: Cell<bool>,
+    pub(in crate::worker) brings: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: PollBudget,
     /// How many complete tasks were sent to the workers whose lists they are in.
     sent_home: Cell<u32>,
-    /// The tasks that live on this worker: the newest, linked through their headers.
-    pub(super) newest: Cell<Option<TaskRef<M>>>,
-    live: Cell<usize>,
+    /// The tasks that live on this worker.
+    pub(in crate::worker) tasks: TaskList<M>,
     closed: Cell<bool>,
-    pub(super) wheel: Wheel<M, RemoteRef<M>>,
-    pub(super) clock: Arc<Clock<M>>,
+    pub(in crate::worker) wheel: Wheel<M, RemoteRef<M>>,
+    pub(in crate::worker) clock: Arc<Clock<M>>,
     /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
-    pub(super) due_ns: Cell<u64>,
+    pub(in crate::worker) due_ns: Cell<u64>,
     /// Since it idled, or since a timer was armed that is the first to be due, nobody was asked to look after
     /// its timers and descriptors.
-    pub(super) unattended: Cell<bool>,
+    pub(in crate::worker) unattended: Cell<bool>,
     /// Which base the timers of the task that runs now belong to.
-    pub(super) base: Cell<Base>,
+    pub(in crate::worker) base: Cell<Base>,
     /// The rank of the task that runs now, or ran last.
     rank: Cell<u8>,
     /// Whether that one is of a scheduler below, which raised it.
-    pub(super) raised: Raised,
+    pub(in crate::worker) raised: Raised,
     poll_refs: PollRefs<M>,
     /// Tasks of groups.
-    pub(super) groups: WorkerGroups,
+    pub(in crate::worker) groups: WorkerGroups,
+    /// Last, so that its share keeps the scheduler until the wheel is dropped: the wheel enters its gate once more.
+    pub(in crate::worker) remote: RemoteRef<M>,
 }
 
 impl<M: Machine> Local<M> {
@@ -95,8 +105,7 @@ impl<M: Machine> Local<M> {
             brings: Cell::new(false),
             budget: PollBudget::default(),
             sent_home: Cell::new(0),
-            newest: Cell::new(None),
-            live: Cell::new(0),
+            tasks: TaskList::default(),
             closed: Cell::new(false),
             clock,
             due_ns: Cell::new(u64::MAX),
@@ -134,7 +143,7 @@ impl<M: Machine> Local<M> {
 
     /// As [`Local::enter`], and others may expire timers of this worker while it is stuck.
     pub fn enter_gated<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct End<'a, M: Machine>(&'a Remote<M>);
+        struct End<'a, M: Machine>(&'a Member<M>);
         impl<M: Machine> Drop for End<'_, M> {
             fn drop(&mut self) {
                 self.0.gate().end(self.0.parker());
@@ -162,7 +171,7 @@ impl<M: Machine> Local<M> {
 
     /// Whether this is the worker with that remote half.
     #[inline]
-    pub fn is(&self, remote: &Remote<M>) -> bool {
+    pub fn is(&self, remote: &Member<M>) -> bool {
         std::ptr::eq(&raw const *self.remote, remote)
     }
 
@@ -192,11 +201,13 @@ impl<M: Machine> Local<M> {
 
     /// How many tasks live on this worker: those that ran at least once and are not complete.
     pub fn live(&self) -> usize {
-        self.live.get()
+        self.tasks.len()
     }
 
-    pub(super) fn count_live(&self, change: isize) {
-        self.live.set(self.live.get().wrapping_add_signed(change));
+    /// Those tasks.
+    #[inline]
+    pub(crate) fn task_list(&self) -> &TaskList<M> {
+        &self.tasks
     }
 
     /// The rank that the task under poll was launched with, or that a call has
@@ -228,13 +239,13 @@ impl<M: Machine> Local<M> {
     /// # Safety
     /// As for [`Queue::push`](crate::queue::Queue::push), on this worker's thread.
     #[inline]
-    pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn push(&self, node: NonNull<Node<M>>) {
         if self.off.get() {
             let _ = self.hand_on(node);
             return;
         }
         // SAFETY: the node of a task that is alive.
-        let group = unsafe { TaskRef::group_of(node) };
+        let group = unsafe { group_of(node) };
         if group != group::DEFAULT {
             // SAFETY: passed on.
             return unsafe { self.push_of_group(node, group, Tell::Always) };
@@ -257,13 +268,13 @@ impl<M: Machine> Local<M> {
     /// # Safety
     /// As for [`Local::push`].
     #[inline]
-    pub(super) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
         if self.off.get() {
             let _ = self.hand_on(node);
             return;
         }
         // SAFETY: the node of a task that is alive.
-        let group = unsafe { TaskRef::group_of(node) };
+        let group = unsafe { group_of(node) };
         if group != group::DEFAULT {
             // SAFETY: passed on.
             return unsafe { self.push_of_group(node, group, Tell::Surplus) };
@@ -300,7 +311,7 @@ impl<M: Machine> Local<M> {
         len
     }
 
-    pub(super) fn push_chain(&self, chain: Chain<M>) {
+    pub(in crate::worker) fn push_chain(&self, chain: Chain<M>) {
         if self.remote.scheduler().groups().table().is_some() {
             return self.push_chain_by_group(chain);
         }
@@ -311,7 +322,7 @@ impl<M: Machine> Local<M> {
 
     /// Something is in the worker's run queue now: who looks for work may see that.
     #[inline]
-    pub(super) fn list(&self) {
+    pub(in crate::worker) fn list(&self) {
         if !self.listed.get() {
             self.list_now();
         }
@@ -362,7 +373,11 @@ impl<M: Machine> Local<M> {
     ///
     /// # Safety
     /// As for [`Remote::post`].
-    pub(super) unsafe fn send_home(&self, home: &Remote<M>, node: NonNull<Node<M>>) -> Posted {
+    pub(in crate::worker) unsafe fn send_home(
+        &self,
+        home: &Member<M>,
+        node: NonNull<Node<M>>,
+    ) -> Posted {
         let sent = self.sent_home.get().wrapping_add(1);
         self.sent_home.set(sent);
         if sent.is_multiple_of(SENT_HOME_QUIETLY) {
@@ -404,7 +419,7 @@ impl<M: Machine> Local<M> {
 
     /// Takes the next task out: by rank, or pinned ones and others in turn, each oldest first.
     #[inline]
-    pub(super) fn next(&self) -> Option<NonNull<Node<M>>> {
+    pub(in crate::worker) fn next(&self) -> Option<NonNull<Node<M>>> {
         if let Some(stolen) = self.stolen.take() {
             return Some(stolen);
         }
@@ -416,7 +431,7 @@ impl<M: Machine> Local<M> {
 
     /// As [`Local::next`], of the tasks that are of no group.
     #[inline]
-    pub(super) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
+    pub(in crate::worker) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
         // SAFETY: this worker owns its remote half's queue.
         let pop = || unsafe { self.remote.queue().pop_then(refilled) };
@@ -448,12 +463,12 @@ impl<M: Machine> Local<M> {
 
     /// Runs a task that was taken from a queue.
     #[inline(always)]
-    pub(super) fn run_task(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) fn run_task(&self, node: NonNull<Node<M>>) {
         self.remote.beat();
         self.pushed.set(false);
         self.budget.refill();
         // SAFETY: only nodes of tasks are pushed to these queues.
-        unsafe { queue_node::run(node, self) };
+        unsafe { run::run(node, self) };
     }
 
     /// Ends the worker: closes its mailbox, runs the calls that were posted in time, cancels every
@@ -474,7 +489,9 @@ impl<M: Machine> Local<M> {
         loop {
             self.end_queued();
             // A future's drop may wake another task, hence one by one.
-            let Some(task) = self.newest.get() else { break };
+            let Some(task) = self.tasks.newest() else {
+                break;
+            };
             task.end_at_close(self);
         }
         // Last, so that futures that were dropped above have taken their timers with them.
@@ -488,7 +505,7 @@ impl<M: Machine> Local<M> {
     pub(crate) fn end_queued(&self) {
         while let Some(node) = self.next() {
             // SAFETY: as in `run_one`.
-            unsafe { queue_node::end_queued(node, self) };
+            unsafe { run::end_queued(node, self) };
         }
     }
 }
@@ -506,7 +523,7 @@ impl<M: Machine> Taker<M> for Local<M> {
                 unsafe { self.returns.put(node, room) };
             }
             // SAFETY: passed on.
-            Delivered::Task => unsafe { cell::take_delivered(node, self) },
+            Delivered::Task => unsafe { run::take_delivered(node, self) },
             // SAFETY: passed on.
             Delivered::Timer => unsafe { self.take_timer(node) },
         }

@@ -1,19 +1,18 @@
 //! Tasks whose scheduler records something of them.
 
-use super::Phase;
-use super::cell::TaskRef;
-use super::extras::Name;
-use super::local::Local;
 use crate::scheduler::Scheduler;
-use crate::worker::{Polled, TaskEvent};
-use doorbell_machine::{Cell, Machine};
+use crate::scheduler::telemetry::{Polled, TaskEvent};
+use crate::task::extras::{Extras, Name};
+use crate::task::{Phase, TaskRef};
+use crate::worker::Local;
+use doorbell_machine::Machine;
 use std::task::Poll;
 
 impl<M: Machine> TaskRef<M> {
     /// Polls a task that has extras. The caller has RUNNING.
-    pub(super) fn poll_recorded(self, local: &Local<M>) -> Poll<()> {
+    pub(crate) fn poll_recorded(self, local: &Local<M>) -> Poll<()> {
         let Some(telemetry) = local.remote().scheduler().telemetry() else {
-            return self.poll(local);
+            return self.poll_plain(local);
         };
         let worker = local.remote().worker();
         let current = self.extras().and_then(|extras| {
@@ -24,9 +23,9 @@ impl<M: Machine> TaskRef<M> {
             };
             telemetry.begin_poll(worker, local.remote().pulse(), polled)
         });
-        let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
+        let woken_ns = self.extras().map_or(0, Extras::woken_ns);
         let name = || Some(self.extras()?.name()?.as_str());
-        let polled = telemetry.time_poll(worker, woken_ns, name, || self.poll(local));
+        let polled = telemetry.time_poll(worker, woken_ns, name, || self.poll_plain(local));
         if let Some(current) = current {
             current.end();
         }
@@ -34,7 +33,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The task is spawned, and nobody but the caller has it.
-    pub(super) fn note_spawn(self) {
+    pub(crate) fn note_spawn(self) {
         if let Some(telemetry) = self.scheduler().telemetry() {
             telemetry.task_spawned(&self.event());
         }
@@ -42,7 +41,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Its output is stored. The caller has RUNNING.
     #[cold]
-    pub(super) fn note_finish(self) {
+    pub(crate) fn note_finish(self) {
         if let Some(telemetry) = self.scheduler().telemetry() {
             telemetry.task_finished(&self.event());
         }
@@ -53,7 +52,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Its number.
-    pub(super) fn id(self) -> u64 {
+    pub(crate) fn id(self) -> u64 {
         self.as_raw().addr().get() as u64
     }
 
@@ -71,7 +70,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// The task is about to be queued. The caller is the one that queues it.
     #[inline]
-    pub(super) fn note_wake(self) {
+    pub(crate) fn note_wake(self) {
         if self.header().has_extras()
             && let Some(extras) = self.extras()
         {
@@ -83,7 +82,7 @@ impl<M: Machine> TaskRef<M> {
 /// A task, as its home worker sees it.
 ///
 /// ```
-/// # use doorbell_core::task::TaskSeen;
+/// # use doorbell_core::worker::TaskSeen;
 /// fn show(task: &TaskSeen) {
 ///     println!("{:x} {:?} {:?} {} {}", task.id, task.name, task.phase, task.last, task.home);
 /// }
@@ -108,21 +107,14 @@ impl<M: Machine> Local<M> {
     /// The tasks of this worker's list, the newest first: those that ran here first and have not left
     /// it. Some may be complete that ended elsewhere. On the worker's own thread.
     pub fn tasks(&self) -> Vec<TaskSeen> {
-        let mut seen = Vec::with_capacity(self.live());
-        let mut next = self.newest.get();
-        while let Some(task) = next {
-            let extras = task.extras();
-            seen.push(TaskSeen {
-                id: task.id(),
-                name: task.name().cloned(),
-                phase: task.phase(),
-                last: task.last().worker(),
-                home: self.remote().worker(),
-                age_ns: extras.and_then(super::extras::Extras::age_ns),
-            });
-            // SAFETY: the worker owns the links of its tasks, and a task of its list is alive.
-            next = task.header().links.with(|links| unsafe { (*links).older });
-        }
-        seen
+        let see = |task: TaskRef<M>| TaskSeen {
+            id: task.id(),
+            name: task.name().cloned(),
+            phase: task.phase(),
+            last: task.last().worker(),
+            home: self.remote().worker(),
+            age_ns: task.extras().and_then(Extras::age_ns),
+        };
+        self.tasks.iter().map(see).collect()
     }
 }

@@ -2,7 +2,7 @@
 //! lower classes have for them. Where nothing else waits there it runs such a task next, so nobody is
 //! asked to look after it.
 
-use super::local::Local;
+use super::Local;
 use doorbell_machine::Machine;
 use std::cell::Cell;
 
@@ -32,7 +32,7 @@ impl<M: Machine> Local<M> {
 
     /// One task was pushed, behind a fence. Something else goes before it, and may take long: the poll
     /// or call that has pushed it, or what waits here already. Then the others are told of it.
-    pub(super) fn leave_to_itself(&self) {
+    pub(in crate::worker) fn leave_to_itself(&self) {
         if !self.brings.get() || self.runs_another_first() {
             self.remote.scheduler().offer_one(self.remote.worker());
         }

@@ -1,21 +1,20 @@
 //! Tasks that a worker above runs while those of their own scheduler are stuck in long polls.
 //!
-//! Such a task is [rescuable](super::About::rescuable). It is raised by its raised node, as one that is awaited from
+//! Such a task is [rescuable](crate::task::About::rescuable). It is raised by its raised node, as one that is awaited from
 //! above: its own node is queued as ever, so a raise that nobody takes costs an empty run, and no wake.
 //! It is raised to the worker that wakes or spawns it, if that is a worker above which rescues
 //! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
 
-use super::cell::TaskRef;
-use super::inheritance;
-use super::local::Local;
-use super::queue_node;
-use super::state::Wake;
-use super::state_inheritance::Above;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Greed, Queue};
+use crate::scheduler::Origin;
 use crate::scheduler::RemoteRef;
-use crate::worker::Origin;
+use crate::task::TaskRef;
+use crate::task::queue_node;
+use crate::task::state::Wake;
+use crate::task::state_inheritance::Above;
+use crate::worker::Local;
 use doorbell_machine::{Bug, Machine, Mark};
 use std::cell::Cell;
 use std::fmt;
@@ -26,7 +25,7 @@ const RAISED_AT_ONCE: usize = 64;
 
 /// What a worker notes of tasks that were raised to it.
 #[derive(Debug, Default)]
-pub(super) struct Raised {
+pub(in crate::worker) struct Raised {
     /// The task that runs is of a scheduler below.
     of_below: Cell<bool>,
     /// What is left of that one is for its own workers.
@@ -43,7 +42,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// Runs a task that a scheduler below raised.
-    pub(super) fn as_raised(&self, run: impl FnOnce()) {
+    pub(crate) fn as_raised(&self, run: impl FnOnce()) {
         let before = self.rank();
         self.raised.of_below.set(true);
         self.raised.is_declined.set(false);
@@ -119,12 +118,12 @@ impl<M: Machine> Sweep<M> {
     }
 
     /// Takes what waits there now. What is put back later goes into the inject queue.
-    pub(super) fn take(&mut self) {
+    pub(crate) fn take(&mut self) {
         self.inject = self.ward.take_injected().map(|(chain, _)| chain);
         self.queued = self.ward.queue().len();
     }
 
-    pub(super) fn put_all_back(&mut self) {
+    pub(crate) fn put_all_back(&mut self) {
         let mut raised = 0;
         while let Some(node) = self.next() {
             raised += usize::from(self.put_back(node, raised < RAISED_AT_ONCE));
@@ -206,17 +205,17 @@ impl<M: Machine> Sweep<M> {
 impl<M: Machine> TaskRef<M> {
     /// As [`TaskRef::rescue`], of a task that is rescuable. Whether it was raised.
     #[cold]
-    pub(super) fn rescue_now(self) -> bool {
+    pub(crate) fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.raised.rescues.get())?;
-            Some(self.how_far(inheritance::id_of(local.remote().scheduler())))
+            Some(self.how_far(local.remote().scheduler().id()))
         });
         rescuer.is_some_and(|from| from != Above::default() && self.raise(from))
     }
 
     /// Its poll above is over, and it was woken meanwhile.
     #[cold]
-    pub(super) fn follow_above(self, woken: Wake, local: &Local<M>) {
+    pub(crate) fn follow_above(self, woken: Wake, local: &Local<M>) {
         M::mark(Mark::TaskWokenInPoll);
         self.follow(woken, || self.submit());
         if !local.raised.is_declined.get() {

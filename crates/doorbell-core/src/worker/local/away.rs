@@ -1,11 +1,11 @@
 //! A worker that was taken off: it hands on what may run elsewhere.
 
-use super::local::Local;
+use super::Local;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::Chain;
+use crate::scheduler::Origin;
 use crate::scheduler::offline::HandedOn;
-use crate::worker::Origin;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
@@ -42,7 +42,7 @@ impl<M: Machine> Local<M> {
         self.off.get()
     }
 
-    pub(super) fn hand_on_chain(&self, chain: Chain<M>) {
+    pub(in crate::worker) fn hand_on_chain(&self, chain: Chain<M>) {
         let mut rest = Some(chain);
         while let Some(chain) = rest {
             let (node, others) = chain.pop();
@@ -54,7 +54,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// Gives a task that is in no queue to a worker that is on.
-    pub(super) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
+    pub(in crate::worker) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
         M::mark(Mark::OfflineHandOn);
         let to = self.remote().scheduler().nearest_on(self.remote().worker());
         if !self.is(to) {

@@ -1,14 +1,15 @@
-//! A worker's remote half as the [`Station`] of the worker's descriptors.
+//! A member as the [`Station`] of the worker's descriptors.
 
-use super::Remote;
+use super::Member;
+use super::RemoteRef;
 use crate::bell::Bell;
 use crate::io::{Driver, Station};
-use crate::scheduler::RemoteRef;
+use crate::worker::remote::Remote;
 use doorbell_machine::Machine;
 
-// SAFETY: bell, parker and driver are fields of the remote half, which stays in place; only this driver uses
+// SAFETY: bell, parker and driver are parts of the member, which stays in place; only this driver uses
 // the poller of the parker.
-unsafe impl<M: Machine> Station<M> for Remote<M> {
+unsafe impl<M: Machine> Station<M> for Member<M> {
     fn bell(&self) -> &Bell<M> {
         Remote::bell(self)
     }
@@ -16,7 +17,7 @@ unsafe impl<M: Machine> Station<M> for Remote<M> {
         Remote::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
-        &self.driver
+        self.driver_ref()
     }
     fn notify(&self) {
         // Counts the ring, as a post does.
@@ -36,7 +37,7 @@ unsafe impl<M: Machine> Station<M> for Remote<M> {
     }
 }
 
-// SAFETY: as for the remote half, which it keeps alive.
+// SAFETY: as for the member, which it keeps alive.
 unsafe impl<M: Machine> Station<M> for RemoteRef<M> {
     fn bell(&self) -> &Bell<M> {
         Remote::bell(self)
@@ -45,7 +46,7 @@ unsafe impl<M: Machine> Station<M> for RemoteRef<M> {
         Remote::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
-        &self.driver
+        self.driver_ref()
     }
     fn notify(&self) {
         Station::notify(&**self);

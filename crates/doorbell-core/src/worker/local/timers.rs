@@ -1,6 +1,6 @@
 //! A worker's timers as its tasks and its loop see them: when to look, and what base they belong to.
 
-use super::local::Local;
+use super::Local;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::scheduler::RemoteRef;
@@ -30,7 +30,7 @@ impl<M: Machine> Local<M> {
         self.base.get()
     }
 
-    pub(super) fn set_base(&self, base: Base) {
+    pub(in crate::worker) fn set_base(&self, base: Base) {
         self.base.set(base);
     }
 
@@ -49,7 +49,7 @@ impl<M: Machine> Local<M> {
     ///
     /// # Safety
     /// The node's delivery said that it is a timer's, just now on this worker's thread.
-    pub(super) unsafe fn take_timer(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn take_timer(&self, node: NonNull<Node<M>>) {
         let entry: NonNull<Entry<M, RemoteRef<M>>> = node.cast();
         // SAFETY: posted by its handle; alive until the worker or the handle frees it.
         let owner = unsafe { &entry.as_ref().owner };

@@ -1,4 +1,4 @@
-//! Who tells a worker of what was posted to it, and who rings it: see ../mailbox/README.md.
+//! Who tells a worker of what was posted to it, and who rings it: see ../../mailbox/README.md.
 
 use super::Remote;
 use crate::bell::{Kick, Look, Notified, WorkerState};
@@ -12,7 +12,7 @@ impl<M: Machine> Remote<M> {
     /// that finds the worker parked and untold tells it. Call it directly after the push, whose
     /// read-modify-write the fence needs.
     #[inline]
-    pub(super) fn tell(&self, pushed: Pushed) {
+    pub(crate) fn tell(&self, pushed: Pushed) {
         if !M::breaks(Bug::MailboxNoRecheckFence) {
             M::fence_recheck();
         }
@@ -38,7 +38,7 @@ impl<M: Machine> Remote<M> {
     }
 
     fn standing(&self) -> Standing {
-        self.scheduler().class().standing::<M>()
+        self.class.standing::<M>()
     }
 
     fn ring_if_due(&self, notified: Notified) {
@@ -97,13 +97,13 @@ impl<M: Machine> Remote<M> {
     }
 
     fn ring(&self) {
-        if let Some(core_use) = self.scheduler().core_use() {
+        if let Some(core_use) = self.core_use() {
             core_use.begin(self.worker());
         }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.parker);
         if self.shared.bell.is_quiescent()
-            && let Some(core_use) = self.scheduler().core_use()
+            && let Some(core_use) = self.core_use()
         {
             // The ring came after its park was over: the worker sleeps on in the next one, with nothing to do.
             core_use.end(self.worker());
@@ -116,7 +116,7 @@ impl<M: Machine> Remote<M> {
     }
 
     /// Has the worker look at its descriptors, for which there is no post.
-    pub(super) fn signal(&self) {
+    pub(crate) fn signal(&self) {
         let notified = self.shared.bell.notify(Kick::Take, self.standing());
         self.ring_if_due(notified);
     }

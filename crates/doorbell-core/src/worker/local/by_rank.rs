@@ -1,10 +1,10 @@
 //! A worker that runs the highest rank first: what it takes next, and from others.
 
-use super::local::Local;
+use super::Local;
 use crate::link::Node;
 use crate::queue::{Greed, Order, Share};
+use crate::scheduler::Member;
 use crate::scheduler::Turns;
-use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
@@ -20,7 +20,7 @@ impl<M: Machine> Local<M> {
 
     /// Takes the next task out, where pinned ones wait too.
     #[inline(never)]
-    pub(super) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
+    pub(in crate::worker) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
         // SAFETY: this worker owns its remote half's queue, whose order that is.
         let movable = unsafe { self.remote().queue().pop_unless_pinned(order, refilled) };
@@ -29,9 +29,9 @@ impl<M: Machine> Local<M> {
 
     /// As [`Local::steal`]: the most urgent that the victim shows. It goes to this worker's own queue,
     /// where what comes before it runs may still go in front of it.
-    pub(super) fn steal_by_rank(
+    pub(in crate::worker) fn steal_by_rank(
         &self,
-        victim: &Remote<M>,
+        victim: &Member<M>,
         greed: Greed,
         inject: bool,
     ) -> Option<u64> {

@@ -1,18 +1,26 @@
 //! What a scheduler records of its tasks for observers: nothing, unless it was asked to.
 
-use super::current_poll::{CurrentPoll, Polled};
-use super::histogram::{Histogram, Times};
-use super::hooks::Hooks;
-use super::long_polls::{LongPoll, LongPolls};
-use super::stalls::StallReporter;
+mod current_poll;
+mod histogram;
+mod hooks;
+mod long_polls;
+mod stalls;
+
+use current_poll::CurrentPoll;
+pub(crate) use current_poll::Polled;
 use doorbell_machine::{Counter, Line, Machine};
+pub use histogram::{Histogram, Times};
+pub use hooks::{Hooks, TaskEvent, TaskHook, WorkerHook};
+pub use long_polls::LongPoll;
+use long_polls::LongPolls;
+pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallReporter};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What is recorded. The default is nothing.
 ///
 /// ```
-/// use doorbell_core::worker::TelemetryPlan;
+/// use doorbell_core::scheduler::telemetry::TelemetryPlan;
 ///
 /// assert!(TelemetryPlan::default().is_nothing());
 /// let plan = TelemetryPlan { long_poll_ns: Some(500_000), ..TelemetryPlan::default() };

@@ -12,7 +12,7 @@ const REFUSALS: i32 = 128;
 /// What is left to one poll of the operations that it may complete before it gives the others a turn.
 ///
 /// ```
-/// use doorbell_core::task::PollBudget;
+/// use doorbell_core::worker::PollBudget;
 ///
 /// let budget = PollBudget::default();
 /// for _ in 0..128 {

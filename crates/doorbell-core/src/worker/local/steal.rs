@@ -1,15 +1,15 @@
 //! What a worker takes from another.
 
-use super::local::Local;
+use super::Local;
 use crate::queue::{Greed, Loot, is_shareable};
+use crate::scheduler::Member;
 use crate::scheduler::Turns;
-use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {
     /// Takes tasks from another worker of the scheduler, also from its inject queue if `inject`, to be run next.
     /// Returns how many. `None` also where this worker has something to run, but for [`Greed::Single`].
-    pub fn steal(&self, victim: &Remote<M>, greed: Greed, inject: bool) -> Option<u64> {
+    pub fn steal(&self, victim: &Member<M>, greed: Greed, inject: bool) -> Option<u64> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }
@@ -55,7 +55,7 @@ impl<M: Machine> Local<M> {
     /// What lay in the backlog was in this worker's hands for a moment: a worker that looked then found nothing, and
     /// sleeps.
     #[cold]
-    pub(super) fn offer_refilled(&self) {
+    pub(in crate::worker) fn offer_refilled(&self) {
         let queue = self.remote.queue();
         if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
             queue.show_stored();

@@ -2,14 +2,14 @@
 //! queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would then find it
 //! queued. It sends a parcel to one of those workers, which does the rest.
 
-use super::cell::{Kind, TaskRef};
-use super::local::Local;
-use super::state_delegate::{Delegated, For};
-use super::state_inheritance::Above;
 use crate::bell::Look;
 use crate::call::post;
+use crate::scheduler::Member;
 use crate::scheduler::Scheduler;
-use crate::worker::Remote;
+use crate::task::state_delegate::{Delegated, For};
+use crate::task::state_inheritance::Above;
+use crate::task::{Kind, TaskRef};
+use crate::worker::Local;
 use doorbell_machine::{Machine, Mark};
 
 /// A task on its way in a parcel, with a reference.
@@ -27,7 +27,7 @@ impl<M: Machine> InParcel<M> {
 
 impl<M: Machine> TaskRef<M> {
     #[cold]
-    pub(super) fn delegate(self, scheduler: &Scheduler<M>, to: For) {
+    pub(crate) fn delegate(self, scheduler: &Scheduler<M>, to: For) {
         match self.header().state.delegate(to) {
             Delegated::Nothing => {}
             Delegated::Send => self.send_wake(scheduler),
@@ -36,7 +36,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Has a worker of the scheduler that awaits the task from above take its raise.
     #[cold]
-    pub(super) fn send_raise(self, scheduler: &Scheduler<M>) {
+    pub(crate) fn send_raise(self, scheduler: &Scheduler<M>) {
         self.header().state.retain();
         let raise = |task: Self| {
             let _ = task.raise(Above::default());
@@ -48,7 +48,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Sends the parcel. The reference is its own.
-    pub(super) fn send_wake(self, scheduler: &Scheduler<M>) {
+    pub(crate) fn send_wake(self, scheduler: &Scheduler<M>) {
         M::mark(Mark::TaskDelegated);
         let wake = |task: Self| task.follow(task.header().state.wake_delegated(), || task.submit());
         // The worker is gone: as if nobody were above.
@@ -72,7 +72,7 @@ impl<M: Machine> TaskRef<M> {
     /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the caller, it
     /// is not inside a poll that computes. None is claimed: the task may be found queued, and the caller may lose its
     /// CPU.
-    fn worker_to_ask<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Remote<M> {
+    fn worker_to_ask<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Member<M> {
         let last = self.last();
         let workers = scheduler.remotes();
         let of_core = |core: usize| &workers[core % workers.len()];
@@ -97,7 +97,7 @@ impl<M: Machine> TaskRef<M> {
 }
 
 /// Whether it takes what comes at once: it is idle, and its core runs no higher class.
-fn takes_at_once<M: Machine>(remote: &Remote<M>) -> bool {
+fn takes_at_once<M: Machine>(remote: &Member<M>) -> bool {
     let is_idle = matches!(remote.bell().look(), Look::Spinning | Look::ParkedUntold);
     is_idle && !remote.is_serving() && !remote.scheduler().is_outranked(remote.worker())
 }
@@ -106,7 +106,7 @@ fn takes_at_once<M: Machine>(remote: &Remote<M>) -> bool {
 impl<M: Machine> TaskRef<M> {
     /// The first half of a wake by one of a lower class, who is then suspended. The second half is to
     /// follow if it says so.
-    pub(super) fn delegate_and_stall(self) -> Delegated {
+    pub(crate) fn delegate_and_stall(self) -> Delegated {
         self.header().state.delegate(For::Poll)
     }
 }

@@ -1,0 +1,192 @@
+//! A worker as a member of its scheduler: its remote half, and what of it concerns other workers.
+
+use super::offline::OffWord;
+use super::{RemoteRef, Scheduler};
+use crate::group;
+use crate::io::Driver;
+use crate::link::Node;
+use crate::mailbox::{Post, Posted, Pushed};
+use crate::queue::Queue;
+use crate::wheel::{Gate, SharedGate, Visited};
+use crate::worker::remote::{Remote, RemoteSpec, posted_twice};
+use doorbell_machine::{Bug, Line, Machine};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Which kind of thread posts a task to a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Another worker of the scheduler, which will look for work when it has none.
+    Scheduler,
+    /// A thread that is no worker of the scheduler.
+    Outside,
+}
+
+/// A worker as a member of its scheduler. It is the worker's [remote half](Remote), and leads to the scheduler.
+pub struct Member<M: Machine> {
+    remote: Remote<M>,
+    gate: SharedGate<M, RemoteRef<M>>,
+    scheduler: NonNull<Scheduler<M>>,
+    off: OffWord<M>,
+    driver: Driver<M>,
+}
+
+// SAFETY: the pointer leads to the scheduler that the member is part of, which lives as long.
+unsafe impl<M: Machine> Sync for Member<M> {}
+// SAFETY: as for Sync.
+unsafe impl<M: Machine> Send for Member<M> {}
+
+impl<M: Machine> std::fmt::Debug for Member<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.remote.fmt(f)
+    }
+}
+
+impl<M: Machine> std::ops::Deref for Member<M> {
+    type Target = Remote<M>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Remote<M> {
+        &self.remote
+    }
+}
+
+impl<M: Machine> Member<M> {
+    /// A new member of the scheduler at that address.
+    pub(crate) fn new(spec: RemoteSpec<M>, scheduler: NonNull<Scheduler<M>>) -> Self {
+        Member {
+            remote: Remote::new(spec),
+            gate: Arc::new(M::Line::new(Gate::default)),
+            scheduler,
+            off: OffWord::default(),
+            driver: Driver::default(),
+        }
+    }
+
+    /// The driver of its descriptors.
+    pub(super) fn driver_ref(&self) -> &Driver<M> {
+        &self.driver
+    }
+
+    /// Whether the worker was taken off; see [`Scheduler::take_off`].
+    #[inline(always)]
+    pub fn is_off(&self) -> bool {
+        self.off.is_off()
+    }
+
+    pub(crate) fn off_word(&self) -> &OffWord<M> {
+        &self.off
+    }
+
+    /// The scheduler that the worker is part of.
+    #[inline(always)]
+    pub fn scheduler(&self) -> &Scheduler<M> {
+        // SAFETY: the remote half is part of it.
+        unsafe { self.scheduler.as_ref() }
+    }
+
+    /// The scheduler's address, as it was allocated. To free it takes this pointer; a reference would not do.
+    #[inline(always)]
+    pub(crate) fn scheduler_ptr(&self) -> NonNull<Scheduler<M>> {
+        self.scheduler
+    }
+
+    /// The queue of the worker's tasks of a group that may run anywhere; `None` if the group is not open.
+    #[inline]
+    pub(crate) fn queue_of(&self, group: u8) -> Option<&Queue<M>> {
+        if group == group::DEFAULT {
+            return Some(self.queue());
+        }
+        let table = self.scheduler().groups().table()?;
+        Some(&table.place(group, self.worker())?.queue)
+    }
+
+    /// Whether other workers may find a task in a queue of this worker.
+    #[inline]
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue().is_empty() || self.scheduler().groups().has_queued(self.worker())
+    }
+
+    /// About how many tasks of this worker others can take.
+    pub fn queued_len(&self) -> u64 {
+        let grouped = self.scheduler().groups().queued_len(self.worker());
+        self.queue().len() + grouped
+    }
+
+    /// The gate, which decides who may touch the worker's wheel.
+    #[inline(always)]
+    pub(crate) fn gate(&self) -> &SharedGate<M, RemoteRef<M>> {
+        &self.gate
+    }
+
+    /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a long poll,
+    /// so the task is offered to an idle worker. A single task from another worker of the scheduler is only looked
+    /// after by a watchdog, unless tasks run by rank: this worker was idle a moment ago, and is about to run it.
+    ///
+    /// # Panics
+    /// As for [`Remote::post`].
+    ///
+    /// # Safety
+    /// As for [`Remote::post`]; the node is one of a task that any worker of the scheduler may run.
+    pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
+        let work = self.scheduler().work();
+        // SAFETY: passed on from the caller.
+        let pushed = unsafe { self.push_injected(node) };
+        match pushed {
+            Pushed::First | Pushed::Behind => {
+                // The worker may have become idle meanwhile. From here on other workers can find the task.
+                M::fence_recheck();
+                work.add(self.worker());
+                self.tell(pushed);
+            }
+            Pushed::Closed => return Posted::Closed,
+            Pushed::Twice => posted_twice(),
+        }
+        if self.is_inside() {
+            let crowded = || pushed == Pushed::Behind || self.has_queued();
+            if from == Origin::Outside || crowded() {
+                if !M::breaks(Bug::SchedulerPostUnoffered) {
+                    self.scheduler().offer(self.worker());
+                }
+            } else if !M::breaks(Bug::SchedulerPushUnoffered) {
+                self.scheduler().offer_one(self.worker());
+            }
+        }
+        Posted::Yes
+    }
+
+    /// Whether there are tasks that another worker might take.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_queued() || self.has_injected()
+    }
+}
+
+impl<M: Machine> Visited<M> for Member<M> {
+    fn parker(&self) -> &M::Parker {
+        Remote::parker(self)
+    }
+
+    fn polls(&self) -> u64 {
+        self.pulse_seen()
+    }
+
+    fn publish_next_global(&self, when_ns: u64) {
+        Remote::publish_next_global(self, when_ns);
+    }
+}
+
+// SAFETY: what lies in a mailbox is delivered once, by the worker that serves it.
+unsafe impl<M: Machine> Post<M> for Member<M> {
+    #[inline]
+    unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        unsafe { Remote::post(self, node) }
+    }
+
+    #[inline]
+    unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        unsafe { Remote::post_entered(self, node) }
+    }
+}

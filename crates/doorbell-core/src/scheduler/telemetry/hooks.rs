@@ -1,0 +1,138 @@
+//! Hooks: closures of the user, called when a worker begins, ends or parks, and when a task is spawned or ends.
+
+use super::stalls::{StallEvent, StallPlan};
+use super::{Telemetry, TelemetryPlan};
+use crate::quiet::drop_quietly;
+use doorbell_machine::{Counter, Machine};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Called on a worker, with the number of that worker.
+pub type WorkerHook = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// Called with what happened to a task.
+pub type TaskHook = Arc<dyn Fn(&TaskEvent<'_>) + Send + Sync>;
+
+/// A task that is spawned or ends.
+///
+/// ```
+/// # use doorbell_core::scheduler::telemetry::TaskEvent;
+/// fn show(task: &TaskEvent<'_>) {
+///     println!("{:x} {:?} {:?}", task.id, task.name, task.worker);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TaskEvent<'a> {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: Option<&'a str>,
+    /// The worker of the task's scheduler that calls the hook; `None` on any other thread.
+    pub worker: Option<usize>,
+}
+
+/// The hooks of a scheduler, each with the moment when it is called.
+///
+/// ```
+/// use doorbell_core::scheduler::telemetry::Hooks;
+///
+/// assert!(Hooks::default().is_empty());
+/// ```
+#[derive(Clone, Default)]
+pub struct Hooks {
+    /// A worker has begun, and has run nothing yet.
+    pub worker_start: Option<WorkerHook>,
+    /// A worker ends, and has dropped all its tasks.
+    pub worker_stop: Option<WorkerHook>,
+    /// A worker is about to block.
+    pub before_park: Option<WorkerHook>,
+    /// A worker has blocked, or did not need to. Called once for each `before_park`.
+    pub after_unpark: Option<WorkerHook>,
+    /// A task is spawned; it cannot run before the hook returns.
+    pub task_spawn: Option<TaskHook>,
+    /// A task has ended. A task that awaits it sees that only after the hook has returned.
+    pub task_finish: Option<TaskHook>,
+    /// A poll takes long and still goes on. Called on a thread that is no worker: see
+    /// [`StallReporter`](super::StallReporter).
+    pub stall: Option<StallPlan>,
+}
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks")
+            .field("worker_start", &self.worker_start.is_some())
+            .field("worker_stop", &self.worker_stop.is_some())
+            .field("before_park", &self.before_park.is_some())
+            .field("after_unpark", &self.after_unpark.is_some())
+            .field("task_spawn", &self.task_spawn.is_some())
+            .field("task_finish", &self.task_finish.is_some())
+            .field("stall", &self.stall)
+            .finish()
+    }
+}
+
+impl Hooks {
+    /// Whether there are no hooks.
+    pub fn is_empty(&self) -> bool {
+        let workers = [
+            &self.worker_start,
+            &self.worker_stop,
+            &self.before_park,
+            &self.after_unpark,
+        ];
+        workers.iter().all(|hook| hook.is_none()) && !self.of_tasks()
+    }
+
+    /// Whether there is a hook for tasks or polls.
+    fn of_tasks(&self) -> bool {
+        self.task_spawn.is_some() || self.task_finish.is_some() || self.stall.is_some()
+    }
+}
+
+impl TelemetryPlan {
+    /// Whether something is recorded for each task.
+    pub(super) fn is_of_tasks(&self) -> bool {
+        self.long_poll_ns.is_some() || self.hooks.of_tasks()
+    }
+}
+
+impl<M: Machine> Telemetry<M> {
+    /// Calls a hook, if there is one. A panic of the hook ends here, and is counted.
+    fn guard<H: ?Sized>(&self, hook: Option<&Arc<H>>, call: impl FnOnce(&H)) {
+        let Some(hook) = hook else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(hook))) {
+            self.hook_panics.add_shared(1);
+            drop_quietly(payload);
+        }
+    }
+
+    /// Calls a hook of a worker.
+    pub(crate) fn call_worker_hook(
+        &self,
+        which: impl FnOnce(&Hooks) -> Option<&WorkerHook>,
+        worker: usize,
+    ) {
+        self.guard(which(&self.plan.hooks), |hook| hook(worker));
+    }
+
+    /// A task is spawned.
+    pub(crate) fn task_spawned(&self, task: &TaskEvent<'_>) {
+        self.guard(self.plan.hooks.task_spawn.as_ref(), |hook| hook(task));
+    }
+
+    /// A task has ended.
+    pub(crate) fn task_finished(&self, task: &TaskEvent<'_>) {
+        self.guard(self.plan.hooks.task_finish.as_ref(), |hook| hook(task));
+    }
+
+    /// A poll takes long and still goes on.
+    pub(super) fn stalled(&self, stall: &StallEvent) {
+        let hook = self.plan.hooks.stall.as_ref().map(|plan| &plan.hook);
+        self.guard(hook, |hook| hook(stall));
+    }
+
+    /// How many hooks have panicked.
+    pub fn hook_panics(&self) -> u64 {
+        self.hook_panics.get()
+    }
+}

@@ -1,0 +1,28 @@
+//! What a worker does with tasks.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `launch.rs` | a task is made of a future and given to a worker |
+//! | `wake.rs` | which caller queues a task that is woken or cancelled |
+//! | `submit.rs` | where the task goes: when it is launched, when it is woken, when no worker takes it |
+//! | `run.rs` | how a worker runs it, and what it does when the task is complete |
+//! | `raise.rs` | a scheduler above polls a task that it awaits |
+//! | `delegate.rs` | wakes by threads of a lower class |
+//! | `sweep.rs` | workers above run rescuable tasks while the tasks' own workers are stuck |
+//! | `recorded.rs` | tasks whose scheduler records something of them |
+//! | `schedule.rs` | what tasks ask of the scheduler above them, answered |
+
+mod delegate;
+mod launch;
+mod raise;
+mod recorded;
+pub(super) mod run;
+mod schedule;
+mod submit;
+mod sweep;
+mod wake;
+
+pub use launch::{launch, launch_described};
+pub use recorded::TaskSeen;
+pub(super) use sweep::Raised;
+pub use sweep::Sweep;

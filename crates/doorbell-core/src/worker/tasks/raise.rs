@@ -1,0 +1,103 @@
+//! Raising: a task that is awaited from a scheduler above, or rescued, is queued there by its raised node.
+
+use crate::mailbox::Posted;
+use crate::scheduler::Origin;
+use crate::scheduler::Scheduler;
+use crate::task::state::By;
+use crate::task::state_inheritance::Above;
+use crate::task::{SchedulerId, TaskRef};
+use crate::worker::Local;
+use doorbell_machine::Machine;
+use std::ptr::NonNull;
+
+/// The scheduler for whose sake the caller waits: that of its worker, or a higher one that awaits the task
+/// under poll. So a chain is followed also where its own workers come to a link first. Null
+/// on a thread that is no worker.
+pub(crate) fn scheduler_that_waits<M: Machine>() -> SchedulerId {
+    Local::<M>::with_current(|local| {
+        let Some(local) = local else {
+            return std::ptr::null();
+        };
+        let worker = local.remote().scheduler().id();
+        let Some(task) = local
+            .poll_refs()
+            .task()
+            .filter(|it| it.header().has_raised_node())
+        else {
+            return worker;
+        };
+        let awaited = task.header().state.awaited_from();
+        task.scheduler_at(awaited.max(task.how_far(worker))).id()
+    })
+}
+
+impl<M: Machine> TaskRef<M> {
+    /// How far above the task's scheduler that one is.
+    pub(crate) fn how_far(self, scheduler: SchedulerId) -> Above {
+        let mut above = self.last().scheduler().above().iter();
+        let from = above.position(|remote| remote.scheduler().id() == scheduler);
+        from.map_or(Above::default(), Above::nth)
+    }
+
+    /// The scheduler so far above the task's own, or that.
+    pub(crate) fn scheduler_at(&self, above: Above) -> &Scheduler<M> {
+        let own = self.last().scheduler();
+        above
+            .index()
+            .map_or(own, |above| own.above()[above].scheduler())
+    }
+
+    /// It is awaited from higher up than before. Besides being raised if it is queued, it is polled
+    /// once, so that what it awaits in its turn learns of it.
+    #[cold]
+    pub(crate) fn hasten(self) {
+        let woken = self.header().state.wake();
+        self.follow(woken, || self.submit());
+        let _ = self.raise(Above::default());
+    }
+
+    /// Puts the raised node into a queue of the scheduler so far above, or of one further above that awaits the task,
+    /// if the task is to be polled and the node is in none. Below that scheduler, it has one of its workers do that.
+    /// Whether it did it itself. The caller holds a reference.
+    #[cold]
+    pub(crate) fn raise(self, from: Above) -> bool {
+        if let Some(scheduler) = self.scheduler_above() {
+            self.send_raise(scheduler);
+            return false;
+        }
+        let Some(above) = self.header().state.raise(from) else {
+            return false;
+        };
+        let own = self.last();
+        let scheduler = self.scheduler_at(above);
+        let raised_node = self.raised_node().as_ptr();
+        // SAFETY: inside of the task.
+        let node = unsafe { NonNull::new_unchecked(&raw mut (*raised_node).node) };
+        let posted = Local::<M>::with_current(|local| match local {
+            Some(local) if local.is_of(scheduler) && !local.is_closed() => {
+                // SAFETY: a reference was counted for the node, and it is in no queue.
+                unsafe { local.push(node) };
+                Posted::Yes
+            }
+            _ => {
+                let workers = scheduler.remotes();
+                let prefer = scheduler.place(&workers[own.worker() % workers.len()]);
+                // SAFETY: as above.
+                unsafe { prefer.post_task(node, Origin::Outside) }
+            }
+        });
+        match posted {
+            Posted::Yes => {}
+            Posted::Closed => self.take_back(),
+        }
+        true
+    }
+
+    /// Runs a task of a scheduler below, whose raised node was taken from a queue.
+    #[cold]
+    pub(crate) fn run_above(self, local: &Local<M>) {
+        self.header().state.take_back();
+        local.as_raised(|| self.run_by(By::Raised, local));
+        self.release();
+    }
+}

@@ -1,0 +1,208 @@
+//! How a worker runs a task that it took from a queue, and what it does when the task is complete.
+
+use crate::link::Node;
+use crate::mailbox::Posted;
+use crate::task::Kind;
+use crate::task::TaskRef;
+use crate::task::queue_node::find;
+use crate::task::state::{By, Left, Pause, Seized, Start};
+use crate::wheel::Base;
+use crate::worker::Local;
+use doorbell_machine::{Machine, Ordering, PtrWord};
+use std::ptr::NonNull;
+use std::task::Poll;
+
+/// Runs the task that was taken from a queue of this worker.
+///
+/// # Safety
+/// The node is one of a task, and has left its queue.
+#[inline]
+pub(in crate::worker) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
+    // SAFETY: a node that was queued has a reference of its task.
+    match unsafe { find(node) } {
+        (task, By::Own) => task.run(local),
+        (task, By::Raised) => task.run_above(local),
+    }
+}
+
+/// Ends the task that was taken from a queue of a worker that closes.
+///
+/// # Safety
+/// As for [`run`].
+pub(in crate::worker) unsafe fn end_queued<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
+    // SAFETY: as in `run`.
+    match unsafe { find(node) } {
+        (task, By::Own) => task.end_queued(local),
+        // Its own node is in a queue too.
+        (task, By::Raised) => task.take_back(),
+    }
+}
+
+/// A worker has taken the task of this node from its mailbox.
+///
+/// # Safety
+/// The node's delivery said that it is a task's, just now on this worker's thread.
+#[inline]
+pub(in crate::worker) unsafe fn take_delivered<M: Machine>(
+    node: NonNull<Node<M>>,
+    local: &Local<M>,
+) {
+    // SAFETY: the node is that of a task, which is alive while its worker's reference is held.
+    let task = unsafe { TaskRef::<M>::from_node(node) };
+    if task.header().state.is_complete() {
+        // Completed elsewhere and sent home to leave the list.
+        local.task_list().remove(task);
+        task.release();
+    } else {
+        // SAFETY: as above, on the worker that it is pinned to.
+        unsafe { local.push_pinned(node) };
+    }
+}
+
+impl<M: Machine> TaskRef<M> {
+    /// Runs a task whose own node was taken from a queue.
+    #[inline]
+    pub(in crate::worker) fn run(self, local: &Local<M>) {
+        self.adopt(local);
+        self.run_by(By::Own, local);
+    }
+
+    /// Runs a task of which that node was taken from a queue.
+    #[inline(always)]
+    pub(in crate::worker) fn run_by(self, by: By, local: &Local<M>) {
+        match self.header().state.start(by) {
+            Start::Poll => self.poll_by(by, local),
+            Start::Cancel => self.end_running(by, local),
+            Start::Over => self.dispose(local),
+            Start::Late => {}
+        }
+    }
+
+    #[inline(always)]
+    fn poll_by(self, by: By, local: &Local<M>) {
+        if by == By::Own {
+            self.move_to(local);
+        }
+        let base = match self.header().kind {
+            Kind::Pinned => Base::Local,
+            Kind::Task | Kind::Call => Base::Global,
+        };
+        local.set_base(base);
+        local.set_rank(self.header().rank);
+        let polled = if self.header().has_extras() {
+            self.poll_recorded(local)
+        } else {
+            self.poll_plain(local)
+        };
+        local.set_base(Base::Global);
+        if polled.is_ready() {
+            return self.end(by, local);
+        }
+        match self.header().state.pause() {
+            Pause::Idle => {}
+            Pause::Cancel => self.end_running(by, local),
+            Pause::Woken(woken) => match by {
+                By::Own => self.follow(woken, || self.push_again(local)),
+                By::Raised => self.follow_above(woken, local),
+            },
+        }
+    }
+
+    /// Ends a task that was taken from a queue of a worker that closes: it is in no list because of this worker.
+    pub(in crate::worker) fn end_queued(self, local: &Local<M>) {
+        // Who polls it sees that it is cancelled, and ends it.
+        let _ = self.header().state.cancel();
+        self.run_by(By::Own, local);
+    }
+
+    /// Cancelled, and RUNNING is this worker's.
+    fn end_running(self, by: By, local: &Local<M>) {
+        // What its drop spawns is a child of its own.
+        local.set_rank(self.header().rank);
+        self.drop_future();
+        self.end(by, local);
+    }
+
+    /// Its output is stored, and RUNNING is this worker's.
+    #[inline]
+    fn end(self, by: By, local: &Local<M>) {
+        self.finish();
+        // Else who takes its own node does that.
+        if by == By::Own || !self.header().state.is_behind() {
+            self.dispose(local);
+        }
+    }
+
+    /// Notes where it runs. The caller has RUNNING.
+    #[inline]
+    fn move_to(self, local: &Local<M>) {
+        let here = local.remote().as_ptr();
+        // ORDER: Relaxed, as in `last`.
+        if self.header().last.load(Ordering::Relaxed) != here {
+            // ORDER: Relaxed, as in `last`.
+            self.header().last.store(here, Ordering::Relaxed);
+        }
+    }
+
+    /// Polls it once. The caller has RUNNING.
+    #[inline]
+    pub(crate) fn poll_plain(self, local: &Local<M>) -> Poll<()> {
+        local.poll_refs().during(self, |waker| self.poll(waker))
+    }
+
+    /// Its output is stored.
+    pub(in crate::worker) fn finish(self) {
+        if self.header().has_extras() {
+            self.note_finish();
+        }
+        self.complete();
+    }
+
+    /// Enters the worker's list, if it is in none yet. The caller has taken its own node from a queue.
+    fn adopt(self, local: &Local<M>) {
+        if self.settle(local.remote().worker() as u16) {
+            local.task_list().enter(self);
+        }
+    }
+
+    /// A complete task leaves its home worker's list, and the worker's reference goes.
+    fn dispose(self, local: &Local<M>) {
+        let Some(home) = self.home() else {
+            return self.release();
+        };
+        // Not of this worker's scheduler, if it was raised to that.
+        let home = &self.last().scheduler().remotes()[home];
+        if local.is(home) {
+            local.task_list().remove(self);
+            return self.release();
+        }
+        // Only that worker may touch its list.
+        // SAFETY: the node is in no queue, and the reference goes with it.
+        match unsafe { local.send_home(home, self.node()) } {
+            Posted::Yes => {}
+            Posted::Closed => self.leave(),
+        }
+    }
+
+    /// The caller has the worker's reference and nobody to hand it to.
+    pub(crate) fn leave(self) {
+        match self.header().state.leave() {
+            Left::ToHome => {}
+            Left::ToCaller => self.release(),
+        }
+    }
+
+    /// Ends a task of a worker that closes.
+    pub(in crate::worker) fn end_at_close(self, local: &Local<M>) {
+        local.task_list().remove(self);
+        match self.header().state.seize() {
+            Seized::Elsewhere => {}
+            Seized::ElsewhereAndLeft => self.release(),
+            Seized::Mine => {
+                self.drop_future();
+                self.finish();
+                self.release();
+            }
+        }
+    }
+}
