@@ -66,8 +66,8 @@ pub enum SimCommand {
 
     /// Break lines of the protocols on purpose, and see which seed notices
     ///
-    /// The exit status is 1 if no seed notices one. Mutants need a separate build: `cargo run --release
-    /// --features mutants -- sim mutants`.
+    /// The exit status is 1 if no seed notices one. Mutants need a separate build:
+    /// `cargo run --release --features mutants -- sim mutants`.
     #[command(after_help = "Examples:\n  \
             doorbell sim mutants\n  \
             doorbell sim mutants --only Bell --seeds 0..1000")]

@@ -24,7 +24,7 @@ pub enum Classes {
 /// What the OS grants the urgent workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgent {
-    /// SCHED_FIFO: they run before all others.
+    /// `SCHED_FIFO`: they run before all others.
     Fifo,
     /// The shortest slice.
     Sooner,

@@ -16,7 +16,7 @@ const HELLO_P99_X: f64 = 1.0;
 const HELLO_CPU_US: f64 = 14.0;
 /// The p99 of a probe, with and without privilege.
 const PROBE_P99_US: [f64; 2] = [1_000.0, 2_000.0];
-/// The p99 of a probe, relative to tokio with computations on SCHED_IDLE threads.
+/// The p99 of a probe, relative to tokio with computations on `SCHED_IDLE` threads.
 const PROBE_P99_X: f64 = 1.0;
 /// Computations, relative to tokio's.
 const COMPUTE_X: f64 = 0.97;
