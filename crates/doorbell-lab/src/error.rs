@@ -191,7 +191,7 @@ pub enum LabError {
 
     /// No seed noticed some mutants.
     #[error(
-        "nobody noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
+        "no seed noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
         names.join(", ")
     )]
     MutantsLive {
@@ -200,18 +200,18 @@ pub enum LabError {
     },
 
     /// The client `wrk` is not installed.
-    #[error("`wrk`, which asks the servers, is not installed: `apt-get install wrk`")]
+    #[error("`wrk`, which sends requests to the servers, is not installed: `apt-get install wrk`")]
     NoWrk,
 
     /// The client `wrk` failed or printed something unexpected.
-    #[error("wrk failed, or said what is not understood:\n{said}")]
+    #[error("wrk failed, or its output is not understood:\n{said}")]
     Wrk {
         /// Its output.
         said: String,
     },
 
     /// A child process of this program ended before it was ready.
-    #[error("`doorbell {arguments}` ended before it was ready; what it said stands above")]
+    #[error("`doorbell {arguments}` ended before it was ready; its output is above")]
     ChildEnded {
         /// Its arguments.
         arguments: String,

@@ -34,13 +34,13 @@ const STOPS: [Stop; 11] = [
     Stop {
         name: "flood",
         rounds: 7,
-        about: "posts to one core, and nobody waits",
+        about: "posts to one core, without waiting",
         run: flood::run,
     },
     Stop {
         name: "shootdown",
         rounds: 7,
-        about: "all call all cores at once, and wait",
+        about: "all cores and threads call all cores at once, and wait",
         run: shootdown::run,
     },
     Stop {
@@ -76,7 +76,7 @@ const STOPS: [Stop; 11] = [
     Stop {
         name: "wake",
         rounds: 1,
-        about: "workers that are woken, as schbench",
+        about: "woken workers, like schbench",
         run: wake::run,
     },
     Stop {
@@ -87,7 +87,7 @@ const STOPS: [Stop; 11] = [
     },
 ];
 
-/// What the user asked for.
+/// The options of the tour.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TourOptions {
     /// Rounds of every scenario, instead of each scenario's default.
@@ -174,7 +174,7 @@ fn farewell(reports: &[Report]) -> String {
         let _ = writeln!(text, "{}", report.machine_line());
     }
     text.push_str(
-        "These are short runs. `doorbell lab SCENARIO` takes longer and is to be relied on;\n  \
+        "These are short runs. `doorbell lab SCENARIO` takes longer and gives reliable figures;\n  \
          `doorbell help lab SCENARIO` says what is measured, and what each column means.\n",
     );
     text

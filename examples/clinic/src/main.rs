@@ -78,7 +78,7 @@ fn what_to_do(error: &io::Error) -> &'static str {
             "ports below 1024 are for privileged programs: choose another one by --listen"
         }
         io::ErrorKind::AddrNotAvailable => {
-            "this machine has no such address: choose 127.0.0.1 for itself alone, or 0.0.0.0 for everybody"
+            "this machine has no such address: choose 127.0.0.1 for this machine only, or 0.0.0.0 for all addresses"
         }
         _ => "--listen takes an address and a port, as 127.0.0.1:8080",
     }

@@ -153,10 +153,10 @@ pub(super) const PROBES: [Probe; 25] = [
     probe("syscall", "getppid in a row", |bench| {
         Ok(Some(calls::syscall_ns(bench.stand.clock)))
     }),
-    probe("futex_call", "futex wakes that find nobody", |bench| {
+    probe("futex_call", "futex wakes without a waiter", |bench| {
         Ok(Some(calls::futex_call_ns(bench.stand.clock)))
     }),
-    probe("eventfd_call", "eventfd writes that find nobody", |bench| {
+    probe("eventfd_call", "eventfd writes without a waiter", |bench| {
         calls::eventfd_call_ns(bench.stand.clock).map(Some)
     }),
     probe(
@@ -199,7 +199,7 @@ pub(super) const PROBES: [Probe; 25] = [
     ),
     probe(
         "late",
-        "how late a sleep of 1 ms ends on a CPU that has nothing else to do",
+        "how late a sleep of 1 ms ends on an otherwise idle CPU",
         |bench| wakes::lateness_ns(&bench.stand).map(Some),
     ),
     probe(

@@ -29,7 +29,7 @@ impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Asked::Given => f.write_str("yes"),
-            Asked::Ignored => f.write_str("no: the OS takes it and forgets it"),
+            Asked::Ignored => f.write_str("no: the OS accepts it but ignores it"),
             Asked::Refused(why) => write!(f, "no: {why}"),
         }
     }

@@ -97,7 +97,7 @@ impl fmt::Display for Machine {
         write!(
             out,
             "{}{guest}, Linux {}, idle {}; caller on CPU {}, callee on CPU {}{siblings}, \
-             of {} allowed; clock {} (adds {:.0} ns to each time); at rest {:.0} RES+CAL/s, \
+             of {} allowed; clock {} (adds {:.0} ns to each time); without load {:.0} RES+CAL/s, \
              CPUs {:.0} % busy",
             self.cpu_model,
             self.kernel,

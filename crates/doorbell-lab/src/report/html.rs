@@ -38,7 +38,7 @@ impl Report {
         out.push_str(&html_table(&self.grid()));
         let _ = writeln!(out, "<p>{}</p>", escaped(&self.gist));
         if let Some(counters) = self.counters_grid() {
-            out.push_str("<h2>Counters of the contestants' own</h2>\n");
+            out.push_str("<h2>The contestants' own counters</h2>\n");
             out.push_str(&html_table(&counters));
         }
         for table in &self.side_tables {

@@ -155,7 +155,7 @@ impl FuzzReport {
                 text.push('\n');
                 text.push_str(&failure::to_text(found, profile));
             }
-            None => text.push_str("no oracle objects, and every run was the same twice\n"),
+            None => text.push_str("no oracle failed, and every run was the same twice\n"),
         }
         text
     }

@@ -194,7 +194,7 @@ impl MutantsReport {
             let seeds = row.seeds.map_or("-".to_owned(), |seeds| seeds.to_string());
             let not_here = row.not_here.as_ref().map(|why| format!("not here: {why}"));
             let what = row.what.as_ref().or(not_here.as_ref());
-            let what = what.map_or("NOBODY".to_owned(), |what| shortened(what));
+            let what = what.map_or("NOT NOTICED".to_owned(), |what| shortened(what));
             let _ = writeln!(
                 text,
                 "{:<24} {:<6} {seeds:>7}  {:<11} {what}",

@@ -125,7 +125,7 @@ impl ReplayReport {
                 let _ = writeln!(text, "FAILED: {failure}\n");
                 text.push_str(&failure::last_events(outcome));
             }
-            None => text.push_str("no oracle objects\n"),
+            None => text.push_str("no oracle failed\n"),
         }
         if let Some(path) = &self.options.trace {
             let path = path.display();

@@ -29,41 +29,41 @@ pub enum Shown {
 }
 
 /// Why a missing light fence does not show.
-const LIGHT: &str = "the light fence is the compiler's alone on x86; loom kills it";
+const LIGHT: &str = "on x86 the light fence only restrains the compiler; loom kills it";
 const FENCE: &str =
-    "the fence stands behind a read-modify-write, which is the barrier on x86; loom kills it";
+    "the fence follows a read-modify-write, which is a full barrier on x86; loom kills it";
 
 /// Why a missing second look by a worker need not show.
-const UNLIST: &str = "the worker whose bit it is finds the work itself before it sleeps; only help is missed; loom kills it";
+const UNLIST: &str = "the listed worker finds the work itself before it sleeps; only help is missed; loom kills it";
 
 /// Why the order in which classes help each other does not show.
 const BELOW: &str =
-    "it shows where a worker stays suspended between two steps, or two meet there; loom kills it";
+    "it shows only if a worker stays suspended between two steps, or two workers meet there; loom kills it";
 
 /// Why a delegated wake that publishes too little does not show.
-const DELEGATED_WAKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
+const DELEGATED_WAKE: &str = "the parcel publishes it, unless another waker posted the parcel; loom kills it";
 
 /// Why mutants of tasks awaited from above do not show.
 const ABOVE: &str = "no task of the scenarios is awaited from above; loom kills it";
 
 /// Why mutants of raised tasks do not show.
-const RAISED: &str = "it shows where both nodes of a task meet within a few steps; loom kills it";
+const RAISED: &str = "it shows only if both nodes of a task meet within a few steps; loom kills it";
 
 /// Why mutants of the end of a poll need not show.
 const PAUSE: &str = "not hunted since it is of all polls, not only of those above; loom kills it";
 
 /// Why mutants of the lock between tasks do not show.
-const LOCK: &str = "no task of the scenarios locks; loom kills it";
+const LOCK: &str = "no task of the scenarios uses a lock; loom kills it";
 
 /// Why mutants of descriptors do not show.
 const IO: &str = "not hunted since the scenarios have descriptors; loom kills it";
 
 /// Why a late timer behind a long poll does not show.
-const STUCK: &str = "no oracle knows how late a timer may be behind a poll; loom kills it";
+const STUCK: &str = "no oracle bounds the lateness of a timer behind a poll; loom kills it";
 
 /// Why mutants of what a thief publishes do not show.
 const LOOT: &str =
-    "it shows where a second thief comes right behind the first one's theft; loom kills it";
+    "it shows only if a second thief comes right after the first one's theft; loom kills it";
 
 /// Why mutants of the scheduler's share count do not show.
 const SHARES: &str = "no worker reads what is freed with the scheduler; loom kills it";

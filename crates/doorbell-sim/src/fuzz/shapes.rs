@@ -18,7 +18,7 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "conserving",
-            about: "tasks that are spawned, woken and stolen, timers; no worker idles while another has too much",
+            about: "tasks that are spawned, woken and stolen, and timers; no worker idles while another has waiting tasks",
             run: conserving::<BUG>,
         },
         Shape {
@@ -33,7 +33,7 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "paused",
-            about: "tasks and timers by a clock that stands still while there is anything to do",
+            about: "tasks and timers with a paused clock, which advances only when nothing is left to do",
             run: paused::<BUG>,
         },
         Shape {
@@ -43,22 +43,22 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "ranked",
-            about: "everything, with tasks of several ranks in workers that sort them",
+            about: "everything, with tasks of several ranks on workers that run them by rank",
             run: ranked::<BUG>,
         },
         Shape {
             name: "classes",
-            about: "everything that crosses the classes, with faults; without any, urgent workers run first",
+            about: "everything that crosses the classes, with faults; without faults urgent workers run first",
             run: classes::<BUG>,
         },
         Shape {
             name: "starved",
-            about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no worker idles for long while another has too much",
+            about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no worker idles for long while another has waiting tasks",
             run: starved::<BUG>,
         },
         Shape {
             name: "rescued",
-            about: "tasks that wait for descriptors of workers that compute; urgent workers run them soon, and in their share",
+            about: "tasks that wait for descriptors of computing workers; urgent workers run them soon, and within their share",
             run: rescued::<BUG>,
         },
     ]

@@ -74,7 +74,7 @@ fn what(event: &sim::Event) -> Option<What<'static>> {
         EventKind::Park | EventKind::Sleep | EventKind::Join => What::State(State::Parked),
         EventKind::End => What::State(State::Ended),
         EventKind::Ring if event.line == u32::MAX => What::Instant {
-            name: "ring: nobody sleeps",
+            name: "ring: no thread sleeps",
         },
         EventKind::Ring => What::Ring { of: event.line },
         EventKind::Note if event.line == post_note(event.line >> 1) => What::Post { item },

@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     let mut contestants = chosen(contestants(stage), options.only.as_deref())?;
 
     let progress = Progress::on_stderr(effort.rounds, contestants.len(), options.place.as_deref());
-    progress.prepare("watching the machine at rest");
+    progress.prepare("watching the idle machine");
     let rest = Rest::watch(effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
