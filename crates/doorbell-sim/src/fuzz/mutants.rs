@@ -31,17 +31,19 @@ pub enum Shown {
 /// Why a missing light fence does not show.
 const LIGHT: &str = "on x86 the light fence only restrains the compiler; loom kills it";
 const FENCE: &str =
-    "the fence follows a read-modify-write, which is a full barrier on x86; loom kills it";
+    "the fence stands behind a read-modify-write, which is the barrier on x86; loom kills it";
 
 /// Why a missing second look by a worker need not show.
-const UNLIST: &str = "the listed worker finds the work itself before it sleeps; only help is missed; loom kills it";
+const UNLIST: &str =
+    "the listed worker finds the work itself before it sleeps; only help is missed; loom kills it";
 
 /// Why the order in which classes help each other does not show.
 const BELOW: &str =
-    "it shows only if a worker stays suspended between two steps, or two workers meet there; loom kills it";
+    "it shows where a worker stays suspended between two steps, or two meet there; loom kills it";
 
 /// Why a delegated wake that publishes too little does not show.
-const DELEGATED_WAKE: &str = "the parcel publishes it, unless another waker posted the parcel; loom kills it";
+const DELEGATED_WAKE: &str =
+    "the parcel publishes it, unless another waker posted the parcel; loom kills it";
 
 /// Why mutants of tasks awaited from above do not show.
 const ABOVE: &str = "no task of the scenarios is awaited from above; loom kills it";
