@@ -81,7 +81,7 @@ impl<M: Machine> Member<M> {
     /// The scheduler that the worker is part of.
     #[inline(always)]
     pub fn scheduler(&self) -> &Scheduler<M> {
-        // SAFETY: the remote half is part of it.
+        // SAFETY: the member is part of it.
         unsafe { self.scheduler.as_ref() }
     }
 

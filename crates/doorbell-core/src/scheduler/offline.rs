@@ -34,16 +34,6 @@ pub enum PutBack {
     Before,
 }
 
-/// What became of a task that a worker which is off wanted to hand on.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandedOn {
-    /// Another worker has it.
-    Yes,
-    /// It is in this worker's own queue.
-    Kept,
-}
-
 /// The values of an [`OffWord`]. `ASKED`: a caller is taking the worker off, which may be refused; until
 /// then the worker is on.
 const ON: u32 = 0;

@@ -5,7 +5,7 @@ use super::cell::TaskRef;
 use super::error::JoinError;
 use super::extras::Name;
 use super::schedule::Schedule;
-use super::state_join::{JoinDropped, Joined, WakerLeft};
+use super::state::{JoinDropped, Joined, WakerLeft};
 use crate::quiet::drop_quietly;
 use doorbell_machine::Cell;
 use std::marker::PhantomData;

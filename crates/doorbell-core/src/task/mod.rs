@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `standing.rs` | how a caller stands to a class |
 //! | `state.rs` | the state word and its transitions |
-//! | `state_join.rs` | those of the join handle |
 //! | `state_inheritance.rs` | those of a task that is awaited from above |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `about.rs` | what a task is launched with |
@@ -21,7 +20,6 @@
 //! | `poll_refs.rs` | references of the task under poll, counted when its poll ends |
 
 mod about;
-mod behind;
 mod body;
 pub(crate) mod cell;
 mod error;
@@ -52,7 +50,6 @@ mod standing;
 pub(crate) mod state;
 pub(crate) mod state_delegate;
 pub(crate) mod state_inheritance;
-mod state_join;
 #[cfg(test)]
 mod tests;
 mod waker;

@@ -21,16 +21,6 @@ const VISITED: u32 = 2;
 const ENDING: u32 = 3;
 const _: () = assert!(ABSENT < OWNED && OWNED < VISITED && VISITED < ENDING);
 
-/// Whether the worker may touch its wheel.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GateEntered {
-    /// It may, until it leaves.
-    Yes,
-    /// A visitor has it.
-    Visited,
-}
-
 /// The words that guard a worker's wheel.
 pub(crate) struct Gate<M: Machine, O> {
     word: M::U32,
@@ -115,7 +105,7 @@ impl<M: Machine, O> Gate<M, O> {
         parker.choose(ParkIn::Word);
         loop {
             // ORDER: Acquire on both ways pairs with the Release of the last visitor; redundant because behind
-            // this the worker enters its wheel as before, by the Acquire of `look`.
+            // this the worker enters its wheel as before, by the Acquire of `is_visited`.
             let ended =
                 self.word
                     .compare_exchange(OWNED, ABSENT, Ordering::Acquire, Ordering::Acquire);
@@ -142,24 +132,19 @@ impl<M: Machine, O> Gate<M, O> {
         if !M::breaks(Bug::WheelGateNoFence) {
             M::fence_light();
         }
-        match self.look() {
-            GateEntered::Yes => {
-                let done = f();
-                drop(inside);
-                Some(done)
-            }
-            GateEntered::Visited => None,
+        if self.is_visited() {
+            return None;
         }
+        let done = f();
+        drop(inside);
+        Some(done)
     }
 
+    /// Whether a visitor has the wheel.
     #[inline(always)]
-    fn look(&self) -> GateEntered {
+    fn is_visited(&self) -> bool {
         // ORDER: Acquire pairs with the Release of a visitor that leaves: what it did is visible.
-        if self.word.load(Ordering::Acquire) == VISITED {
-            GateEntered::Visited
-        } else {
-            GateEntered::Yes
-        }
+        self.word.load(Ordering::Acquire) == VISITED
     }
 
     /// Another worker visits the wheel: runs `f`, unless the wheel's worker or another visitor is inside. `parker`

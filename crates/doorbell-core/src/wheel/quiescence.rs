@@ -174,7 +174,7 @@ impl<M: Machine> Quiescence<M> {
         // ORDER: Relaxed here and below; the caller's own end has acquired what each worker stored before its end.
         let due = |worker: &M::U64| worker.load(Ordering::Relaxed);
         let next_ns = self.due_ns.iter().map(due).min().unwrap_or(u64::MAX);
-        if next_ns == u64::MAX || self.step_to(next_ns, resumed, clock) == Stepped::Met {
+        if next_ns == u64::MAX || !self.step_to(next_ns, resumed, clock) {
             return Ended::Yes;
         }
         for (worker, due_ns) in self.due_ns.iter().enumerate() {
@@ -185,30 +185,22 @@ impl<M: Machine> Quiescence<M> {
         Ended::Resumed
     }
 
-    /// Sets the clock, while threads that become busy wait. No foreign code runs in here.
-    fn step_to(&self, next_ns: u64, resumed: u64, clock: &Clock<M>) -> Stepped {
+    /// Sets the clock, while threads that become busy wait; `false`, and nothing is done, if a thread is busy already. No
+    /// foreign code runs in here.
+    fn step_to(&self, next_ns: u64, resumed: u64, clock: &Clock<M>) -> bool {
         let stepping = resumed | STEPPING;
         // ORDER: Relaxed; the caller's own end has acquired what the workers stored. On failure nothing is done.
         let claim =
             self.word
                 .compare_exchange(resumed, stepping, Ordering::Relaxed, Ordering::Relaxed);
         if claim.is_err() {
-            return Stepped::Met;
+            return false;
         }
         clock.advance_to(next_ns);
         // ORDER: Release pairs with the Acquire of a thread that begins, or waits for this: it sees the time.
         self.word.fetch_sub(STEPPING, Ordering::Release);
-        Stepped::Yes
+        true
     }
-}
-
-/// Whether the clock was set.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stepped {
-    Yes,
-    /// A thread became busy.
-    Met,
 }
 
 /// While this lives, a paused clock does not go on.

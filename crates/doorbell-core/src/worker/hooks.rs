@@ -5,7 +5,7 @@ use crate::scheduler::telemetry::{Hooks, WorkerHook};
 use doorbell_machine::Machine;
 
 impl<M: Machine> Worker<M> {
-    fn call_hook(&self, which: impl FnOnce(&Hooks) -> Option<&WorkerHook>) {
+    pub(super) fn call_hook(&self, which: impl FnOnce(&Hooks) -> Option<&WorkerHook>) {
         let remote = self.shared.remote();
         if let Some(telemetry) = remote.scheduler().telemetry() {
             telemetry.call_worker_hook(which, remote.worker());
@@ -18,15 +18,5 @@ impl<M: Machine> Worker<M> {
 
     pub(super) fn has_stopped(&self) {
         self.call_hook(|hooks| hooks.worker_stop.as_ref());
-    }
-
-    /// Parks between the two hooks.
-    pub(super) fn park_with_hooks(&self) {
-        self.call_hook(|hooks| hooks.before_park.as_ref());
-        // The hook may have spawned or woken a task on this worker, and that notifies no one.
-        if self.local.is_empty() {
-            self.park();
-        }
-        self.call_hook(|hooks| hooks.after_unpark.as_ref());
     }
 }

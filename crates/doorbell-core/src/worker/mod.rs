@@ -19,7 +19,7 @@ mod stuck;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod timed_check;
+mod watchdog;
 
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
@@ -28,7 +28,7 @@ pub use local::{Local, PollBudget, timer};
 pub use remote::{Remote, RemoteCounts, Served};
 pub use tasks::{Sweep, TaskSeen, launch, launch_described};
 
-use crate::bell::{Announced, WorkerState};
+use crate::bell::WorkerState;
 use crate::scheduler::idle::{Searchers, Seen};
 use crate::scheduler::{RemoteRef, Turns};
 use crate::switches::SwitchWord;
@@ -38,10 +38,10 @@ use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use flood::Flood;
 use governor::Governor;
-use spin::SpinEnd;
 use std::cell::Cell;
 use std::sync::Arc;
 use stuck::CheckPace;
+use watchdog::WATCHDOG_MIN_NS;
 
 /// The most polls between two passes.
 const POLLS_PER_PASS: usize = 64;
@@ -54,21 +54,6 @@ const POLLS_PER_CLOCK_BY_RANK: usize = 1;
 
 /// The same where polls are timed for task groups: a group may lack tasks on this worker.
 const POLLS_PER_CLOCK_BY_SHARE: usize = 1;
-
-/// How long a spinning worker looks at its own line only, before it looks for work at other workers.
-/// A shorter spin touches no other worker's lines.
-const SPIN_ALONE_NS: u64 = 1_000;
-
-/// After that, it looks for work there once in this time.
-const LOOK_AROUND_NS: u64 = 10_000;
-
-/// Time until a watchdog's first look at workers that may be stuck. Each later interval doubles, up to
-/// the maximum.
-const WATCHDOG_MIN_NS: u64 = 250_000;
-const WATCHDOG_MAX_NS: u64 = 500_000;
-
-/// A watchdog stays one for this long after it last had a reason to look, so that it need not be woken again.
-const WATCHDOG_STAYS_NS: u64 = 10_000_000;
 
 /// Settings of a worker, fixed when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -397,23 +382,5 @@ impl<M: Machine> Worker<M> {
         } else {
             Pass::Work
         }
-    }
-
-    /// Spins, then parks, until there is something to do.
-    fn idle(&self, _evidence: NothingRunnable) {
-        let remote = self.shared.remote();
-        self.local.returns().flush();
-        match remote.bell().announce_spin() {
-            // The next pass takes the mailbox and clears the signal.
-            Announced::Signalled => return,
-            Announced::Yes => {}
-        }
-        // A post that saw the worker running relies on the first look of the spin, or on the last look
-        // of the park. The spin serves a call that came just now, without another pass.
-        if self.spin() == SpinEnd::Quiet {
-            self.park_with_hooks();
-        }
-        self.leave_idle_set();
-        let _ = remote.bell().end_idle();
     }
 }

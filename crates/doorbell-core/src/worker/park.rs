@@ -1,13 +1,51 @@
-//! Parking: an idle worker sleeps, on its word or in its poller.
+//! Falling asleep, from the pass that found nothing to the end of the sleep.
+//!
+//! 1. [`Worker::idle`]: give back the parcels, announce the spin, and spin ([`Worker::spin`], which may find something).
+//! 2. `park_with_hooks`, `park`: let other workers of this core spin, look once more for descriptors in a flood.
+//! 3. `park_or_not`: announce the park, then look for the last time. Later work finds the announcement, so no wake-up is
+//!    lost: posts by the bell, tasks for any worker by the idle set.
+//! 4. `sleep`, `block`: sleep until rung, until a descriptor is ready, or until a time: that of a timer, or of a look at
+//!    workers that may be stuck ([`Worker::watchdog_until_ns`]).
+//! 5. `idle` again: leave the idle set, announce that the worker runs.
 
-use super::Worker;
+use super::spin::SpinEnd;
+use super::{NothingRunnable, Worker};
 use crate::bell::Announced;
 use crate::io::{Driver, ParkChoice, Station as _};
 use crate::scheduler::Turns;
+use crate::scheduler::idle::Left;
 use crate::wheel::Ended;
 use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
 
 impl<M: Machine> Worker<M> {
+    /// Spins, then parks, until there is something to do.
+    pub(super) fn idle(&self, _evidence: NothingRunnable) {
+        let remote = self.shared.remote();
+        self.local.returns().flush();
+        match remote.bell().announce_spin() {
+            // The next pass takes the mailbox and clears the signal.
+            Announced::Signalled => return,
+            Announced::Yes => {}
+        }
+        // A post that saw the worker running relies on the first look of the spin, or on the last look
+        // of the park. The spin serves a call that came just now, without another pass.
+        if self.spin() == SpinEnd::Quiet {
+            self.park_with_hooks();
+        }
+        self.leave_idle_set();
+        let _ = remote.bell().end_idle();
+    }
+
+    /// Parks between the two hooks.
+    pub(super) fn park_with_hooks(&self) {
+        self.call_hook(|hooks| hooks.before_park.as_ref());
+        // The hook may have spawned or woken a task on this worker, and that notifies no one.
+        if self.local.is_empty() {
+            self.park();
+        }
+        self.call_hook(|hooks| hooks.after_unpark.as_ref());
+    }
+
     /// From spinning to parked and back.
     pub(super) fn park(&self) {
         let remote = self.shared.remote();
@@ -54,6 +92,35 @@ impl<M: Machine> Worker<M> {
         tally.parks.add_owned(1);
         remote.note_sleep();
         self.sleep(form);
+    }
+
+    /// The look before the worker sleeps: it sees earlier work; later work finds this worker in the idle set.
+    /// Returns whether the worker must stay awake.
+    pub(super) fn look_for_the_last_time(&self) -> bool {
+        if !self.has_others() {
+            self.local.unlist();
+            return false;
+        }
+        self.unlooked_ns.set(0);
+        self.enter_idle_set();
+        let remote = self.shared.remote();
+        // Claimed while it spun: the work may be gone, but the claim must be consumed. A later claimer
+        // finds the worker parked, and notifies it.
+        if !remote.scheduler().idle().holds(remote.worker()) {
+            M::mark(Mark::IdleClaimedBeforePark);
+            return true;
+        }
+        if remote.is_watchdog() {
+            self.end_lapsed_searches();
+        }
+        // The thread that posted them may have found no worker idle.
+        self.take_timers();
+        let found = self.visit_others();
+        if found {
+            self.offer_new_surplus();
+        }
+        // A user's waker that is dropped with a timer may have woken a task here.
+        found || !self.local.is_empty()
     }
 
     /// Sleeps, and counts what ended the sleep.
@@ -137,5 +204,31 @@ impl<M: Machine> Worker<M> {
             return Ended::Resumed;
         }
         clock.end_worker(self.shared.remote().worker(), due_ns)
+    }
+
+    /// From here on a thread that has work for others finds this worker idle.
+    pub(super) fn enter_idle_set(&self) {
+        // Also if it is in the idle set already: a task it got meanwhile listed it, and may have been stolen since.
+        self.local.unlist();
+        if !self.in_idle_set.replace(true) {
+            let remote = self.shared.remote();
+            remote.scheduler().idle().enter(remote.worker());
+        }
+    }
+
+    /// The worker has something to do: it leaves the idle set, and learns whether it was claimed.
+    pub(super) fn leave_idle_set(&self) {
+        if !self.in_idle_set.replace(false) {
+            return;
+        }
+        let remote = self.shared.remote();
+        match remote.scheduler().idle().leave(remote.worker()) {
+            Left::ByItself => {}
+            Left::Settled => self.settled.set(true),
+            Left::Claimed => {
+                self.shared.tally.claims.add_owned(1);
+                self.searching.set(true);
+            }
+        }
     }
 }

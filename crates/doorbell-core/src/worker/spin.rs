@@ -18,6 +18,13 @@ const BURST_PAUSE: u32 = 32;
 /// A spinning worker to which nothing is posted for this long returns the parcels that it holds.
 const HOLD_NS: u64 = 20_000;
 
+/// How long a spinning worker looks at its own line only, before it looks for work at other workers.
+/// A shorter spin touches no other worker's lines.
+pub(super) const SPIN_ALONE_NS: u64 = 1_000;
+
+/// After that, it looks for work there once in this time.
+const LOOK_AROUND_NS: u64 = 10_000;
+
 /// How spinning ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpinEnd {
@@ -124,6 +131,21 @@ impl<M: Machine> Worker<M> {
             self.unlooked_ns.set(now_ns.max(1));
         }
         since_ns != 0 && now_ns.saturating_sub(since_ns) >= PASS_INTERVAL_NS
+    }
+
+    /// Whether the workers of its core tell each other when they use the core.
+    fn has_core_use(&self) -> bool {
+        self.shared.remote().core_use().is_some()
+    }
+
+    /// How long to spin before the next look at the other workers.
+    fn slice_ns(&self, quiet_ns: u64, spin_ns: u64) -> u64 {
+        let left_ns = spin_ns - quiet_ns;
+        match quiet_ns {
+            _ if !self.has_others() && !self.has_core_use() && !self.has_sources() => left_ns,
+            0 => left_ns.min(SPIN_ALONE_NS),
+            _ => left_ns.min(LOOK_AROUND_NS),
+        }
     }
 
     /// How long to spin on the own line before the next look elsewhere.

@@ -1,7 +1,8 @@
 //! What a worker does for others that are stuck in a long poll: it expires their timers, looks at their
 //! descriptors, and takes the tasks that wait behind the poll. See README.md in this folder.
 
-use super::{WATCHDOG_MIN_NS, Worker};
+use super::Worker;
+use super::watchdog::WATCHDOG_MIN_NS;
 use crate::queue::Greed;
 use crate::scheduler::Member;
 use crate::scheduler::idle::STUCK_NS;

@@ -13,9 +13,8 @@ mod stuck;
 mod threads;
 mod timed_check;
 
-use super::{
-    IdlePolicy, POLLS_PER_PASS, Pass, SpinEnd, Worker, WorkerConfig, WorkerCounts, WorkerShared,
-};
+use super::spin::SpinEnd;
+use super::{IdlePolicy, POLLS_PER_PASS, Pass, Worker, WorkerConfig, WorkerCounts, WorkerShared};
 use crate::bell::{Announced, WorkerState};
 use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;

@@ -5,8 +5,8 @@ use super::super::state::{
     BEHIND, By, COMPLETE, INHERITS, Left, Pause, RAISED, RUNNING, Released, SCHEDULED, Seized,
     Start, State, Wake,
 };
+use super::super::state::{Joined, WakerLeft};
 use super::super::state_inheritance::Above;
-use super::super::state_join::{Joined, WakerLeft};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 

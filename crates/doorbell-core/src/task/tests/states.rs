@@ -2,9 +2,9 @@
 
 use super::super::Phase;
 use super::super::state::{By, Completed, Pause, Released, Start, State, Wake};
+use super::super::state::{JoinDropped, Joined, WakerLeft};
 use super::super::state_delegate::{Delegated, For};
 use super::super::state_inheritance::Above;
-use super::super::state_join::{JoinDropped, Joined, WakerLeft};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 

@@ -5,7 +5,6 @@ use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::Chain;
 use crate::scheduler::Origin;
-use crate::scheduler::offline::HandedOn;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
@@ -27,10 +26,9 @@ impl<M: Machine> Local<M> {
             let Some(node) = self.pop_movable() else {
                 return;
             };
-            match self.hand_on(node) {
-                HandedOn::Yes => {}
+            if !self.hand_on(node) {
                 // The others have ended, and this worker is about to: it would go on for ever.
-                HandedOn::Kept => return,
+                return;
             }
         }
         self.off.set(false);
@@ -53,21 +51,22 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Gives a task that is in no queue to a worker that is on.
-    pub(in crate::worker) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
+    /// Gives a task that is in no queue to a worker that is on. Whether another worker has it; else it is in this
+    /// worker's own queue.
+    pub(in crate::worker) fn hand_on(&self, node: NonNull<Node<M>>) -> bool {
         M::mark(Mark::OfflineHandOn);
         let to = self.remote().scheduler().nearest_on(self.remote().worker());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
             let posted = unsafe { to.post_task(node, Origin::Outside) };
             if posted == Posted::Yes {
-                return HandedOn::Yes;
+                return true;
             }
         }
         // Put back meanwhile, and not yet told; or the runtime ends, and this worker ends the task in
         // its turn: not here, inside a wake.
         // SAFETY: as above; this is the worker's thread.
         unsafe { self.keep(node) };
-        HandedOn::Kept
+        false
     }
 }

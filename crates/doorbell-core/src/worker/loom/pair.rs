@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// A worker that spins for so long looks around once before it parks.
-const LOOKS_AROUND_NS: u64 = 2 * super::super::SPIN_ALONE_NS;
+const LOOKS_AROUND_NS: u64 = 2 * crate::worker::spin::SPIN_ALONE_NS;
 
 /// What all executions of a model have reached together.
 pub(super) struct Reached {

@@ -3,8 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `launch.rs` | a task is made of a future and given to a worker |
-//! | `wake.rs` | which caller queues a task that is woken or cancelled |
-//! | `submit.rs` | where the task goes: when it is launched, when it is woken, when no worker takes it |
+//! | `submit.rs` | which caller queues a task that is launched, woken or cancelled, and where |
 //! | `run.rs` | how a worker runs it, and what it does when the task is complete |
 //! | `raise.rs` | a scheduler above polls a task that it awaits |
 //! | `delegate.rs` | wakes by threads of a lower class |
@@ -20,7 +19,6 @@ pub(super) mod run;
 mod schedule;
 mod submit;
 mod sweep;
-mod wake;
 
 pub use launch::{launch, launch_described};
 pub use recorded::TaskSeen;

@@ -2,10 +2,9 @@
 
 use crate::link::Node;
 use crate::mailbox::Posted;
-use crate::task::Kind;
-use crate::task::TaskRef;
 use crate::task::queue_node::find;
 use crate::task::state::{By, Left, Pause, Seized, Start};
+use crate::task::{Kind, TaskRef};
 use crate::wheel::Base;
 use crate::worker::Local;
 use doorbell_machine::{Machine, Ordering, PtrWord};

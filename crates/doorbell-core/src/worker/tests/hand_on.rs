@@ -7,8 +7,9 @@ use crate::scheduler::RemoteRef;
 use crate::scheduler::idle::{Search, Searching, Watchdog};
 use crate::scheduler::offline::TakenOff;
 use crate::testing::spawn;
+use crate::worker::spin::SpinEnd;
 use crate::worker::timer::RawTimer;
-use crate::worker::{IdlePolicy, SpinEnd, Worker, WorkerCounts};
+use crate::worker::{IdlePolicy, Worker, WorkerCounts};
 use doorbell_machine::{Host, Machine};
 use std::task::Waker;
 

@@ -1,0 +1,177 @@
+//! When a parked worker looks at the others again: as a watchdog, soon and repeatedly, or by a timed check, once.
+//!
+//! The timed check is for timers of others that are due later than a watchdog's next look. The worker sleeps until they
+//! are due, looks then, and is no watchdog meanwhile. A worker that arms an earlier timer wakes a watchdog before its next
+//! poll. What a look finds and does: `search.rs`, `stuck.rs`. See README.md in this folder.
+
+use super::Worker;
+use crate::scheduler::idle::{STUCK_NS, Searching, Watchdog};
+use doorbell_machine::{Counter, Machine};
+
+/// Time until a watchdog's first look at workers that may be stuck. Each later interval doubles, up to
+/// the maximum.
+pub(super) const WATCHDOG_MIN_NS: u64 = 250_000;
+pub(super) const WATCHDOG_MAX_NS: u64 = 500_000;
+
+/// A watchdog stays one for this long after it last had a reason to look, so that it need not be woken again.
+pub(super) const WATCHDOG_STAYS_NS: u64 = 10_000_000;
+
+/// When a worker that parks looks at the others again.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextCheck {
+    /// At that time, if at all, and as no watchdog.
+    At(Option<u64>),
+    /// After that many nanoseconds, as a watchdog, unless there are enough watchdogs.
+    Soon(u64),
+}
+
+impl<M: Machine> Worker<M> {
+    /// When a worker that parks looks at the others again; `None` if it need not. It becomes a watchdog if another
+    /// worker has a task waiting behind a poll that may turn out to be long, or if a watchdog was asked for, and
+    /// if too few workers are watchdogs. It stays one for [`WATCHDOG_STAYS_NS`]: meanwhile a worker that pushes a
+    /// single task wakes no worker, and the watchdog finds the task if the poll takes long.
+    pub(super) fn watchdog_until_ns(&self) -> Option<u64> {
+        if !self.has_others() {
+            // A worker that was taken off leaves this to another.
+            self.end_watchdog();
+            return None;
+        }
+        let remote = self.shared.remote();
+        let idle = remote.scheduler().idle();
+        let now_ns = M::now_ns();
+        let mut wish_ns = self.wish_ns(now_ns);
+        if idle.wants_watchdog() {
+            wish_ns = Some(WATCHDOG_MIN_NS);
+        }
+        // A timer that is due late needs one timed check, not looks all the time until then.
+        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > WATCHDOG_MAX_NS);
+        if wish_ns.is_some() {
+            // In a model such a sleep ends at once; 20 more sleeps in which nothing comes would show nothing.
+            let stays_ns = if M::MODEL { 1 } else { WATCHDOG_STAYS_NS };
+            self.watchdog_end_ns.set(now_ns.saturating_add(stays_ns));
+        }
+        if now_ns >= self.watchdog_end_ns.get() {
+            match self.rely_until(now_ns, far_ns) {
+                NextCheck::At(looks_ns) => return looks_ns,
+                NextCheck::Soon(after_ns) => wish_ns = Some(after_ns),
+            }
+        }
+        if self.relies.replace(false) {
+            // Before it relies on a watchdog: this worker no longer makes the timed check.
+            remote.scheduler().armed().end_to_rely();
+        }
+        if !remote.is_watchdog() {
+            if idle.begin_watchdog() == Watchdog::Taken {
+                return None;
+            }
+            self.searchers.forget();
+            remote.set_watchdog(true);
+            self.shared.tally.watchdogs.add_owned(1);
+        }
+        let longer_ns = (2 * self.watchdog_ns.get()).min(WATCHDOG_MAX_NS);
+        let after_ns = wish_ns.unwrap_or(longer_ns);
+        self.watchdog_ns.set(after_ns);
+        Some(now_ns.saturating_add(after_ns))
+    }
+
+    /// After how long a watchdog should look again, because workers inside a poll have a task waiting, timers,
+    /// or descriptors; `None` if there is no such worker.
+    pub(super) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
+        self.look_at_list();
+        let inside = self.listed().filter(|other| other.is_inside());
+        let wish_ns = inside.filter_map(|other| {
+            let waits = other.has_work().then_some(WATCHDOG_MIN_NS);
+            let blind = || self.is_blind(other).then_some(STUCK_NS);
+            let overdue_ns = || self.overdue_in_ns(other, now_ns);
+            waits.or_else(|| [blind(), overdue_ns()].into_iter().flatten().min())
+        });
+        wish_ns.min()
+    }
+
+    /// Ends the search of each worker that has been counted as searching since this watchdog's last look, at least
+    /// [`WATCHDOG_MIN_NS`] ago: that worker seems to get no CPU. If it was the last to search, wakers that relied on
+    /// it woke no worker, so the watchdog visits the others after this. If it takes something, it stops being a
+    /// watchdog, and wakes another worker for the rest.
+    pub(super) fn end_lapsed_searches(&self) {
+        let now_ns = M::now_ns();
+        if now_ns.saturating_sub(self.searchers_ns.get()) < WATCHDOG_MIN_NS {
+            return;
+        }
+        self.searchers_ns.set(now_ns);
+        let remote = self.shared.remote();
+        let idle = remote.scheduler().idle();
+        if idle.lapse_since(&self.searchers, remote.worker()) == Searching::None {
+            M::fence_announce();
+        }
+    }
+
+    /// Nothing has to be looked after soon. Gives up being the watchdog, and sees to what is due
+    /// after `far_ns`, unless another worker does.
+    pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
+        let Some(far_ns) = far_ns else {
+            self.end_watchdog();
+            return NextCheck::At(None);
+        };
+        let looks_ns = now_ns.saturating_add(far_ns);
+        let armed = self.shared.remote().scheduler().armed();
+        if !self.relies.get() && !armed.is_unattended(looks_ns) {
+            self.end_watchdog();
+            return NextCheck::At(None);
+        }
+        self.resign();
+        self.relies.set(true);
+        armed.rely_until(looks_ns);
+        // Behind the fence of `rely_until`: sees what was armed or pushed before others could see the timed check.
+        match self.wish_ns(now_ns) {
+            // Whoever becomes the watchdog, the caller first says that nobody relies.
+            Some(after_ns) if after_ns <= WATCHDOG_MAX_NS => NextCheck::Soon(after_ns),
+            after_ns => {
+                let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
+                NextCheck::At(Some(again_ns.min(looks_ns)))
+            }
+        }
+    }
+
+    /// The worker has something to run: it stops being a watchdog, gives up its timed check, and wakes another worker
+    /// for what was left to it. (A watchdog that woke only to look stays one.)
+    pub(super) fn end_watchdog(&self) {
+        let relied = self.relies.replace(false);
+        let remote = self.shared.remote();
+        if !relied && !remote.is_watchdog() {
+            return;
+        }
+        if relied {
+            remote.scheduler().armed().end_to_rely();
+        }
+        self.resign();
+        M::fence_announce();
+        self.wake_watchdog_if_wanted();
+    }
+
+    /// Wakes a watchdog, if there is a reason for one and no timed check comes early enough. Behind a fence.
+    pub(super) fn wake_watchdog_if_wanted(&self) {
+        let (remote, now_ns) = (self.shared.remote(), M::now_ns());
+        let (scheduler, wish_ns) = (remote.scheduler(), self.wish_ns(now_ns));
+        let is_wanted = wish_ns.is_some_and(|after_ns| {
+            after_ns <= WATCHDOG_MAX_NS
+                || scheduler
+                    .armed()
+                    .is_unattended(now_ns.saturating_add(after_ns))
+        });
+        if is_wanted {
+            scheduler.arm_watchdog(remote.worker());
+        }
+    }
+
+    /// Stops being a watchdog, if it is one.
+    fn resign(&self) {
+        let remote = self.shared.remote();
+        if remote.is_watchdog() {
+            // Counted before another worker can be one in its place.
+            self.shared.tally.watchdogs_ended.add_owned(1);
+            remote.set_watchdog(false);
+            remote.scheduler().idle().end_watchdog();
+        }
+    }
+}
