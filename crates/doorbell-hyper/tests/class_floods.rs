@@ -1,4 +1,4 @@
-//! Floods of requests of one class, beside which another one is to be served.
+//! Floods of requests of one class, during which requests of another class must be served.
 
 #![allow(
     clippy::disallowed_types,
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Set also where the test fails, so that other threads end.
+/// Sets a flag when dropped, so that other threads also end when the test fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -40,7 +40,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Asks for that until it is over; how long each answer took.
+/// Makes requests until it is over. Returns how long each answer took.
 fn asks(address: SocketAddr, path: &str, body: &str, over: &AtomicBool) -> Vec<Duration> {
     let mut client = Client::to(address);
     let mut times = Vec::new();
@@ -57,7 +57,7 @@ fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
     const FLOOD: usize = 16;
     const BEATS: usize = 100;
     let _alone = alone();
-    // Bound: no worker is on a CPU of its own while those of class Fair compute.
+    // Pinned: no worker gets a CPU of its own while the Fair workers compute.
     let builder = Builder::new().core_list(cpus().into_iter().take(2));
     let routes = Routes::on(builder, |server| server);
     let over = AtomicBool::new(false);
@@ -90,7 +90,8 @@ fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
     assert!(computing.len() >= 2 * FLOOD, "{}", computing.len());
     let (urgent, computing) = (median(urgent), median(computing));
     println!("urgent {urgent:?}, computing {computing:?}");
-    // They wait for each other, FLOOD of them on two workers at most; it waits for none.
+    // The computing requests wait for each other, FLOOD of them on at most two workers; the urgent one
+    // waits for none.
     assert!(computing >= 2 * routes::WORK, "{computing:?} is no flood");
     assert!(urgent < computing / 2, "{urgent:?}, {computing:?}");
     routes.end();

@@ -1,4 +1,4 @@
-//! Who starts the workers of a class: never the worker of a connection that is urgent.
+//! Which thread starts the workers of a class: never the worker of an urgent connection.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,9 +17,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::Instant;
 
-/// Marks the calling thread, and each that it starts from now on: it blocks a signal that nobody sends.
+/// Marks the calling thread, and every thread that it starts from now on, by blocking a signal that is
+/// never sent.
 fn mark() {
-    // SAFETY: both functions are given a set of signals that is theirs alone, and a set of zeros is one.
+    // SAFETY: both functions get a signal set that only this function uses, and an all-zero set is valid.
     let blocked = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&raw mut set, libc::SIGUSR2);
@@ -28,7 +29,7 @@ fn mark() {
     assert_eq!(blocked, 0);
 }
 
-/// Whether the calling thread is.
+/// Whether the calling thread is marked.
 fn is_marked() -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let mut lines = status.lines();
@@ -37,13 +38,14 @@ fn is_marked() -> bool {
     blocked & (1 << (libc::SIGUSR2 - 1)) != 0
 }
 
-/// Which workers of a class are.
+/// Which workers of a class are marked.
 fn marked(runtime: &Runtime, class: Class) -> Vec<bool> {
     let on = |core| runtime.call().class(class).on_blocking(core, is_marked);
     (0..runtime.cores()).map(|core| on(core).unwrap()).collect()
 }
 
-/// A server whose Fair workers are marked, so those are that they start. Nothing has used class Batch.
+/// A server whose Fair workers are marked, and so are the workers that they start. Nothing has used class
+/// Batch yet.
 fn marked_routes() -> Routes {
     let routes = Routes::start();
     let known = Client::to(routes.address).ask("/rt/known").unwrap();
@@ -85,7 +87,7 @@ fn workers_of_a_routes_class_are_started_by_those_of_fair() {
         }
     });
     assert_eq!(marked(&routes.runtime, Class::BATCH), [true; 2]);
-    // What marks them is not there by itself.
+    // The mark is not there by default.
     assert_eq!(marked(&routes.runtime, routes::URGENT), [false; 2]);
     assert_eq!(routes.seen.handlers.lock().unwrap().len(), 1 + CLIENTS);
     routes.end();
@@ -109,7 +111,7 @@ fn who_goes_away_while_workers_are_started_leaves_nothing_behind() {
         assert_eq!(other.ask("/batch/known").unwrap().body, b"hello, world");
         drop(other);
         let seen = std::sync::Arc::clone(&routes.seen);
-        // The end waits for connections, and so for those who have gone.
+        // The end waits for connections, including those of clients that have left.
         assert_eq!(routes.end().cut, 0, "{round}");
         let waiting = seen.waiting.load(SeqCst);
         assert!(waiting <= 1, "{round}: {waiting}");

@@ -1,5 +1,5 @@
-//! Each request's handler, and the body of its answer, in the class of its route: what arrives is what would arrive
-//! without classes, and what is not wanted any more ends.
+//! Each request's handler and the body of its answer run in the class of the route. Clients receive the
+//! same as without classes, and work that is no longer wanted ends.
 
 #![allow(
     clippy::disallowed_types,
@@ -26,17 +26,17 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The paths of the classes, and which workers they run on.
+/// The path prefix of each class, and the kind of workers that it runs on.
 const CLASSES: [(&str, ClassKind); 3] = [
     ("rt", ClassKind::Rt),
     ("fair", ClassKind::Fair),
     ("batch", ClassKind::Batch),
 ];
 
-/// What the connection's own class has, as hyper alone would, and what another has.
+/// The connection's own class, which behaves as hyper alone would, and another class.
 const BOTH: [&str; 2] = ["rt", "fair"];
 
-/// The kinds of classes that were recorded since the last look; there are some.
+/// The kinds of classes recorded since the last call; at least one.
 fn kinds(recorded: &std::sync::Mutex<Vec<Option<Class>>>) -> Vec<ClassKind> {
     let recorded = std::mem::take(&mut *recorded.lock().unwrap());
     assert!(!recorded.is_empty());
@@ -47,7 +47,7 @@ fn assert_ran_on(seen: &Seen, kind: ClassKind, what: &str) {
     assert_eq!(kinds(&seen.handlers), [kind], "{what}");
     let polls = kinds(&seen.polls);
     assert!(polls.iter().all(|it| *it == kind), "{what}: {polls:?}");
-    // As many as it has frames, at the least.
+    // At least as many polls as frames.
     assert!(polls.len() >= routes::CHUNKS, "{what}: {}", polls.len());
 }
 
@@ -144,7 +144,7 @@ fn requests_with_bodies_are_read_in_other_classes() {
             "POST /{class}/echo HTTP/1.1\r\nhost: here\r\ncontent-length: {LENGTH}\r\n\r\n"
         );
         client.write(head.as_bytes()).unwrap();
-        // In pieces that end anywhere.
+        // In pieces with arbitrary boundaries.
         for piece in body.chunks(77_777) {
             client.write(piece).unwrap();
         }
@@ -174,7 +174,7 @@ fn pipelined_requests_of_all_classes_are_answered_in_order() {
         };
         assert_eq!(client.answer().unwrap().body, wants.as_bytes(), "{at}");
     }
-    // Whatever was handed over, nothing was aborted; each has run to its end.
+    // Handing a body over aborts nothing: each one has run to its end.
     let seen = Arc::clone(&routes.seen);
     seen.wait_for(|it| &it.bodies_ended, REQUESTS, "after the answers");
     assert_eq!(seen.bodies_cut.load(SeqCst), 0);
@@ -187,7 +187,7 @@ fn a_body_of_unknown_length_that_is_empty_arrives() {
     let _alone = alone();
     let routes = Routes::start();
     let mut client = Client::to(routes.address);
-    // Its length is said, or is that of its chunks: it may be known before it has to be said.
+    // The length is announced, or the body is chunked if its length is not known in time.
     for (class, _) in CLASSES {
         let answer = client.ask(&format!("/{class}/silent")).unwrap();
         assert_eq!((answer.status, answer.body), (200, vec![]), "{class}");
@@ -196,7 +196,7 @@ fn a_body_of_unknown_length_that_is_empty_arrives() {
     assert_eq!(routes.end().accepted, 1);
 }
 
-/// Asks for each of them in each class over HTTP/1: the answer breaks off, and others do not.
+/// Requests each of `all` in each class over HTTP/1. These answers break off, and other answers do not.
 fn assert_broken(all: &[&str]) {
     let routes = Routes::start();
     for what in all {
@@ -210,7 +210,7 @@ fn assert_broken(all: &[&str]) {
     routes.end();
 }
 
-/// As above, over HTTP/2, on one connection.
+/// The same over HTTP/2, on one connection.
 fn assert_broken_2(all: &[&str], classes: &[(&str, ClassKind)]) {
     let routes = Routes::start();
     routes.runtime.block_on(async {
@@ -227,7 +227,8 @@ fn assert_broken_2(all: &[&str], classes: &[(&str, ClassKind)]) {
     assert_eq!(routes.end().accepted, 1);
 }
 
-/// Fail before the answer's head, with its first frame, or with one that comes at once or later.
+/// Bodies that fail before the answer's head, with the first frame, or with a frame that comes at once or
+/// later.
 const FAILING: [&str; 6] = [
     "fails",
     "fails-first",
@@ -249,7 +250,7 @@ fn over_http_2_a_body_that_fails_ends_its_request_alone() {
     assert_broken_2(&FAILING, &CLASSES);
 }
 
-/// Panic with their first frame, or with one that comes at once or later.
+/// Bodies that panic with the first frame, or with a frame that comes at once or later.
 const PANICKING: [&str; 4] = [
     "panics-first",
     "panics-late",
@@ -266,7 +267,7 @@ fn a_body_that_panics_makes_no_whole_answer() {
 #[test]
 fn over_http_2_a_body_that_panics_ends_its_request_alone() {
     let _alone = alone();
-    // Those of the connection's own class too: each request of HTTP/2 is a task.
+    // In the connection's own class too, since each HTTP/2 request is a task.
     assert_broken_2(&PANICKING, &CLASSES);
 }
 
@@ -280,7 +281,7 @@ fn a_handler_that_panics_ends_its_connection_and_nothing_else() {
     }
     for (class, _) in CLASSES {
         let mut client = Client::to(routes.address);
-        // What was asked before is answered, and what is asked after is not.
+        // A request before is answered, and one after is not.
         assert_eq!(client.ask("/fair/known").unwrap().status, 200);
         client.get(&format!("/{class}/panics")).unwrap();
         assert!(matches!(client.answer(), Err(Lost::Unbegun(_))), "{class}");
@@ -293,15 +294,15 @@ fn a_handler_that_panics_ends_its_connection_and_nothing_else() {
     assert_eq!(routes.end().accepted, 5);
 }
 
-/// A server that does not wait for who does not read.
+/// A server that does not wait for clients that do not read.
 fn brief_end() -> Routes {
     let builder = Builder::new().cores(2);
     Routes::on(builder, |server| server.drain_timeout(Duration::ZERO))
 }
 
-/// Waits until the bodies give no more frames; how many there were.
+/// Waits until the bodies give no more frames. Returns how many there were.
 fn frames_until_it_stops(seen: &Seen, when: &str) -> usize {
-    // Far more than sockets and windows hold.
+    // Far more than the sockets and windows hold.
     const CEILING: usize = (64 << 20) / ENDLESS;
     const STILL: Duration = Duration::from_millis(500);
     let (mut before, mut since) = (0, Instant::now());
@@ -327,9 +328,9 @@ fn who_does_not_read_stops_the_body() {
         let mut client = Client::to(routes.address);
         client.get(&format!("/{class}/endless")).unwrap();
         let stopped_at = frames_until_it_stops(&routes.seen, class);
-        // It was as fast as it could be: more than the first frame.
+        // It did not wait after the first frame.
         assert!(stopped_at > 2, "{class}: {stopped_at}");
-        // It was not at its end: who reads on gets more.
+        // It was not at its end: a client that reads on gets more.
         let mut some = vec![0; ENDLESS];
         let start = Instant::now();
         while routes.seen.frames.load(SeqCst) < stopped_at + 10 {
@@ -358,7 +359,7 @@ fn over_http_2_who_does_not_read_stops_the_body_too() {
         let stopped_at = frames_until_it_stops(&routes.seen, class);
         assert!(stopped_at > 2, "{class}: {stopped_at}");
         routes.runtime.block_on(async {
-            // Whoever else is on the connection is served.
+            // Other requests on the connection are served.
             let body = within(ask_2(&others, "/fair/known")).await;
             assert_eq!(body.unwrap(), "hello, world");
             let mut body = answer.into_body();
@@ -398,7 +399,7 @@ fn who_goes_away_ends_the_handler_that_waits() {
     assert_eq!(routes.end().cut, 0);
 }
 
-/// Asks over HTTP/2 for what is never answered, and goes away.
+/// Makes an HTTP/2 request that is never answered, and gives it up.
 async fn asks_and_leaves(client: &Client2, path: &str, seen: &Seen, waiting: usize) {
     let asked = client.clone().send_request(common::request(path));
     let mut asked = std::pin::pin!(asked);
@@ -458,7 +459,7 @@ fn who_goes_away_ends_the_body_that_is_under_way() {
     assert_eq!(routes.end().cut, 0);
 }
 
-/// Serves one connection of that class by hand; which classes its handlers had.
+/// Serves one connection of that class by hand. Returns the classes of its handlers.
 fn by_hand(connection: Class) -> Vec<Option<Class>> {
     let runtime = Builder::new().cores(2).build().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -489,7 +490,7 @@ fn a_service_by_class_needs_no_server() {
     for connection in [Class::FAIR, Class::BATCH] {
         assert_eq!(by_hand(connection), all, "{connection}");
     }
-    // What is of the connection's own kind is part of its task.
+    // A handler of the connection's own kind is a part of the connection's task.
     let [_, fair, batch] = all;
     assert_eq!(
         by_hand(Class::rt(10)),

@@ -1,4 +1,4 @@
-//! The pooled client of hyper-util by `DoorbellConnector`.
+//! The pooled client of hyper-util with `DoorbellConnector`.
 
 mod common;
 
@@ -29,7 +29,7 @@ async fn get(client: &Pooled, uri: Uri) -> Bytes {
     answer.into_body().collect().await.unwrap().to_bytes()
 }
 
-/// Asks ten times at that host, and then ends the server: what it did.
+/// Makes ten requests to that host, then ends the server. Returns what the server did.
 async fn ask_ten_times(host: &str) -> Served {
     let (listener, address) = bind();
     let end = CancellationToken::new();
@@ -46,7 +46,7 @@ async fn ask_ten_times(host: &str) -> Served {
     server.await.unwrap().unwrap()
 }
 
-/// A task of the client's puts a connection back: the next request may come before it.
+/// A task of the client returns the connection to the pool, so the next request may come before that.
 fn assert_used_again(served: &Served) {
     assert!((1..=5).contains(&served.accepted), "{served:?}");
 }
@@ -60,7 +60,7 @@ async fn a_pooled_client_uses_one_connection_again_and_again() {
 
 #[doorbell::test]
 async fn a_name_is_looked_up() {
-    // It may have two addresses, of which the server has one.
+    // The name may have two addresses, of which the server listens on one.
     let served = within(ask_ten_times("localhost")).await;
     assert_used_again(&served);
 }

@@ -1,4 +1,5 @@
-//! A server whose process has no more descriptors. A process of its own: the limit is for all of it.
+//! A server whose process has run out of descriptors. In a process of its own, since the limit is the
+//! process's.
 
 #![allow(
     clippy::disallowed_types,
@@ -21,16 +22,16 @@ use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Held by each test: the limit is that of the process.
+/// Held by each test, since the limit is the process's.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// No descriptor can be had until this is dropped.
+/// Until this is dropped, no descriptor can be opened.
 struct NoMore(Rlimit);
 
 impl NoMore {
     fn begin() -> NoMore {
         let before = getrlimit(Resource::Nofile);
-        // The lowest that is free, and so the next one.
+        // `dup` returns the lowest free descriptor, so the next one is the limit.
         let next = rustix::io::dup(std::io::stdin()).unwrap().as_raw_fd();
         let current = Some(u64::try_from(next).unwrap());
         setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
@@ -48,12 +49,12 @@ impl Drop for NoMore {
 fn it_pauses_without_descriptors_and_serves_when_there_are_some() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    // They wait in the backlog.
+    // These wait in the backlog.
     let clients: Vec<_> = (0..3)
         .map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap())
         .collect();
     let runtime = Builder::new().cores(1).build().unwrap();
-    // It has what it needs to sleep.
+    // The runtime has the descriptors that a sleep needs.
     runtime
         .block_on(runtime.spawn(sleep(Duration::from_millis(5))))
         .unwrap();
@@ -75,7 +76,7 @@ fn it_pauses_without_descriptors_and_serves_when_there_are_some() {
     end.cancel();
     let served = runtime.block_on(server).unwrap().unwrap();
     assert_eq!(served.accepted, 3);
-    // After 0, 10, 30, 70, 150, 310 and 630 ms, and then each second.
+    // The server tries after 0, 10, 30, 70, 150, 310 and 630 ms, and then every second.
     let refused = served.refused;
     assert!(
         (3..=8 + seconds).contains(&refused),
@@ -83,15 +84,15 @@ fn it_pauses_without_descriptors_and_serves_when_there_are_some() {
     );
 }
 
-/// The server is ended while it pauses before it tries again: it tries no more.
+/// The server is ended during its pause before the next try, and must not try again.
 #[test]
 fn d13_a_server_that_is_ended_while_it_pauses_accepts_nothing_more() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    // It waits in the backlog.
+    // This waits in the backlog.
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let runtime = Builder::new().cores(1).build().unwrap();
-    // It has what it needs to sleep.
+    // The runtime has the descriptors that a sleep needs.
     runtime
         .block_on(runtime.spawn(sleep(Duration::from_millis(5))))
         .unwrap();
@@ -100,14 +101,14 @@ fn d13_a_server_that_is_ended_while_it_pauses_accepts_nothing_more() {
     let server = Server::new(TcpListener::from_std(listener).unwrap())
         .shutdown_on(end.clone().cancelled_owned());
     let server = runtime.spawn(server.serve(hello));
-    // Refused after 0, 10, 30, 70, 150 and 310 ms; the next time would be after 630 ms.
+    // Refused after 0, 10, 30, 70, 150 and 310 ms; the next try would be after 630 ms.
     std::thread::sleep(Duration::from_millis(400));
     end.cancel();
     let served = runtime.block_on(server).unwrap().unwrap();
     drop(none);
     assert_eq!(served.accepted, 0);
     assert!((1..=8).contains(&served.refused), "{}", served.refused);
-    // Nobody has accepted it: the listener is gone.
+    // It was never accepted: the listener is gone.
     client
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();

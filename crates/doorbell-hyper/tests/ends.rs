@@ -19,13 +19,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Greets at once, and behind `/slow` when told; panics behind `/panic`.
+/// Greets at once, or behind `/slow` when told to; panics behind `/panic`.
 #[derive(Clone, Default)]
 struct Gate {
-    /// Somebody has asked for something slow.
+    /// Cancelled when a slow request has come.
     reached: CancellationToken,
     opens: CancellationToken,
-    /// Each service and each request has it.
+    /// Each service and each request has a clone.
     inside: Arc<()>,
 }
 
@@ -34,7 +34,7 @@ impl Gate {
         Gate::default()
     }
 
-    /// How many have it, but for so many.
+    /// How many clones there are beyond `others`.
     fn inside(&self, others: usize) -> usize {
         Arc::strong_count(&self.inside).saturating_sub(others)
     }
@@ -70,7 +70,7 @@ async fn connect(address: SocketAddr) -> TcpStream {
     TcpStream::connect(address).await.unwrap()
 }
 
-/// Nobody listens there any more.
+/// Waits until the address refuses connections.
 async fn is_refused(address: SocketAddr) {
     within(async {
         while TcpStream::connect(address).await.is_ok() {
@@ -80,7 +80,7 @@ async fn is_refused(address: SocketAddr) {
     .await;
 }
 
-/// A server of that gate, which ends by the token.
+/// A server of that gate, which the token ends.
 fn server(
     gate: &Gate,
 ) -> (
@@ -105,7 +105,7 @@ async fn requests_in_flight_are_answered_and_idle_connections_closed() {
     let gate = Gate::new();
     let (server, service, address, end) = server(&gate);
     let server = doorbell::spawn(server.serve(service));
-    // Accepted in this order: who has asked the last one knows that of all.
+    // Accepted in this order: once the last one is answered, all are accepted.
     let (idle, silent, slow) = (
         connect(address).await,
         connect(address).await,
@@ -160,7 +160,7 @@ async fn who_is_not_done_in_time_is_cut() {
     let (client, connection) = client_2(address).await;
     let asked = ask_2(&client, "/slow");
     let mut asked = pin!(asked);
-    // Ours, that in the closure, and those of three services.
+    // Clones: this one, the one in the closure, and those of three services.
     while gate.inside(5) < 2 {
         assert!(poll!(asked.as_mut()).is_pending());
         sleep(Duration::from_millis(1)).await;
@@ -174,7 +174,7 @@ async fn who_is_not_done_in_time_is_cut() {
     all_dropped(&gate).await;
 }
 
-/// Neither services nor requests are left.
+/// Waits until no services and requests are left.
 async fn all_dropped(gate: &Gate) {
     within(async {
         while gate.inside(1) > 0 {
@@ -216,7 +216,7 @@ async fn a_handler_that_panics_ends_its_own_connection() {
         .unwrap();
     within(closes(&bad)).await;
     assert!(within(ask_2(&client, "/panic")).await.is_err());
-    // Over HTTP/2 it was the request alone.
+    // Over HTTP/2 only the request was dropped.
     within(ask_2(&client, "/")).await.unwrap();
     within(ask(&good)).await;
     ask(&connect(address).await).await;
@@ -249,7 +249,7 @@ async fn one_beyond_the_limit_waits_until_another_leaves() {
         drop(first);
         within(third).await;
     }
-    // The signal is heard while nobody is accepted, too.
+    // The signal is also heard while no connection can be accepted.
     end.cancel();
     let served = within(server).await.unwrap().unwrap();
     assert_eq!(counts(served), [3, 0, 2, 0]);

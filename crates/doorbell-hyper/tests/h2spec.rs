@@ -1,7 +1,8 @@
-//! h2spec, the conformance test of HTTP/2, on this server and on the same service under tokio: the same cases pass.
+//! h2spec, the conformance test of HTTP/2, run against this server and against the same service under
+//! tokio. The same cases must pass.
 //!
-//! Nothing is tested where the program `h2spec` is not there; it says so then. With `DOORBELL_H2SPEC_INSTALL=1`, as in CI, it
-//! is installed below the target folder by `go install`.
+//! If the program `h2spec` is not installed, the test prints that and checks nothing. With
+//! `DOORBELL_H2SPEC_INSTALL=1`, as in CI, it is installed below the target folder by `go install`.
 
 #![allow(
     clippy::disallowed_types,
@@ -24,26 +25,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Names the program where it is neither in PATH nor where it is installed below.
+/// The variable with the program's path, if it is neither in PATH nor where this test installs it.
 const VARIABLE: &str = "DOORBELL_H2SPEC";
 
-/// Set where it is to be installed.
+/// The variable that requests its installation.
 const INSTALL: &str = "DOORBELL_H2SPEC_INSTALL";
 
-/// Later tags of it are no versions to the module proxy.
+/// Its later tags are not valid versions for the Go module proxy.
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 
-/// As many cases as it has.
+/// The number of its cases.
 const CASES: usize = 145;
 
-/// As many fail on both: it wants a FIN where the end of a socket with unread bytes is a reset. Which of the two comes
-/// is a race, so they may also pass.
+/// The number of cases that may fail on both. They expect a FIN where closing a socket with unread bytes
+/// sends a reset. Which of the two comes is a race, so they may also pass.
 const FAIL: usize = 2;
 
-/// An answer takes so long. What comes behind a request then finds its stream open, as it expects.
+/// How long an answer takes. Frames right behind a request then find its stream open, as h2spec expects.
 const LATE: Duration = Duration::from_millis(20);
 
-/// How often it is tried: on a machine that is busy with other things some cases take too long.
+/// The number of tries: on a busy machine some cases time out.
 const TRIES: usize = 4;
 
 fn runs(program: &Path) -> bool {
@@ -66,7 +67,7 @@ fn h2spec() -> Option<PathBuf> {
     let install = Command::new("go")
         .args(["install", MODULE])
         .env("GOBIN", &tools)
-        // Nothing is written elsewhere, and all of it can be deleted.
+        // Everything is written below this folder, so it can be deleted.
         .env("GOPATH", tools.join("go"))
         .env("GOCACHE", tools.join("go-cache"))
         .env("GOFLAGS", "-modcacherw -buildvcs=false")
@@ -74,7 +75,7 @@ fn h2spec() -> Option<PathBuf> {
     (install.is_ok() && runs(&installed)).then_some(installed)
 }
 
-/// What it said of a server.
+/// Its report on a server.
 #[derive(Debug)]
 struct Report {
     cases: BTreeSet<String>,
@@ -82,7 +83,7 @@ struct Report {
 }
 
 impl Report {
-    /// The same server once more: what has passed once, passes.
+    /// Combines two reports on the same server: a case that passed once counts as passed.
     fn and(self, other: &Report) -> Report {
         assert_eq!(self.cases, other.cases);
         Report {
@@ -92,7 +93,7 @@ impl Report {
     }
 }
 
-/// Greets, after a while.
+/// Greets after [`LATE`].
 fn late<W: Future<Output = ()> + Send>(
     wait: impl Fn(Duration) -> W + Clone + Send,
 ) -> impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
@@ -117,7 +118,7 @@ fn report(program: &Path, server: &str, address: SocketAddr) -> Report {
         .arg(&file)
         .output()
         .unwrap();
-    // It fails if one case does; what matters is in the report.
+    // Its exit status fails if any case does; the report has the details.
     let text = std::fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&run.stderr)));
     let mut report = Report {

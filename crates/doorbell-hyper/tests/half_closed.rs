@@ -1,6 +1,6 @@
-//! Clients that close their direction once they have asked.
+//! Clients that close their sending direction after their requests.
 //!
-//! A test binary of its own: it counts what the whole process has, so its only test runs alone.
+//! A test binary of its own: it counts the resources of the whole process, so its only test runs alone.
 
 #![allow(
     clippy::disallowed_types,
@@ -30,7 +30,7 @@ fn who_has_nothing_more_to_say_still_gets_the_answer() {
         assert_eq!(answer.body.len(), length, "{path}");
         client.assert_closed();
     }
-    // One behind the other: the last ones too.
+    // Several requests in a row: the last ones must be answered too.
     let mut client = Client::to(site.address);
     let all: String = (0..PIPELINED)
         .map(|at| request(&format!("/n{at}")))
@@ -44,7 +44,7 @@ fn who_has_nothing_more_to_say_still_gets_the_answer() {
     }
     client.assert_closed();
     drop(client);
-    // Nothing was said at all, and half of something.
+    // No request at all, and half a request.
     for begun in [
         "",
         "GET / HT",
@@ -54,7 +54,7 @@ fn who_has_nothing_more_to_say_still_gets_the_answer() {
         client.write(begun.as_bytes()).unwrap();
         client.stream().shutdown(Shutdown::Write).unwrap();
         let mut rest = Vec::new();
-        // It may say what it thinks of that, and closes.
+        // The server may answer that, and then closes.
         let _ = client.stream().read_to_end(&mut rest);
     }
     assert_eq!(site.end().accepted, 8);

@@ -1,4 +1,4 @@
-//! A server that greets, asked by plain sockets and by hyper's client.
+//! A greeting server, tested with plain sockets and with hyper's client.
 
 mod common;
 
@@ -47,8 +47,8 @@ async fn requests_that_come_byte_by_byte_and_in_bunches_are_answered() {
     server.abort();
 }
 
-/// It has ended by the second time that it is polled, which nobody is woken for: as a channel whose receiver
-/// notices the end before the sender comes to wake it.
+/// Has ended by its second poll, without a wake for it: like a channel whose receiver notices the end
+/// before the sender wakes it.
 struct EndsMeanwhile {
     was_polled: bool,
 }
@@ -101,7 +101,7 @@ async fn the_client_of_hyper_speaks_http_1_with_it() {
     let (mut client, connection) = http1::handshake(DoorbellIo::new(stream)).await.unwrap();
     let connection = doorbell::spawn(connection);
     for _ in 0..10 {
-        // The end of an answer may be here before its connection takes the next request.
+        // The end of an answer may arrive before its connection takes the next request.
         client.ready().await.unwrap();
         let answer = client.send_request(request("/")).await.unwrap();
         let body = answer.into_body().collect().await.unwrap().to_bytes();

@@ -1,5 +1,5 @@
-//! Clients that mean no good, or do not know better, on plain sockets of another thread or process. The others are
-//! served meanwhile, and what the hostile ones had is given back.
+//! Hostile or faulty clients, with plain sockets in another thread or process. Other clients must be served
+//! meanwhile, and everything that the hostile ones used must be given back.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Asks as an ordinary client does until it is over; how often.
+/// Makes requests as an ordinary client does until it is over. Returns how many.
 fn ordinary(address: SocketAddr, over: &AtomicBool) -> u64 {
     let mut client = Client::to(address);
     let mut asked = 0;
@@ -29,9 +29,9 @@ fn ordinary(address: SocketAddr, over: &AtomicBool) -> u64 {
     asked
 }
 
-/// Runs something hostile beside an ordinary client, which must be served all the time.
+/// Runs a hostile client beside an ordinary one, which must be served all the time.
 fn beside_an_ordinary_one<R>(address: SocketAddr, hostile: impl FnOnce() -> R) -> R {
-    /// Set also where the test fails, so that the other thread ends.
+    /// Sets a flag when dropped, so that the other thread also ends when the test fails.
     struct SetOnDrop<'a>(&'a AtomicBool);
     impl Drop for SetOnDrop<'_> {
         fn drop(&mut self) {
@@ -43,7 +43,7 @@ fn beside_an_ordinary_one<R>(address: SocketAddr, hostile: impl FnOnce() -> R) -
         let asks = scope.spawn(|| ordinary(address, &over));
         let sets = SetOnDrop(&over);
         let result = hostile();
-        // At least once after it has begun, also on a machine that is busy with other things.
+        // At least one request after the hostile client has started, even on a busy machine.
         assert_eq!(Client::to(address).ask("/").unwrap().body, b"hello, world");
         drop(sets);
         let asked = asks.join().unwrap();
@@ -99,11 +99,11 @@ fn a_slow_loris_is_cut_while_others_are_served() {
         sent
     });
     assert_eq!(sent.len(), LORISES);
-    // Not at the first byte; and not much later than it should be, on a machine that is busy with other things.
+    // Not at the first byte, and not much later than allowed, even on a busy machine.
     let wide = 2..=(LONG.as_millis() / EACH.as_millis());
     assert!(sent.iter().all(|it| wide.contains(it)), "{sent:?}");
     let served = site.end();
-    // The ordinary client, and its last look.
+    // The ordinary client, and its last request.
     assert_eq!(served.accepted, LORISES as u64 + 2);
     Has::wait_for(|now| now.is_but_threads(&before), "after the lorises");
 }
@@ -134,7 +134,7 @@ fn who_never_reads_is_cut_in_the_end_and_holds_nobody_up() {
             let mut stream = client.stream();
             stream.write_all(request("/big").as_bytes()).unwrap();
         }
-        // Until each of their answers has begun, and then for a while.
+        // Until each answer has begun, and then for a while.
         for client in &silent {
             assert!(client.stream().peek(&mut [0]).unwrap() > 0);
         }
@@ -143,7 +143,7 @@ fn who_never_reads_is_cut_in_the_end_and_holds_nobody_up() {
     let served = site.end();
     assert_eq!(served.accepted, SILENT + 2);
     assert_eq!(served.cut, SILENT, "{served:?}");
-    // They are gone on the server's side, although the clients still have theirs.
+    // The server has closed them, although the clients still have their ends.
     let held = silent.len();
     Has::wait_for(
         |now| now.sockets == before.sockets + held,
@@ -171,7 +171,7 @@ fn resets_in_the_midst_of_bodies_leave_nothing() {
             client.stream().read_exact(&mut [0; 1_000]).unwrap();
             client.reset();
         }
-        // The handlers that waited for more have heard of it, but for those that had not begun.
+        // The handlers that waited for more have noticed, except those that had not begun.
         let start = Instant::now();
         while site.seen.broken.load(SeqCst) == 0 {
             assert!(start.elapsed() < LONG, "{:?}", site.seen);
@@ -198,7 +198,7 @@ fn pipelined_requests_are_answered_in_order() {
     let mut writer = client.stream().try_clone().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
-            // In pieces that end anywhere.
+            // In pieces with arbitrary boundaries.
             for piece in all.as_bytes().chunks(777) {
                 writer.write_all(piece).unwrap();
             }
@@ -222,7 +222,7 @@ fn a_storm_of_connections_is_served_to_the_last() {
     let before = Has::now();
     let site = Site::start(|server| server);
     for _ in 0..BURSTS {
-        // All at once; of each five one is reset at once, and one after it has asked.
+        // All at once. Of every five, one is reset at once and one after its request.
         let mut clients: Vec<Client> = (0..BURST).map(|_| Client::to(site.address)).collect();
         for client in clients.drain(..BURST / 5) {
             client.reset();
@@ -241,7 +241,7 @@ fn a_storm_of_connections_is_served_to_the_last() {
     let asked = site.seen.requests.load(SeqCst);
     assert!((answered..=all).contains(&asked), "{asked} of {all}");
     let served = site.end();
-    // What is reset in the backlog may never be accepted.
+    // A connection that is reset in the backlog may never be accepted.
     assert!((answered..=all).contains(&served.accepted), "{served:?}");
     assert_eq!((served.refused, served.cut), (0, 0), "{served:?}");
     Has::wait_for(|now| now.is_but_threads(&before), "after the storm");

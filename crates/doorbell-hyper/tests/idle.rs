@@ -1,6 +1,6 @@
-//! Ten thousand connections of another process that ask once and then nothing more.
+//! Ten thousand connections of another process that make one request and then are idle.
 //!
-//! A test binary of its own: it measures what the whole process has, so its only test runs alone.
+//! A test binary of its own: it measures the resources of the whole process, so its only test runs alone.
 
 #![allow(
     clippy::disallowed_types,
@@ -19,19 +19,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
-/// As many connections as there should be.
+/// The number of connections.
 const WANTED: u64 = 10_000;
 
-/// Descriptors that a process needs besides.
+/// Descriptors that a process needs beyond them.
 const SPARE: u64 = 200;
 
-/// Set in the process that has the connections: where the server is.
+/// Set in the process with the connections: the address of the server.
 const SERVER: &str = "DOORBELL_TEST_IDLE_SERVER";
 
-/// The first bytes of a line that it says.
+/// The prefix of its output lines.
 const SAYS: &str = "idle:";
 
-/// Has the OS allow as many descriptors as are needed, or as it will; how many connections that is enough for.
+/// Raises the limit of descriptors as far as needed, or as far as the OS allows. Returns the number of
+/// connections that fit.
 fn allow_descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let needed = WANTED + SPARE;
@@ -43,7 +44,7 @@ fn allow_descriptors() -> u64 {
             maximum: Some(maximum),
         };
         let raise = maximum.map_or(needed, |it| it.min(needed.max(limit.maximum.unwrap_or(it))));
-        // Above the maximum only with a privilege.
+        // Only a privileged process may exceed the maximum.
         if setrlimit(Resource::Nofile, raised(raise)).is_err() {
             let most = limit.maximum.unwrap_or(needed);
             setrlimit(Resource::Nofile, raised(most)).unwrap();
@@ -53,8 +54,8 @@ fn allow_descriptors() -> u64 {
     now.map_or(WANTED, |now| now.saturating_sub(SPARE).min(WANTED))
 }
 
-/// In the other process: opens them, says so, asks again on some when told to, and closes them at the end of its
-/// input.
+/// In the other process: opens the connections, prints how many, makes a request on some of them when told
+/// to, and closes all at the end of its input.
 fn have_connections(address: SocketAddr) {
     let count = allow_descriptors();
     let open = |_| {
@@ -72,7 +73,7 @@ fn have_connections(address: SocketAddr) {
         println!("\n{SAYS}{}", count.div_ceil(100));
         let _ = input.read(&mut [0]);
     }
-    // Some say goodbye, and some are reset.
+    // Some are closed in an orderly way, and some are reset.
     for (at, client) in clients.into_iter().enumerate() {
         if at % 2 == 0 {
             client.reset();
@@ -102,7 +103,7 @@ impl Other {
         Other { child, says }
     }
 
-    /// The number that it says next.
+    /// The next number that it prints.
     fn number(&mut self) -> u64 {
         loop {
             let mut line = String::new();
@@ -125,10 +126,10 @@ impl Other {
     }
 }
 
-/// Memory of its own that the process has, in KiB.
+/// The process's own memory, in KiB.
 fn memory_kib() -> u64 {
-    // What was freed is given back to the OS first, as far as that is possible.
-    // SAFETY: it only looks through the allocator's own lists.
+    // Gives freed memory back to the OS first, as far as possible.
+    // SAFETY: the call only walks the allocator's own lists.
     unsafe { libc::malloc_trim(0) };
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:"));
@@ -136,7 +137,7 @@ fn memory_kib() -> u64 {
     number.parse().unwrap()
 }
 
-/// One wave: how much memory there was before, during and after it.
+/// One wave. Returns the memory before, during and after it.
 fn wave(site: &Site, before: &Has, count: u64) -> [u64; 3] {
     let memory_before = memory_kib();
     let asked_before = site.seen.requests.load(SeqCst);
@@ -149,7 +150,7 @@ fn wave(site: &Site, before: &Has, count: u64) -> [u64; 3] {
         before.sockets as u64 + count,
         "{during:?}"
     );
-    // They cost a descriptor each, and nothing else; the other process has two pipes.
+    // They cost one descriptor each and nothing else; the other process has two pipes.
     let the_rest = Has {
         sockets: before.sockets,
         others: during.others - 2,
@@ -157,7 +158,7 @@ fn wave(site: &Site, before: &Has, count: u64) -> [u64; 3] {
     };
     assert_eq!(the_rest, *before);
     let memory_during = memory_kib();
-    // New ones are served, and those that were idle too.
+    // New connections are served, and so are the idle ones.
     for _ in 0..100 {
         assert_eq!(Client::to(site.address).ask("/new").unwrap().body, b"/new");
     }
@@ -179,8 +180,8 @@ fn ten_thousand_idle_connections_cost_what_is_given_back() {
     assert!(count > 100, "there are descriptors for {count} connections");
     let fresh = Has::now();
     let site = Site::start(|server| server.keep_alive_timeout(None));
-    // Until each worker has looked at a descriptor, for which it opens two of its own: a set that it waits in, and what
-    // rings it there. They stay as long as the worker.
+    // Until each worker has waited for a descriptor. For that it opens two of its own, which it keeps until
+    // it ends: a poller, and an eventfd that rings it there.
     let workers = site.runtime.cores();
     let start = Instant::now();
     let mut warm = Vec::new();
@@ -211,13 +212,13 @@ fn ten_thousand_idle_connections_cost_what_is_given_back() {
         "{count} idle connections of {WANTED}; KiB before, during, after: {first:?}, {second:?}"
     );
     let cost_kib = first[1].saturating_sub(first[0]);
-    // Between 8 and 14 KiB for each: a buffer of hyper's has 8, and would have 16 where a request is read in two parts.
+    // 8 to 14 KiB for each: a buffer of hyper has 8, and would have 16 if a request were read in two parts.
     assert!((8 * count..=14 * count).contains(&cost_kib), "{first:?}");
     for [before_kib, _, after_kib] in [first, second] {
         let left_kib = after_kib.saturating_sub(before_kib);
         assert!(left_kib <= cost_kib / 2 + 2_048, "{first:?}, {second:?}");
     }
-    // What the first one left is what the second one takes.
+    // The second wave reuses the memory that the first one left.
     let more_kib = second[2].saturating_sub(first[2]);
     assert!(more_kib <= cost_kib / 4 + 2_048, "{first:?}, {second:?}");
     let served = site.end();

@@ -1,5 +1,5 @@
-//! A server with classes whose one Fair worker is inside of a handler that does not end: what is urgent is accepted,
-//! read and answered meanwhile, and nothing of the user's that may take long runs in a rescue.
+//! A server with classes whose only Fair worker is inside a handler that does not end. Urgent requests are
+//! accepted, read and answered meanwhile, and no user code that may take long runs in a rescue.
 
 #![allow(
     clippy::disallowed_types,
@@ -28,19 +28,19 @@ use std::task::{Context, Poll, Waker, ready};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a server saw, and what it is told.
+/// What a server has seen, and what it is told.
 #[derive(Debug, Default)]
 struct Seen {
-    /// `class_of` was called in a rescue.
+    /// Whether `class_of` was called in a rescue.
     rescued: AtomicBool,
-    /// Something that is not to run in a rescue did.
+    /// Whether anything ran in a rescue that must not.
     misplaced: AtomicBool,
-    /// The handler of `/stuck` has begun, and is to end.
+    /// Whether the handler of `/stuck` has begun, and whether it must end.
     begun: AtomicBool,
     released: AtomicBool,
     /// Bytes of requests that an urgent task has read.
     read: AtomicUsize,
-    /// The signal has come.
+    /// Whether the signal has come.
     stopped: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -84,7 +84,7 @@ impl Seen {
         }
     }
 
-    /// An urgent task that reads the body of a request to its end.
+    /// An urgent task that reads a request's body to its end.
     fn reads(self: &Arc<Self>, mut request: Incoming) -> JoinHandle<()> {
         let seen = Arc::clone(self);
         doorbell::task().class(Class::rt(50)).spawn(async move {
@@ -95,7 +95,7 @@ impl Seen {
         })
     }
 
-    /// Until the urgent task has read so many.
+    /// Waits until the urgent task has read this many bytes.
     fn wait_for_read(&self, bytes: usize) {
         let start = Instant::now();
         while self.read.load(SeqCst) < bytes {
@@ -128,7 +128,7 @@ impl futures_util::Stream for One {
 type Answered = Result<Response<StreamBody<One>>, Infallible>;
 
 fn start(seen: &Arc<Seen>) -> (Runtime, SocketAddr, JoinHandle<Result<Served, ServeError>>) {
-    // So that no other worker comes to its help.
+    // One core, so that no other worker helps.
     let runtime = Builder::new().cores(1).build().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -162,7 +162,7 @@ fn start(seen: &Arc<Seen>) -> (Runtime, SocketAddr, JoinHandle<Result<Served, Se
     (runtime, address, task)
 }
 
-/// Has the only Fair worker inside of a handler until `seen.released`.
+/// Keeps the only Fair worker inside a handler until `seen.released`.
 fn stuck(seen: &Seen, address: SocketAddr) -> Client {
     let mut stuck = Client::to(address);
     stuck.get("/stuck").unwrap();
@@ -187,7 +187,7 @@ fn an_urgent_route_is_answered_while_the_only_fair_worker_computes() {
     assert!(seen.rescued.load(SeqCst), "no rescue");
     // Read in a rescue; its handler waits for the worker.
     known.get("/fair").unwrap();
-    // The signal comes while the worker is stuck, and what wakes the acceptor next is a client.
+    // The signal comes while the worker is stuck. After that a client's connection wakes the acceptor.
     seen.stop();
     assert_eq!(Client::to(address).ask("/urgent").unwrap().body, b"done");
     seen.released.store(true, SeqCst);
@@ -198,8 +198,8 @@ fn an_urgent_route_is_answered_while_the_only_fair_worker_computes() {
     assert!(!seen.misplaced.load(SeqCst), "run in a rescue");
 }
 
-/// Others have the worker's CPU for most of the time, so the guard takes turns with them. What a wake leaves in the
-/// worker's queue between two of its turns is found by the next one.
+/// Other threads have the worker's CPU for most of the time, so the guard alternates with them. If a wake
+/// queues something at the worker between two of its turns, the next turn finds it.
 #[test]
 fn an_urgent_route_is_answered_while_others_have_the_cpu_as_well() {
     let over = Arc::new(AtomicBool::new(false));
@@ -235,8 +235,8 @@ fn an_urgent_route_is_answered_while_others_have_the_cpu_as_well() {
     }
 }
 
-/// What was begun in its connection's task waits for an urgent task, which reads the request. What that one reads while
-/// the worker is stuck, the connection has read in a rescue, and asked what waits in the same poll.
+/// What runs in its connection's task waits for an urgent task, which reads the request. While the worker
+/// is stuck, the connection reads bytes in a rescue and, in the same poll, polls what waits.
 fn waits_in_place(path: &str) {
     const BYTES: usize = 11;
     let _alone = alone();

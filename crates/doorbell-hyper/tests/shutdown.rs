@@ -1,7 +1,7 @@
-//! A server ends at any moment, in each way there is, under load: nobody hangs, nobody takes half an answer for a whole
-//! one, and all is given back.
+//! A server ends at a random moment, in every possible way, under load. Nothing hangs, no client takes half
+//! an answer for a complete one, and all resources are given back.
 //!
-//! A test binary of its own: it counts what the whole process has, so its only test runs alone.
+//! A test binary of its own: it counts the resources of the whole process, so its only test runs alone.
 
 #![allow(
     clippy::disallowed_types,
@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 const ROUNDS: u64 = 200;
 const CLIENTS: usize = 4;
 
-/// What is waited for at most; a round takes milliseconds.
+/// How long anything may take; a round takes milliseconds.
 const HANGS: Duration = Duration::from_secs(30);
 
-/// The way in which a round ends.
+/// How a round ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     DropRuntime,
@@ -37,7 +37,7 @@ enum End {
     DropServer,
 }
 
-/// A cheap draw: xorshift.
+/// A simple random generator: xorshift.
 #[derive(Debug)]
 struct Dice(u64);
 
@@ -54,9 +54,9 @@ impl Dice {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     whole: u64,
-    /// Ended before the answer began.
+    /// Connections that ended before the answer began.
     unbegun: u64,
-    /// Ended in its midst.
+    /// Connections that ended in the middle of it.
     truncated: u64,
 }
 
@@ -68,13 +68,13 @@ impl Tally {
     }
 }
 
-/// Asks for one thing after another, on a few connections, until it is over.
+/// Makes one request after another, on a few connections, until it is over.
 fn load(address: SocketAddr, over: &AtomicBool, seed: u64) -> Tally {
     let mut tally = Tally::default();
     let mut dice = Dice(seed);
     while !over.load(SeqCst) {
         let Ok(mut client) = Client::try_to(address) else {
-            // Nobody listens any more.
+            // The address refuses connections.
             tally.unbegun += 1;
             return tally;
         };
@@ -113,7 +113,7 @@ fn load(address: SocketAddr, over: &AtomicBool, seed: u64) -> Tally {
     tally
 }
 
-/// Ends the process if no round ends for long.
+/// Ends the process if no round ends for a long time.
 fn watch(round: &AtomicU64, seed: u64) {
     let mut seen = (0, Instant::now());
     loop {
@@ -157,7 +157,8 @@ fn play(end: End, dice: &mut Dice) -> Tally {
                 let Site { runtime, task, .. } = site;
                 task.abort();
                 let _ = runtime.block_on(task);
-                // What the server had goes by itself: the runtime stays until the clients have seen it.
+                // The server's resources are freed without the end of the runtime, which stays until the
+                // clients have seen the server end.
                 over.store(true, SeqCst);
                 for client in clients {
                     tally.add(client.join().unwrap());
@@ -186,7 +187,7 @@ fn it_ends_at_any_moment_under_load() {
     println!("DOORBELL_TEST_SEED={seed}");
     let mut dice = Dice(seed);
     let start = Instant::now();
-    // What is made once by the first of all stays.
+    // What is created once, by the first of all, stays.
     for end in [End::Signal, End::DropRuntime, End::DropServer] {
         play(end, &mut dice);
     }
@@ -194,7 +195,7 @@ fn it_ends_at_any_moment_under_load() {
     let round = AtomicU64::new(0);
     let mut tallies: BTreeMap<End, Tally> = BTreeMap::new();
     thread::scope(|scope| {
-        /// Also where a round fails.
+        /// Also when a round fails.
         struct EndWatch<'a>(&'a AtomicU64);
         impl Drop for EndWatch<'_> {
             fn drop(&mut self) {
@@ -216,7 +217,7 @@ fn it_ends_at_any_moment_under_load() {
             let (blocks_now, bytes_now) = counting::live();
             (blocks_now - blocks, bytes_now - bytes)
         };
-        // Far less than a block for each round, and than a buffer for each.
+        // Far less than one block per round, and less than a buffer per round.
         let most = ROUNDS as i64 / 4;
         assert!(blocks.abs() <= most, "{blocks} blocks, {bytes} bytes");
         assert!(
@@ -225,7 +226,7 @@ fn it_ends_at_any_moment_under_load() {
         );
     });
     println!("{tallies:#?}, {:?}", start.elapsed());
-    // Each way came, was asked, and ended something.
+    // Each way occurred, had requests, and cut some.
     for (end, tally) in &tallies {
         assert!(tally.whole > 0 && tally.unbegun > 0, "{end:?}: {tally:?}");
     }

@@ -1,4 +1,4 @@
-//! Connections that take too long, and those that do not.
+//! Connections that take too long, and others that do not.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn serve(header: Option<Duration>, keep_alive: Option<Duration>) -> SocketAddr {
     address
 }
 
-/// The other end closes, and not before its time.
+/// Waits until the other end closes, and checks that it does not do so too early.
 async fn closes_after(stream: &TcpStream, least: Duration) {
     let start = Instant::now();
     within(closes(stream)).await;
@@ -39,7 +39,7 @@ async fn closes_after(stream: &TcpStream, least: Duration) {
 #[doorbell::test]
 async fn who_says_nothing_is_given_up() {
     let stream = TcpStream::connect(serve(Some(SHORT), None)).await.unwrap();
-    // It was accepted a little before.
+    // It was accepted a little earlier.
     closes_after(&stream, SHORT / 2).await;
 }
 
@@ -55,7 +55,7 @@ async fn bytes_that_trickle_in_do_not_prolong_the_time_for_a_head() {
     let stream = TcpStream::connect(serve(Some(SHORT), None)).await.unwrap();
     within(async {
         stream.write_all(b"GET / HTTP/1.1\r\nlong: ").await.unwrap();
-        // An error tells that it was closed.
+        // An error shows that it was closed.
         while stream.write_all(b"x").await.is_ok() {
             sleep(SHORT / 10).await;
         }
@@ -67,7 +67,7 @@ async fn bytes_that_trickle_in_do_not_prolong_the_time_for_a_head() {
 async fn the_second_head_has_a_timeout_of_its_own() {
     let stream = TcpStream::connect(serve(Some(SHORT), None)).await.unwrap();
     ask(&stream).await;
-    // Being idle is no head.
+    // The header timeout does not apply to an idle connection.
     sleep(SHORT * 3).await;
     ask(&stream).await;
     stream.write_all(&REQUEST[..20]).await.unwrap();
@@ -86,7 +86,7 @@ async fn an_idle_connection_of_http_2_is_closed() {
     let (client, connection) = client_2(serve(None, Some(SHORT))).await;
     assert_eq!(within(ask_2(&client, "/")).await.unwrap(), Hello::TEXT);
     within(connection).await.unwrap().unwrap();
-    // Nor is one kept that never asked.
+    // A connection without any request is closed as well.
     let (_client, connection) = client_2(serve(None, Some(SHORT))).await;
     within(connection).await.unwrap().unwrap();
 }
@@ -112,7 +112,7 @@ async fn a_connection_that_asks_now_and_then_lives_on() {
     closes_after(&stream, keep_alive / 2).await;
 }
 
-/// A server whose handler takes its time, with short timeouts.
+/// A server with a slow handler and short timeouts.
 fn serve_slowly(takes: Duration) -> SocketAddr {
     let (listener, address) = bind();
     let slow = move || {
@@ -130,7 +130,7 @@ fn serve_slowly(takes: Duration) -> SocketAddr {
 
 #[doorbell::test]
 async fn a_slow_handler_is_no_idle_connection() {
-    // Longer than the pause between two looks whether a request is in flight.
+    // Longer than the time between two checks for requests in flight.
     let address = serve_slowly(Duration::from_millis(2_500));
     let stream = TcpStream::connect(address).await.unwrap();
     let (client, connection) = client_2(address).await;
@@ -143,7 +143,8 @@ async fn a_slow_handler_is_no_idle_connection() {
 
 #[doorbell::test]
 async fn who_reads_a_long_answer_slowly_is_not_idle() {
-    // More than the sockets buffer, and slower than an idle connection is closed and cut.
+    // More than the sockets buffer, and slower than the timeouts after which an idle connection is closed
+    // and cut.
     const LEN: usize = 40_000_000;
     let (listener, address) = bind();
     let long = || {
@@ -206,7 +207,7 @@ async fn a_timer_is_reset_in_place() {
     assert_eq!(place(&sleep), before);
     within(sleep.as_mut()).await;
     assert!(start.elapsed() >= SHORT);
-    // It can be had again when it was ready.
+    // A timer that has fired can be reset.
     DoorbellTimer.reset(&mut sleep, DoorbellTimer.now() + SHORT);
     assert!(futures::poll!(sleep.as_mut()).is_pending());
     within(sleep.as_mut()).await;

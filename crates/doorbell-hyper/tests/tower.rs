@@ -1,4 +1,4 @@
-//! axum and tonic by one call.
+//! axum and tonic, each served by one call.
 
 mod common;
 
@@ -88,7 +88,7 @@ async fn a_service_of_tonic_is_served() {
     );
     let nobody = within(client.check(of("nobody"))).await.unwrap_err();
     assert_eq!(nobody.code(), tonic::Code::NotFound);
-    // A stream: what is known now, and what comes.
+    // A stream: the current state, and then changes.
     let mut watch = within(client.watch(of("bells")))
         .await
         .unwrap()

@@ -1,4 +1,4 @@
-//! Connections that are upgraded: nothing that was sent is lost, and they belong to who has taken them.
+//! Upgraded connections: no sent byte is lost, and they belong to the code that took them.
 
 #![allow(
     clippy::disallowed_types,
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far more than a timeout of a test, and less than anybody waits for.
+/// Far longer than a test's timeout, and shorter than any wait of a test.
 const WHILE: Duration = Duration::from_millis(300);
 const BRIEF: Duration = Duration::from_millis(250);
 
@@ -61,7 +61,7 @@ async fn write_all(io: &mut Upgraded, mut bytes: &[u8]) -> io::Result<()> {
     poll_fn(|cx| Pin::new(&mut *io).poll_flush(cx)).await
 }
 
-/// Says everything twice, but in one way: until the client has closed its direction.
+/// Echoes everything until the client has closed its direction.
 async fn echo(mut io: Upgraded) -> io::Result<()> {
     let mut bytes = [0; 4096];
     loop {
@@ -72,7 +72,7 @@ async fn echo(mut io: Upgraded) -> io::Result<()> {
     }
 }
 
-/// As [`echo`], of the socket itself.
+/// Like [`echo`], on the socket itself.
 async fn echo_of_socket(io: Upgraded) -> io::Result<()> {
     let parts = io.downcast::<ServerIo>().expect("it is the server's");
     parts.io.get().write_all(&parts.read_buf).await?;
@@ -86,7 +86,7 @@ async fn echo_of_socket(io: Upgraded) -> io::Result<()> {
     }
 }
 
-/// `/fair/echo`, `/rt/socket`, `/batch/late` and so on; `plain` is no upgrade.
+/// Routes such as `/fair/echo`, `/rt/socket` and `/batch/late`; `plain` does not upgrade.
 async fn handle(
     mut request: Request<Incoming>,
     seen: Arc<Seen>,
@@ -129,7 +129,7 @@ async fn handle(
     Ok(answer.body(Empty::new()).unwrap())
 }
 
-/// By which server.
+/// The server used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Server,
@@ -138,7 +138,7 @@ enum By {
 
 const BOTH: [By; 2] = [By::Server, By::ClassServer];
 
-/// A server that runs.
+/// A running server.
 struct Echoes {
     runtime: Runtime,
     address: SocketAddr,
@@ -185,7 +185,7 @@ impl Echoes {
         self.runtime.block_on(self.task).unwrap().unwrap()
     }
 
-    /// Asks for an upgrade, and sends more in the same breath.
+    /// Requests an upgrade, and sends more right behind it.
     fn ask(&self, path: &str, early: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
@@ -207,7 +207,7 @@ impl Echoes {
     }
 }
 
-/// Reads the answer's head, and no byte more.
+/// Reads exactly the answer's head.
 fn assert_switched(stream: &mut TcpStream) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -218,7 +218,7 @@ fn assert_switched(stream: &mut TcpStream) {
     let head = String::from_utf8(head).unwrap().to_lowercase();
     assert!(head.starts_with("http/1.1 101 "), "{head}");
     assert!(head.contains("\r\nupgrade: echo\r\n"), "{head}");
-    // At the end of its server hyper adds `close`.
+    // When its server ends, hyper adds `close`.
     let connection = head.lines().find_map(|it| it.strip_prefix("connection: "));
     assert!(connection.unwrap().starts_with("upgrade"), "{head}");
 }
@@ -234,7 +234,7 @@ fn assert_echoes(stream: &mut TcpStream, text: &[u8]) {
     assert_heard(stream, text);
 }
 
-/// Closes this direction; then the other end closes, without another byte.
+/// Closes this direction. Then the other end must close without another byte.
 fn assert_ends(mut stream: TcpStream) {
     stream.shutdown(Shutdown::Write).unwrap();
     let mut rest = Vec::new();
@@ -245,7 +245,7 @@ fn assert_ends(mut stream: TcpStream) {
 #[test]
 fn what_was_sent_behind_the_head_is_read_first() {
     let _alone = alone();
-    // None, as much as comes with the head, and more.
+    // No bytes, as many as come with the head, and more.
     let early: Vec<u8> = (0..30_000).map(|at| (at % 251) as u8).collect();
     for by in BOTH {
         let echoes = Echoes::start(by, |server| server);
@@ -261,7 +261,7 @@ fn what_was_sent_behind_the_head_is_read_first() {
                     assert_echoes(&mut stream, &early[..16_000]);
                 }
                 assert_ends(stream);
-                // What a handler spawns has its class.
+                // A handler's child task has its class.
                 let seen = std::mem::take(&mut *echoes.seen.classes.lock().unwrap());
                 let expected = if by == By::Server {
                     ClassKind::Fair
@@ -358,7 +358,7 @@ fn a_request_that_is_in_flight_at_the_signal_is_still_upgraded() {
                 thread::sleep(Duration::from_millis(1));
             }
             echoes.end.cancel();
-            // Until it is heard.
+            // Until the server has heard of it.
             while TcpStream::connect(echoes.address).is_ok() {
                 assert!(start.elapsed() < LONG);
                 thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! How the version of a connection is told, from its first bytes.
+//! How the first bytes determine a connection's HTTP version.
 
 mod common;
 
@@ -15,10 +15,10 @@ use hyper::{Request, Response};
 use std::convert::Infallible;
 use std::net::Shutdown;
 
-/// What a client of HTTP/2 says first.
+/// The first bytes of an HTTP/2 client.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A frame of HTTP/2 without settings, which has to follow.
+/// An empty HTTP/2 SETTINGS frame, which must follow.
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 const SHORT: Duration = Duration::from_millis(150);
@@ -33,7 +33,7 @@ async fn connect(with: impl FnOnce(Server) -> Server) -> (TcpStream, Serving) {
     (stream, server)
 }
 
-/// Without timeouts.
+/// A server without timeouts.
 fn patient(server: Server) -> Server {
     server.header_timeout(None).keep_alive_timeout(None)
 }
@@ -94,7 +94,7 @@ async fn a_body_behind_the_first_bytes_is_whole() {
         })
     };
     let server = doorbell::spawn(Server::new(listener).serve(echo));
-    // Within, at and beyond what is read first, and more than hyper reads at once.
+    // Within, at and beyond the first read, and more than hyper reads at once.
     for length in [0, 1, 100, 8_100, 8_192, 100_000] {
         let stream = TcpStream::connect(address).await.unwrap();
         let head = format!("PUT / HTTP/1.1\r\nhost: here\r\ncontent-length: {length}\r\n\r\n");
@@ -136,7 +136,7 @@ async fn the_end_of_a_server_waits_for_no_preface() {
         let (stream, server) =
             connect(|it| patient(it).shutdown_on(ends).drain_timeout(long)).await;
         stream.write_all(begun).await.unwrap();
-        // Another one is served, so that this one was accepted.
+        // Another connection is served, so this one was accepted.
         let other = TcpStream::connect(stream.peer_addr().unwrap())
             .await
             .unwrap();

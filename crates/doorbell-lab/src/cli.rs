@@ -35,18 +35,18 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
         doorbell lab flood           how many posts to one core are done in a second\n  \
-        doorbell lab shootdown       what it saves to ring only who sleeps, when all call all\n  \
-        doorbell lab idle            what a runtime costs that has nothing to do\n  \
-        doorbell lab timer-cost      what a timer costs that never fires\n  \
+        doorbell lab shootdown       what ringing only sleeping workers saves, when all cores call all\n  \
+        doorbell lab idle            what an idle runtime costs\n  \
+        doorbell lab timer-cost      what a timer that never fires costs\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
-        doorbell lab wake            how soon workers run that were woken, as schbench\n  \
-        doorbell lab stuck           who does the work of a core inside a long poll\n  \
+        doorbell lab wake            how soon woken workers run, like schbench\n  \
+        doorbell lab stuck           how others do the work of a core inside a long poll\n  \
         doorbell lab http            a small web server, greeting, computing and idle\n  \
         doorbell info                what this machine allows a runtime, and what to do about it\n  \
-        doorbell torture             everything at once, and every count must add up\n  \
-        doorbell sim fuzz            the protocols on simulated machines, under seeds\n  \
+        doorbell torture             everything at once; every count must add up\n  \
+        doorbell sim fuzz            the protocols on simulated machines, many seeds\n  \
         doorbell calibrate           this host as a machine for the simulator\n  \
         doorbell help lab call       what is measured, and what each column means"
 )]
@@ -61,18 +61,17 @@ pub struct Cli {
 pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
-    /// Without a scenario this is a tour: all of them but `http`, which needs `wrk`, in a short form,
-    /// in about three minutes, with a sentence under each table that says what it shows.
+    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`. It takes about
+    /// three minutes, and a sentence under each table says what it shows.
     ///
-    /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
-    /// rounds, with the least and the greatest round beside them where there is room; --wide has all.
+    /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the rounds,
+    /// with the minimum and maximum beside them if there is room; --wide shows everything.
     ///
-    /// `call` reads the physical limit before and after each pass. If the two readings differ by more
-    /// than 1.5 times, the pass is repeated; after two repetitions the round is dropped. All other
-    /// scenarios keep every round. They compare each contestant with one of them, the baseline, in the
-    /// same round.
+    /// `call` reads the physical limit before and after each pass. If the two readings differ by more than
+    /// a factor of 1.5, the pass is repeated; after two repetitions the round is dropped. All other
+    /// scenarios keep every round and compare each contestant with a baseline of the same round.
     ///
-    /// Stop other programs first: every one of them is in the figures.
+    /// Stop other programs first: their load would change the figures.
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "Examples:\n  \
@@ -84,48 +83,48 @@ pub enum Command {
             doorbell lab call --json | jq '.rows[] | [.contestant, .metrics.p50_ns]'"
     )]
     Lab {
-        /// What is measured without a scenario.
+        /// Options of the tour.
         #[command(flatten)]
         tour: TourArgs,
-        /// What to measure; all in a short form if it is left out.
+        /// What to measure [default: a tour of all]
         #[command(subcommand)]
         scenario: Option<LabCommand>,
     },
 
-    /// Say what this machine allows a runtime, and what one gets
+    /// Show what this machine allows a runtime, and what a runtime gets
     ///
-    /// The CPUs that it may use, the clock that it reads, the policies that the OS lets its threads
-    /// have, and why not; then what the workers of a small runtime got that uses all classes, its
-    /// switches, and what could be done for more. What cannot be read is `not known`.
+    /// Shows the usable CPUs, the clock, and the policies that the OS grants threads, or why it refuses
+    /// them. Then it shows what the workers of a small runtime with all classes got, its switches, and how
+    /// to get more. A value that cannot be read is `not known`.
     #[command(after_help = "Examples:\n  \
             doorbell info\n  \
             doorbell info --json | jq '.workers[] | select(.is_as_wanted | not) | .says'\n  \
             DOORBELL_SWITCHES=idle_notify=off doorbell info")]
     Info(InfoArgs),
 
-    /// Do everything at once, and look whether anything is lost
+    /// Do everything at once, and check that nothing is lost
     ///
-    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on workers that spin and
-    /// that park, while cores go off and come back and other runtimes come and go. Every closure has
-    /// to run on its core, once, or be refused because that is off; whoever waits for it has to see
-    /// what it wrote; at the end of a round the counters have to add up, and nothing may be left.
+    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on spinning and parking
+    /// workers, while cores go off and come back and other runtimes come and go. Every closure must run
+    /// once, on its core, or be refused because the core is off. Its waiter must see what it wrote. At the
+    /// end of a round the counters must add up, and nothing may be left.
     ///
-    /// The operations come from the seed. What goes wrong is printed with the seed of its round, and
-    /// the exit status is 1, or 3 if everything stands still.
+    /// The seed determines the operations. Failures are printed with the seed of their round. The exit
+    /// status is then 1, or 3 if the program hangs.
     #[command(after_help = "Examples:\n  \
             doorbell torture\n  \
             doorbell torture --seconds 600 --seed 42\n  \
             doorbell torture --json | jq .operations_count")]
     Torture(TortureArgs),
 
-    /// Measure what this host is made of, as a profile of the simulator
+    /// Measure this host, as a profile of the simulator
     ///
-    /// Small measurements of their own, never the lab's scenarios: what a line costs in the own
-    /// cache, at each distance and in memory, what system calls, switches, wakes and an idle CPU's
-    /// getting up cost. All of them in rounds; a profile has the medians, and says of each value how
-    /// it was measured. What this host lacks (a second socket) is said to be assumed.
+    /// The measurements are small ones, independent of the lab's scenarios: the cost of a cache line in the
+    /// own cache, at each distance and in memory; of system calls, switches and wakes; and of leaving a
+    /// CPU's idle state. The profile has the medians over all rounds, and says how each value was measured.
+    /// Values for parts that this host lacks (such as a second socket) are marked as assumed.
     ///
-    /// Stop other programs first: every one of them is in the figures. It takes about ten seconds.
+    /// Stop other programs first: their load would change the figures. It takes about ten seconds.
     #[command(after_help = "Examples:\n  \
             doorbell calibrate\n  \
             doorbell calibrate --out host.toml\n  \
@@ -135,9 +134,8 @@ pub enum Command {
 
     /// Run the protocols on simulated machines of up to 1,024 cores
     ///
-    /// A seed fixes a run: the program, the faults, the order of all steps. What holds of the
-    /// protocols is looked at all the time; first with faults, then without, when everything that
-    /// was begun has to end.
+    /// A seed determines a run: the program, the faults and the order of all steps. The oracles check all
+    /// the time; first with faults, then without, until everything that was started has ended.
     #[command(after_help = "Examples:\n  \
             doorbell sim fuzz --seeds 0..1000 --cores 2..256\n  \
             doorbell sim fuzz --seeds 0..1000 --memory tso --profile epyc-2x64\n  \
@@ -148,7 +146,7 @@ pub enum Command {
         command: SimCommand,
     },
 
-    /// Serve, as a process of its own that a scenario looks at
+    /// Serve, as a child process of a scenario
     #[command(hide = true)]
     LabServer {
         /// What to serve.
@@ -156,10 +154,10 @@ pub enum Command {
         command: ServerCommand,
     },
 
-    /// Ask such a server, as a process of its own
+    /// Send requests to such a server, as a child process of a scenario
     #[command(hide = true)]
     LabClient {
-        /// How to ask.
+        /// Which client.
         #[command(subcommand)]
         command: ClientCommand,
     },
@@ -168,11 +166,11 @@ pub enum Command {
 /// Options of the torture.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// How long rounds are begun; the last one is done to its end
+    /// Start rounds for this many seconds; the last round runs to its end
     #[arg(long, value_name = "N", default_value_t = 10)]
     seconds: u64,
 
-    /// The seed of the first round; each next one has one more [default: from the clock]
+    /// The seed of the first round; each further round adds one [default: from the clock]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 
@@ -182,7 +180,7 @@ pub struct TortureArgs {
 }
 
 impl TortureArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> TortureOptions {
         TortureOptions {
             seconds: self.seconds,
@@ -197,20 +195,20 @@ impl TortureArgs {
 pub enum LabCommand {
     /// Call another core and wait for the answer
     ///
-    /// A call is a closure that runs on another core while its caller waits. Measured is the time
-    /// from request to answer, one call at a time, between two CPUs that are not SMT siblings; and
-    /// what the calls cost the machine in interrupts, context switches and system calls. The callee
-    /// spins for the call, or sleeps. The caller spins for the answer, or sleeps too; the rows say which.
-    /// The limit is a cache line that goes to the other CPU and back.
+    /// A call is a closure that runs on another core while its caller waits. Measured are the time from
+    /// request to answer, one call at a time, between two CPUs that are not SMT siblings, and the
+    /// interrupts, context switches and system calls of a call. The callee spins for the call, or sleeps.
+    /// The caller spins for the answer, or sleeps too; the rows say which. The limit is a cache line that
+    /// goes to the other CPU and back.
     #[command(after_long_help = call_help())]
     Call(CallArgs),
 
     /// Spawn tasks, chain them, let them exchange messages and yield
     ///
-    /// Seven shapes of a runtime's everyday work, those of tokio's own benchmark of its
-    /// multi-thread scheduler: many tasks spawned from within and from another thread, to workers
-    /// that are idle and that are busy; chains of spawns; pairs that exchange messages; yields.
-    /// doorbell and tokio, with two workers each, one row for each shape.
+    /// Seven shapes of a runtime's everyday work, from tokio's own benchmark of its multi-thread scheduler:
+    /// many tasks spawned by a task or by another thread, to idle and to busy workers; chains of spawns;
+    /// pairs that exchange messages; yields. doorbell and tokio have two workers each, and each shape is
+    /// one row.
     #[command(after_long_help = trial_help(
         "spawn",
         "the whole table, in about 1 minute",
@@ -222,9 +220,9 @@ pub enum LabCommand {
     /// Post to one core from many threads, and wait for nothing
     ///
     /// 1, 2, 8 and 32 threads post work to one core as fast as they can, at most 10,000 ahead each.
-    /// Measured is how much is done in a second, and whom it disturbs; with posts, calls and tasks of
-    /// doorbell, tasks and a channel of tokio, the channels of std and crossbeam, and as the limit
-    /// a ring for each producer.
+    /// Measured are the posts done per second, and how much other work is disturbed. Contestants:
+    /// doorbell's posts, calls and tasks, tokio's tasks and channel, and the channels of std and crossbeam.
+    /// The limit is a ring buffer for each producer.
     #[command(after_long_help = trial_help(
         "flood",
         "the whole table, in a few minutes",
@@ -235,11 +233,10 @@ pub enum LabCommand {
 
     /// Call all cores from everywhere at once, and wait for all answers
     ///
-    /// A task on every core and 32 other threads call all cores, again and again, each waiting for
-    /// every answer. Measured is how many such calls are made in a second, and how often a system call
-    /// wakes a worker for them. Two settings of the switch `call_coalesce` are compared: with `on` a post
-    /// makes the system call only if the worker sleeps and was not woken yet; with `base` every post
-    /// makes it.
+    /// A task on every core and 32 other threads repeatedly call all cores, each waiting for every answer.
+    /// Measured are the calls per second, and how often a system call wakes a worker for them. Two settings
+    /// of the switch `call_coalesce` are compared: with `on` a post makes the system call only if the
+    /// worker sleeps and was not woken yet; with `base` every post makes it.
     #[command(after_long_help = trial_help(
         "shootdown",
         "the whole table, in about 40 seconds",
@@ -248,10 +245,10 @@ pub enum LabCommand {
     ))]
     Shootdown(LabArgs),
 
-    /// Let a runtime rest after work, and look whether it does
+    /// Let a runtime idle after work, and measure what it costs
     ///
-    /// Two workers do a little work, and then there is none for 10 s. Measured is how often their
-    /// threads leave a CPU meanwhile, their CPU time and their system calls; beside tokio.
+    /// Two workers do a little work, and then have none for 10 s. Measured are how often their threads
+    /// leave a CPU in that time, their CPU time and their system calls, beside tokio.
     #[command(after_long_help = trial_help(
         "idle",
         "the whole table, in about 3 minutes",
@@ -262,9 +259,9 @@ pub enum LabCommand {
 
     /// Create a timer, poll it once and drop it
     ///
-    /// Most timers are timeouts, which never fire. Measured is what a timeout costs: created one by one,
-    /// in batches, each earlier than all before, beside many others, and on both cores at once; with
-    /// doorbell, tokio and async-io, and a bare array of lists as the floor. The clock that a
+    /// Most timers are timeouts, which never fire. Measured is the cost of a timeout: created one by one,
+    /// in batches, each earlier than all before, beside many others, and on both cores at once.
+    /// Contestants: doorbell, tokio and async-io; the floor is a bare array of lists. The clock that a
     /// sleep reads has rows of its own.
     #[command(after_long_help = trial_help(
         "timer-cost",
@@ -274,12 +271,12 @@ pub enum LabCommand {
     ))]
     TimerCost(LabArgs),
 
-    /// Sleep for a while, and look how late the wake-up comes
+    /// Sleep for a while, and measure how late the wake-up comes
     ///
-    /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
-    /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
-    /// threads that sleep in the kernel as the baseline. All threads ask for 1 ns of timer slack. One row
-    /// has threads that ask for nothing and so have 50 us.
+    /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured are how long after its deadline
+    /// each goes on, and the CPU time of the whole. Contestants: doorbell, tokio and async-io; the baseline
+    /// is 400 threads that sleep in the kernel. All threads set a timer slack of 1 ns, except those of one
+    /// row, which keep the default of 50 us.
     #[command(after_long_help = trial_help(
         "timer-acc",
         "the whole table, in about 1 minute",
@@ -290,9 +287,9 @@ pub enum LabCommand {
 
     /// Let 1,000 periodic timers tick, and count what wakes up for it
     ///
-    /// Periods lie between 10 ms and 1 s, evenly spread on a logarithmic scale. Measured are the
-    /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack and
-    /// with tasks that stay on a core, tokio and async-io.
+    /// Periods lie between 10 ms and 1 s, evenly spread on a logarithmic scale. Measured are the wake-ups
+    /// of threads per tick, and the CPU time. Contestants: doorbell with and without slack, doorbell with
+    /// pinned tasks, tokio and async-io.
     #[command(after_long_help = trial_help(
         "timer-idle",
         "the whole table, in about 3 minutes",
@@ -303,25 +300,25 @@ pub enum LabCommand {
 
     /// Wake something urgent while every core computes
     ///
-    /// 64 jobs compute on two cores, 10 ms in each poll. Beside them something urgent is woken every
-    /// millisecond: from a thread outside, from another core, by its own timer, or by a call. Measured
-    /// is how soon it runs, and how much the jobs get done. With doorbell it is a task of class Rt beside
-    /// Fair jobs, or of class Fair beside Batch jobs; on a core as the bare thread, or where doorbell puts
-    /// it. With tokio it is a task, and the jobs are tasks, run in `spawn_blocking` or run on threads under
-    /// `SCHED_IDLE`. The baseline is a thread of its own.
+    /// 64 jobs compute on two cores, 10 ms in each poll. Beside them an urgent task or thread is woken
+    /// every millisecond: by a thread outside, from another core, by its own timer, or by a call. Measured
+    /// are how soon it runs, and how much work the jobs get done. On doorbell it is a task of class Rt
+    /// beside Fair jobs, or of class Fair beside Batch jobs; either on the same core as the bare thread, or
+    /// where doorbell places it. On tokio it is a task, and the jobs are tasks, run in `spawn_blocking`, or
+    /// run on threads under `SCHED_IDLE`. The baseline is a thread of its own.
     ///
     /// With --slices all contestants are threads: one is woken beside one that computes, with several
     /// slices and nice values.
     #[command(after_long_help = urgent_help())]
     Urgent(UrgentArgs),
 
-    /// Wake workers every 4 ms, and look how soon they run
+    /// Wake workers every 4 ms, and measure how soon they run
     ///
-    /// As schbench: each of 8 messengers wakes its 4 workers, or 16 at moderate load, every 4 ms, and
-    /// each worker computes for 30 us. Measured is how long after its wake a worker runs, and the CPU
-    /// time of it all. Workers are tasks of doorbell, tokio or smol, OS threads, or jobs of a pool that
-    /// never sleeps. Messengers are tasks of the same runtime, or OS threads. Each contestant has two
-    /// CPUs, and is run with its threads bound to them and without.
+    /// Like schbench: each of 8 messengers wakes its 4 workers, or 16 at moderate load, every 4 ms, and
+    /// each worker computes for 30 us. Measured are how long after its wake a worker runs, and the CPU time
+    /// of the whole. Workers are tasks of doorbell, tokio or smol, OS threads, or jobs of a pool that never
+    /// sleeps. Messengers are tasks of the same runtime, or OS threads. Each contestant has two CPUs, and
+    /// runs both with its threads bound to them and without.
     #[command(after_long_help = trial_help(
         "wake",
         "the whole table, in about 9 minutes",
@@ -330,11 +327,11 @@ pub enum LabCommand {
     ))]
     Wake(LabArgs),
 
-    /// Let one core be stuck in a poll, and look who does its work
+    /// Block one core in a long poll, and measure how others do its work
     ///
     /// On one of two cores 1, 2 or 4 tasks are spawned, or a task sleeps for 1 ms; then a poll takes 10 ms
-    /// on that core. Measured is how late the tasks start, and how late the sleeper goes on, while the
-    /// second core is parked and while it is awake with short polls; beside tokio.
+    /// on that core. Measured are how late the tasks start and how late the sleeper continues, while the
+    /// second core is parked and while it is awake with short polls, beside tokio.
     #[command(after_long_help = trial_help(
         "stuck",
         "the whole table, in about 5 minutes",
@@ -345,12 +342,12 @@ pub enum LabCommand {
 
     /// Let a small web server greet, compute and wait
     ///
-    /// Servers of two threads, each in a process of its own, on the loopback: hyper on doorbell, on
-    /// tokio and on two tokio runtimes of one thread, with the same features; one on tokio with fewer; and
-    /// bare epoll as a limit. Measured is how many greetings a server gives in a second, and the CPU time of
-    /// one; how soon it answers a probe while it computes; and what 10,000 idle connections cost.
+    /// Servers with two threads, each server in a process of its own, on the loopback: hyper on doorbell,
+    /// on tokio and on two single-threaded tokio runtimes, with the same features; one on tokio with fewer;
+    /// and bare epoll as a limit. Measured are the greetings per second and the CPU time of each; how soon
+    /// the server answers a probe while it computes; and the cost of 10,000 idle connections.
     ///
-    /// It needs `wrk`: `apt-get install wrk`.
+    /// Needs `wrk`: `apt-get install wrk`.
     #[command(after_long_help = trial_help(
         "http",
         "the whole table, in about 26 minutes",
@@ -361,7 +358,7 @@ pub enum LabCommand {
 }
 
 impl LabCommand {
-    /// What was asked for.
+    /// The options of this scenario.
     pub fn options(&self) -> Options {
         match self {
             Self::Call(args) => args.options(),

@@ -1,4 +1,4 @@
-//! What can go wrong in the lab, each with what to do about it.
+//! The errors of the lab, each with what to do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A doorbell runtime was not built.
+    /// A doorbell runtime could not be built.
     #[error(transparent)]
     Build(#[from] doorbell::BuildError),
     /// The process may use fewer CPUs than the scenario needs.
@@ -29,9 +29,9 @@ pub enum LabError {
     File {
         /// "read" or "write".
         action: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -40,61 +40,61 @@ pub enum LabError {
     System {
         /// What was tried.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// A contestant answered calls in another number or order than they were made.
+    /// A contestant answered calls in a different number or order than they were made.
     #[error(
         "a call was lost or ran twice: answer {expected} was due, but answer {found} came \
          (answers count up from 1)"
     )]
     CallMiscounted {
-        /// The serial number that the next answer had to carry.
+        /// The serial number expected next.
         expected: u64,
-        /// The serial number that it carried.
+        /// The serial number found.
         found: u64,
     },
 
-    /// A contestant gave up a call.
+    /// A contestant dropped a call.
     #[error("a call was never answered: {reason}")]
     CallLost {
-        /// Why there will be no answer.
+        /// Why there is no answer.
         reason: &'static str,
     },
 
-    /// Timers did something in another number than they had to.
+    /// Timers fired a different number of times than they should.
     #[error("{expected} {what} were due, but there were {found}")]
     TimersMiscounted {
         /// What was counted.
         what: &'static str,
-        /// How many there had to be.
+        /// The expected number.
         expected: u64,
-        /// How many there were.
+        /// The number found.
         found: u64,
     },
 
-    /// Posts were lost, or done twice.
+    /// Posts were lost or done twice.
     #[error("{expected} posts were made, but {found} were done")]
     PostsMiscounted {
-        /// How many were made.
+        /// Posts made.
         expected: u64,
-        /// How many were done.
+        /// Posts done.
         found: u64,
     },
 
-    /// Wakes were lost, or done twice.
+    /// Wakes were lost or done twice.
     #[error("{expected} wakes were made of one worker, but there were {found} {what}")]
     WakesMiscounted {
-        /// How many were made.
+        /// Wakes made.
         expected: u64,
         /// What was counted.
         what: &'static str,
-        /// How many there were.
+        /// The number counted.
         found: u64,
     },
 
-    /// The torture found something wrong.
+    /// The torture found an error.
     #[error(
         "seed {seed}: {}\n`doorbell torture --seed {seed} --seconds 1` begins with that round",
         failures.join("\n")
@@ -102,7 +102,7 @@ pub enum LabError {
     Torture {
         /// The seed of the round.
         seed: u64,
-        /// What was wrong.
+        /// The errors.
         failures: Vec<String>,
     },
 
@@ -128,11 +128,11 @@ pub enum LabError {
         contestant: String,
         /// [`Contestant::variant`](crate::scenario::Contestant::variant).
         variant: String,
-        /// What happened.
+        /// The error.
         source: Box<LabError>,
     },
 
-    /// `--only` leaves nobody.
+    /// `--only` matches no contestant.
     #[error("no contestant contains `{filter}`; there are:\n  {}", known.join("\n  "))]
     NoSuchContestant {
         /// The text given with `--only`.
@@ -141,7 +141,7 @@ pub enum LabError {
         known: Vec<String>,
     },
 
-    /// `--only` leaves no scenario of the tour.
+    /// `--only` matches no scenario of the tour.
     #[error("no scenario contains `{filter}`; there are: {}", known.join(", "))]
     NoSuchScenario {
         /// The text given with `--only`.
@@ -150,12 +150,12 @@ pub enum LabError {
         known: Vec<&'static str>,
     },
 
-    /// A run on a simulated machine went wrong.
+    /// A run on a simulated machine failed.
     #[error("seed {seed}: {what}\nthis repeats it: {replay}")]
     Found {
         /// The seed.
         seed: u64,
-        /// What was found.
+        /// The failure.
         what: String,
         /// The command that repeats it.
         replay: String,
@@ -165,16 +165,16 @@ pub enum LabError {
     #[error(transparent)]
     Simulation(#[from] doorbell_machine::sim::RunError),
 
-    /// There is no shape of that name.
+    /// There is no shape with that name.
     #[error("there is no shape `{name}`; there are: {}", known.join(", "))]
     NoSuchShape {
-        /// What was asked for.
+        /// The given name.
         name: String,
         /// All shapes.
         known: Vec<&'static str>,
     },
 
-    /// No mutant was chosen.
+    /// `--only` matches no mutant.
     #[error("no mutant contains `{filter}`; there are: {}", known.join(", "))]
     NoSuchMutant {
         /// The text given with `--only`.
@@ -183,15 +183,15 @@ pub enum LabError {
         known: Vec<String>,
     },
 
-    /// The mutants are part of another build.
+    /// Mutants need a different build.
     #[error(
         "no mutants in this build; `cargo run --release --features mutants -- sim mutants` has them"
     )]
     NoMutants,
 
-    /// Mutants that no seed noticed.
+    /// No seed noticed some mutants.
     #[error(
-        "nobody noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
+        "no seed noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
         names.join(", ")
     )]
     MutantsLive {
@@ -200,24 +200,24 @@ pub enum LabError {
     },
 
     /// The client `wrk` is not installed.
-    #[error("`wrk`, which asks the servers, is not installed: `apt-get install wrk`")]
+    #[error("`wrk`, which sends requests to the servers, is not installed: `apt-get install wrk`")]
     NoWrk,
 
-    /// The client `wrk` failed.
-    #[error("wrk failed, or said what is not understood:\n{said}")]
+    /// The client `wrk` failed or printed something unexpected.
+    #[error("wrk failed, or its output is not understood:\n{said}")]
     Wrk {
-        /// All that it printed.
+        /// Its output.
         said: String,
     },
 
-    /// A process of this program ended before it was ready.
-    #[error("`doorbell {arguments}` ended before it was ready; what it said stands above")]
+    /// A child process of this program ended before it was ready.
+    #[error("`doorbell {arguments}` ended before it was ready; its output is above")]
     ChildEnded {
-        /// What it was told.
+        /// Its arguments.
         arguments: String,
     },
 
-    /// A profile of the simulator could not be had.
+    /// A profile of the simulator could not be loaded.
     #[error(transparent)]
     Profile(#[from] doorbell_sim::profile::ProfileError),
 

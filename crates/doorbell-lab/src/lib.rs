@@ -1,12 +1,12 @@
-//! The program `doorbell`: measurements of Doorbell beside its peers, and its torture.
+//! The program `doorbell`: measurements of Doorbell beside its peers, and its torture test.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`cli`] | the command line and its help |
-//! | [`scenario`] | what is measured: contestants, rounds, the rule that drops a round |
+//! | [`scenario`] | the measurements: contestants, rounds, the rule that drops a round |
 //! | [`calibrate`] | this host as a profile of the simulator |
 //! | [`simulator`] | the protocols on simulated machines: fuzz, replay, mutants |
-//! | [`info`] | what this machine allows a runtime, and what one gets |
+//! | [`info`] | what this machine allows a runtime, and what a runtime gets |
 //! | [`torture`] | everything at once, with a check of every closure and count |
 //! | [`tour`] | every scenario in a short form, one after another |
 //! | [`measure`] | the instruments: clock, percentiles, interrupts, system calls, CPUs |
@@ -45,7 +45,7 @@ use crate::torture::TortureOptions;
 
 pub use error::LabError;
 
-/// The whole program. Errors go to standard error, as one sentence.
+/// Runs the program. Errors go to standard error, as one sentence.
 pub fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Writes a line to standard error. Where that cannot be written there is nobody to tell.
+/// Writes a line to standard error. An error in writing is ignored.
 fn tell(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -148,7 +148,7 @@ fn run_client(command: &ClientCommand) -> Result<(), LabError> {
     })
 }
 
-/// Prints the JSON, or else the table: also of what failed, which is looked at only then.
+/// Prints the JSON or the table, also of a failed run; the failure is returned afterwards.
 fn print_one_of(
     json: bool,
     to_json: impl FnOnce() -> Result<String, LabError>,
@@ -158,8 +158,8 @@ fn print_one_of(
     print(&text).map(drop)
 }
 
-/// Writes the table or the JSON, then the page, if one is wanted. In this order a path that cannot
-/// be written does not cost the figures.
+/// Writes the table or the JSON, then the page if requested. So a page that cannot be written does not lose
+/// the figures.
 fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
     let text = if options.json {
         report.to_json()? + "\n"
@@ -173,11 +173,11 @@ fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
     }
 }
 
-/// Writes to standard output; whether anybody reads on.
+/// Writes to standard output. Returns whether it can still be written to.
 fn print(text: &str) -> Result<bool, LabError> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => Ok(true),
-        // The reader has seen enough, as `head` has.
+        // The reader has ended, as `head` does.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(source) => Err(file_error(Path::new("standard output"), source)),
     }

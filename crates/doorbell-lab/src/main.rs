@@ -1,4 +1,4 @@
-//! The `doorbell` program. Everything it does is in the library `doorbell_lab`.
+//! The `doorbell` program. All of it is in the library `doorbell_lab`.
 
 use std::process::ExitCode;
 

@@ -1,19 +1,19 @@
-//! How far a run is, on standard error when that is a terminal.
+//! The progress of a run, on standard error if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar that is drawn between passes only: nothing ticks while something is measured.
+/// A bar that is drawn only between passes: it never ticks during a measurement.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     rounds: u32,
-    /// Stands before every message.
+    /// The text before every message.
     place: String,
 }
 
 impl Progress {
-    /// A bar for `rounds` rounds of `contestants` contestants. It is hidden unless standard error
-    /// is a terminal. `place` says which part of a longer run this is.
+    /// A bar for `rounds` rounds of `contestants` contestants, hidden unless standard error is a terminal.
+    /// `place` names this part of a longer run.
     pub fn on_stderr(rounds: u32, contestants: usize, place: Option<&str>) -> Self {
         let steps = u64::from(rounds) * contestants as u64;
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// A bar for a run that takes so many seconds.
+    /// A bar for a run of this many seconds.
     pub fn seconds_on_stderr(seconds: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(seconds), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} s {msg}") {
@@ -40,7 +40,7 @@ impl Progress {
         }
     }
 
-    /// A bar for a run of so many steps that are counted in `unit`.
+    /// A bar for a run of this many steps, counted in `unit`.
     pub fn steps_on_stderr(steps: u64, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) =
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// Says what is done in this second, or in this step.
+    /// Shows what is done in this second or step.
     pub fn at_second(&self, second: u64, what: &str) {
         self.bar.set_position(second);
         self.bar.set_message(what.to_owned());
@@ -71,13 +71,13 @@ impl Progress {
         }
     }
 
-    /// Says what comes before the first round.
+    /// Shows what is done before the first round.
     pub fn prepare(&self, what: &'static str) {
         self.bar.set_message(format!("{}{what}", self.place));
         self.bar.tick();
     }
 
-    /// Says whose turn it is.
+    /// Shows which contestant runs.
     pub fn show(&self, round: u32, contestant: &str, variant: &str) {
         self.bar.set_message(format!(
             "{}round {} of {}: {contestant} ({variant})",
@@ -88,12 +88,12 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// One contestant's part of a round is over.
+    /// Advances by one contestant's part of a round.
     pub fn advance(&self) {
         self.bar.inc(1);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

@@ -9,7 +9,7 @@ use crate::scenario::{
     call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent, wake,
 };
 
-/// One scenario, and how many rounds of its quick form the tour has time for.
+/// A scenario, and the rounds of its quick form that the tour has time for.
 struct Stop {
     name: &'static str,
     rounds: u32,
@@ -17,7 +17,7 @@ struct Stop {
     run: fn(&Options) -> Result<Report, LabError>,
 }
 
-/// All of them: about three minutes.
+/// The stops of the tour; together about three minutes.
 const STOPS: [Stop; 11] = [
     Stop {
         name: "call",
@@ -34,13 +34,13 @@ const STOPS: [Stop; 11] = [
     Stop {
         name: "flood",
         rounds: 7,
-        about: "posts to one core, and nobody waits",
+        about: "posts to one core, without waiting",
         run: flood::run,
     },
     Stop {
         name: "shootdown",
         rounds: 7,
-        about: "all call all cores at once, and wait",
+        about: "all cores and threads call all cores at once, and wait",
         run: shootdown::run,
     },
     Stop {
@@ -76,7 +76,7 @@ const STOPS: [Stop; 11] = [
     Stop {
         name: "wake",
         rounds: 1,
-        about: "workers that are woken, as schbench",
+        about: "woken workers, like schbench",
         run: wake::run,
     },
     Stop {
@@ -87,24 +87,24 @@ const STOPS: [Stop; 11] = [
     },
 ];
 
-/// What the user asked for.
+/// The options of the tour.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TourOptions {
-    /// Rounds of every scenario, instead of each one's own number.
+    /// Rounds of every scenario, instead of each scenario's default.
     pub rounds: Option<u32>,
     /// JSON instead of tables.
     pub json: bool,
-    /// All columns of the tables, also where they are wider than 120 characters.
+    /// All columns of the tables, even beyond 120 characters.
     pub is_wide: bool,
     /// Only scenarios whose name contains this.
     pub only: Option<String>,
 }
 
-/// Runs the scenarios. Each table is given to `print` as soon as it is there; `print` says whether
-/// anybody reads on.
+/// Runs the scenarios. Each table goes to `print` as soon as it is ready; `print` returns whether to
+/// continue.
 ///
 /// # Errors
-/// Any [`LabError`] of a scenario or of `print`, and a filter that leaves none.
+/// Any [`LabError`] of a scenario or of `print`, or if the filter matches no scenario.
 pub fn run(
     options: &TourOptions,
     mut print: impl FnMut(&str) -> Result<bool, LabError>,
@@ -130,7 +130,7 @@ pub fn run(
     print(&end).map(drop)
 }
 
-/// The quick form, in as many rounds as there is time for.
+/// The quick form, with the rounds that there is time for.
 fn short(stop: &Stop, rounds: Option<u32>, place: &str) -> Options {
     Options {
         effort: Effort {
@@ -166,7 +166,7 @@ fn section(heading: &str, report: &Report, is_wide: bool) -> String {
     format!("{heading}\n{rule}\n{}\n", report.to_short_table(is_wide))
 }
 
-/// What holds for all tables, and what is particular about the runs, each thing once.
+/// The machine, and the notes of all runs without duplicates.
 fn farewell(reports: &[Report]) -> String {
     let mut text = notes_once(reports);
     if let Some(report) = reports.first() {
@@ -174,7 +174,7 @@ fn farewell(reports: &[Report]) -> String {
         let _ = writeln!(text, "{}", report.machine_line());
     }
     text.push_str(
-        "These are short runs. `doorbell lab SCENARIO` takes longer and is to be relied on;\n  \
+        "These are short runs. `doorbell lab SCENARIO` takes longer and gives reliable figures;\n  \
          `doorbell help lab SCENARIO` says what is measured, and what each column means.\n",
     );
     text

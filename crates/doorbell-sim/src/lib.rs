@@ -1,6 +1,6 @@
 //! Doorbell on simulated machines.
 //!
-//! The machine itself is `doorbell_machine::sim`. Here is what is run on it and what is made of it:
+//! The machine itself is `doorbell_machine::sim`. This crate runs programs on it and evaluates the runs:
 //!
 //! | module | what is in it |
 //! |---|---|

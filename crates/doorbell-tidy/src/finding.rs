@@ -1,8 +1,8 @@
-//! What a rule reports.
+//! The result of a rule.
 
 use std::fmt;
 
-/// One place that breaks a rule, and what to do about it.
+/// A place that breaks a rule, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Path from the root of the tree, with `/`.

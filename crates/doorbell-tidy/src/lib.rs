@@ -1,8 +1,8 @@
 //! Checks of the tree's own rules, run as tests.
 //!
-//! No rule of style lives only in prose: what the tree promises about itself (who may know whom,
-//! where atomics may be named, that every ordering says why) is a function from the [`Tree`] to a
-//! list of [`Finding`]s, and `tests/tidy.rs` runs each one on the real tree.
+//! No rule of style exists only in prose. Each one (which crate may depend on which, where atomics may be
+//! named, that every ordering has a reason) is a function from the [`Tree`] to a list of [`Finding`]s, and
+//! `tests/tidy.rs` runs it on the real tree.
 //!
 //! ```
 //! use doorbell_tidy::{Tree, rules};
@@ -19,7 +19,7 @@
 //! - [`parsed`]: one Rust file as tokens, comments, and an [`outline`] of its syntax.
 //! - [`modules`]: which files the `mod` declarations reach, and which are test code.
 //! - [`rules`]: one file per rule, each with unit tests of what it catches and what it passes.
-//! - [`orderings`]: the sweep that weakens one ordering at a time, a program of its own.
+//! - [`orderings`]: the sweep that weakens one ordering at a time, a separate program.
 
 pub mod finding;
 pub mod markdown;

@@ -1,4 +1,4 @@
-//! The little of Markdown that rules look at: titles, headings and links, outside code.
+//! The part of Markdown that rules check: titles, headings and links, outside code.
 
 /// One line of prose: outside every fenced code block.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,8 @@ pub fn titles(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Sign, count and "nothing after it", if the line opens or closes a fenced code block.
+/// The fence's character, its length and whether the line ends there, if the line opens or closes a fenced
+/// code block.
 fn fence_of(line: &str) -> Option<(char, usize, bool)> {
     let text = line.trim_start();
     let sign = text

@@ -6,22 +6,22 @@ use crate::outline::Module;
 use crate::parsed::Parsed;
 use crate::tree::{Tree, folder_of, join, name_of};
 
-/// Folders whose files are test code, wherever they stand.
+/// Folders of test code, at any depth.
 const TEST_FOLDERS: [&str; 3] = ["tests", "examples", "benches"];
 
-/// The files that are reached from the roots of their crates.
+/// The files that are reachable from the roots of their crates.
 #[derive(Clone, Debug, Default)]
 pub struct Modules {
-    /// Path to whether it is reached through `#[cfg(test)]` only.
+    /// Maps a path to whether it is reached only through `#[cfg(test)]`.
     reached: BTreeMap<String, bool>,
 }
 
-/// A file to follow: its path, whether its modules stand beside it, whether only tests see it.
+/// A file to follow: its path, whether its modules are beside it, whether it is test code.
 type Step = (String, bool, bool);
 
 impl Modules {
-    /// Follows all `mod` declarations of the tree. A file that does not parse is reached, but leads
-    /// nowhere.
+    /// Follows all `mod` declarations of the tree. A file that does not parse counts as reached, but its
+    /// modules do not.
     pub fn of(tree: &Tree) -> Self {
         let mut modules = Self::default();
         let mut steps: Vec<Step> = roots(tree)
@@ -58,7 +58,7 @@ impl Modules {
     }
 }
 
-/// The roots of all crates: what cargo finds by itself and what the manifests name.
+/// The roots of all crates: those that cargo finds by itself, and those that manifests name.
 fn roots(tree: &Tree) -> BTreeSet<String> {
     let mut roots = BTreeSet::new();
     for (manifest, text) in tree.manifests() {
@@ -105,7 +105,7 @@ fn is_binary_root(path: &str, src: &str) -> bool {
     })
 }
 
-/// The files that the modules of one file lead to.
+/// The files of a file's modules.
 fn next(tree: &Tree, path: &str, beside: bool, test: bool, parsed: &Parsed) -> Vec<Step> {
     let folder = folder_of(path);
     let stem = name_of(path).trim_end_matches(".rs");
@@ -133,7 +133,7 @@ fn next(tree: &Tree, path: &str, beside: bool, test: bool, parsed: &Parsed) -> V
     steps
 }
 
-/// Where the file of a module may stand, and whether its own modules stand beside it there.
+/// Where the file of a module may be, and whether its own modules are beside it there.
 fn candidates(folder: &str, own: &str, module: &Module) -> Vec<(String, bool)> {
     let inner = module.inside.join("/");
     let base = join(own, &inner).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the syntax of a file says: statements, functions, modules, test code.
+//! The syntax of a file: statements, functions, modules, test code.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ pub struct Function {
     pub last_line: usize,
 }
 
-/// Something public and `unsafe` that callers must be told about.
+/// A public `unsafe` function or trait, whose documentation must tell callers what it requires.
 #[derive(Clone, Debug)]
 pub struct PublicUnsafe {
     /// What it is, such as ``fn `take` ``.
     pub name: String,
-    /// Where it stands.
+    /// Its line.
     pub line: usize,
     /// Whether its documentation has a section `# Safety`.
     pub has_section: bool,
@@ -48,9 +48,9 @@ pub struct Module {
 /// The outline of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Outline {
-    /// Statements, match arms, items, fields: what a comment can stand above.
+    /// Statements, match arms, items and fields: everything that a comment can be above.
     pub units: Vec<Range<Pos>>,
-    /// The insides of macros that use braces.
+    /// The contents of macro calls with braces.
     pub macro_braces: Vec<Range<Pos>>,
     /// Items under `#[cfg(test)]` or `#[test]`.
     pub test_spans: Vec<Range<Pos>>,
@@ -64,11 +64,11 @@ pub struct Outline {
     pub includes: Vec<String>,
     /// Whether the file starts with `#![cfg(test)]`.
     pub all_test: bool,
-    /// State of the walk: the inline modules around.
+    /// State of the walk: the enclosing inline modules.
     inside: Vec<String>,
-    /// State of the walk: how many items around are test code.
+    /// State of the walk: how many enclosing items are test code.
     test_depth: usize,
-    /// State of the walk: whether the trait around is public.
+    /// State of the walk: whether the enclosing trait is public.
     public_trait: bool,
 }
 
@@ -247,7 +247,7 @@ fn range(node: &impl Spanned) -> Range<Pos> {
     span.start().into()..span.end().into()
 }
 
-/// Where a function starts, after its attributes. An absent visibility has no place.
+/// Where a function starts, after its attributes. A missing visibility has no position.
 fn start_of(vis: &Visibility, sig: &syn::Signature) -> Pos {
     match vis {
         Visibility::Inherited => range(sig).start,
@@ -290,7 +290,7 @@ fn conditional_paths(attrs: &[Attribute]) -> Vec<String> {
         .collect()
 }
 
-/// Whether attributes leave an item to tests only.
+/// Whether the attributes make an item test code.
 fn is_test(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| {
         let conditions = nested(&attr.meta);

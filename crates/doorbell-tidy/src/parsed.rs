@@ -1,8 +1,7 @@
-//! One Rust file as a flat row of tokens, its comments, and an outline of its syntax.
+//! One Rust file as a flat list of tokens, its comments, and an outline of its syntax.
 //!
-//! Tokens come from the lexer, so text in string literals and in comments never looks like code,
-//! and the insides of macros are seen like everything else. Comments are what stands between two
-//! tokens.
+//! Tokens come from the lexer, so text in string literals and comments never looks like code, and the
+//! contents of macro calls are seen like everything else. Comments are the text between two tokens.
 
 use std::ops::Range;
 
@@ -28,7 +27,7 @@ impl From<LineColumn> for Pos {
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An identifier or a keyword.
@@ -46,15 +45,15 @@ pub enum Kind {
 /// One token.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Where it starts.
     pub start: Pos,
     /// Where it ends, exclusive.
     pub end: Pos,
-    /// For half of a group: the index of the other half. For any other token: its own.
+    /// For half of a group: the index of the other half. Otherwise its own index.
     pub mate: usize,
-    /// The index of the opening half of the innermost group around it.
+    /// The index of the opening half of the innermost enclosing group.
     pub parent: Option<usize>,
 }
 
@@ -71,7 +70,7 @@ pub struct Comment {
     pub lines: Vec<String>,
 }
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Blank,
@@ -80,7 +79,7 @@ enum Line {
     Code,
 }
 
-/// A Rust file, taken apart.
+/// A Rust file, split into its parts.
 #[derive(Debug)]
 pub struct Parsed {
     /// All tokens in order, without documentation comments.
@@ -93,11 +92,11 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Takes `text` apart.
+    /// Parses `text`.
     ///
     /// # Errors
     ///
-    /// The line and the message, if it is not Rust.
+    /// The line and the message, if it is not valid Rust.
     pub fn of(text: &str) -> Result<Self, (usize, String)> {
         let stream: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
             (error.span().start().line, error.to_string())
@@ -118,7 +117,7 @@ impl Parsed {
         })
     }
 
-    /// The identifier at `index`, if one is there.
+    /// The identifier at `index`, if it is one.
     pub fn ident(&self, index: usize) -> Option<&str> {
         match &self.tokens.get(index)?.kind {
             Kind::Ident(name) => Some(name),
@@ -126,7 +125,7 @@ impl Parsed {
         }
     }
 
-    /// Whether the character `sign` is the token at `index`.
+    /// Whether the token at `index` is the character `sign`.
     pub fn is_punct(&self, index: usize, sign: char) -> bool {
         self.tokens
             .get(index)
@@ -145,7 +144,7 @@ impl Parsed {
             .is_some_and(|token| token.kind == Kind::Open(delimiter))
     }
 
-    /// All paths that start at the identifier `index`, each with its line, the groups of a `use` opened out.
+    /// All paths that start at the identifier `index`, each with its line. Groups of a `use` are expanded.
     pub fn paths(&self, index: usize) -> Vec<(usize, Vec<String>)> {
         let mut paths = Vec::new();
         self.expand(index, &[], &mut paths);
@@ -188,7 +187,7 @@ impl Parsed {
         }
     }
 
-    /// Indices of the opening halves of the groups around the token, innermost first.
+    /// Indices of the opening halves of the enclosing groups, innermost first.
     pub fn groups_around(&self, index: usize) -> impl Iterator<Item = usize> {
         let parent = |&open: &usize| self.tokens[open].parent;
         std::iter::successors(self.tokens[index].parent, parent)
@@ -203,9 +202,9 @@ impl Parsed {
             .any(|span| span.contains(&at))
     }
 
-    /// Where the statement (or match arm, or item, or field) around the token starts.
+    /// Where the enclosing statement (or match arm, item or field) starts.
     ///
-    /// Inside the braces of a macro, which have no syntax of their own, a statement starts after a
+    /// The contents of a macro call's braces have no syntax of their own. There a statement starts after a
     /// `;`, a `,`, a `}` or the opening brace.
     pub fn statement_start(&self, index: usize) -> Pos {
         let at = self.tokens[index].start;
@@ -246,8 +245,8 @@ impl Parsed {
         self.tokens[first].start
     }
 
-    /// The comments on the lines directly above `line`: no blank line and no code between, but
-    /// attributes and documentation may be.
+    /// The comments on the lines directly above `line`, with no blank line or code in between. Attributes
+    /// and documentation in between are allowed.
     pub fn comments_above(&self, line: usize) -> Vec<&Comment> {
         let note = |line: &usize| self.lines.get(*line) == Some(&Line::Note);
         let top = (1..line).rev().take_while(note).last().unwrap_or(line);
@@ -255,7 +254,7 @@ impl Parsed {
         self.comments.iter().filter(above).collect()
     }
 
-    /// The opening half of the innermost braces around a place.
+    /// The opening half of the innermost braces around a position.
     fn braces_around(&self, at: Pos) -> Option<usize> {
         let after = self.tokens.partition_point(|token| token.start < at);
         let brace = |open: &usize| self.opens(*open, Delimiter::Brace);
@@ -264,8 +263,8 @@ impl Parsed {
         own.or_else(|| self.groups_around(last).find(brace))
     }
 
-    /// The comments from `start` to the end of the line `last_line` that stand in the same braces
-    /// as the token, or in braces further out.
+    /// The comments from `start` to the end of the line `last_line` that are in the same braces as the
+    /// token, or in braces further out.
     pub fn comments_beside(&self, index: usize, start: Pos, last_line: usize) -> Vec<&Comment> {
         let around: Vec<usize> = self.groups_around(index).collect();
         let beside = |comment: &&Comment| {
@@ -279,8 +278,8 @@ impl Parsed {
     }
 }
 
-/// The text after `tag` in a run of comments, with the lines that follow it; `None` without the
-/// tag. Documentation does not count.
+/// The text after `tag` in a series of comments, including the lines that follow it; `None` without the
+/// tag. Documentation is ignored.
 pub fn tagged(comments: &[&Comment], tag: &str) -> Option<String> {
     let plain = comments.iter().filter(|comment| !comment.doc);
     let mut lines = plain.flat_map(|comment| &comment.lines);
@@ -312,7 +311,8 @@ impl Flat {
             if doc == Some(start) {
                 continue;
             }
-            // A documentation comment arrives as an attribute whose tokens all span the comment.
+            // The lexer gives a documentation comment as an attribute whose tokens all have the comment's
+            // span.
             let is_hash = matches!(&tree, TokenTree::Punct(sign) if sign.as_char() == '#');
             if is_hash && (end.line > start.line || end.column > start.column + 1) {
                 doc = Some(start);
@@ -359,7 +359,7 @@ impl Flat {
     }
 }
 
-/// The comment whose text, with its signs, is `text`.
+/// The comment with this text, including its comment signs.
 fn comment(text: &str, start: Pos) -> Comment {
     let doc = ["///", "//!", "/**", "/*!"]
         .iter()
@@ -378,7 +378,7 @@ fn comment(text: &str, start: Pos) -> Comment {
     }
 }
 
-/// The comments in the gaps between the spans.
+/// The comments between the spans.
 fn comments_between(text: &str, spans: &[Range<Pos>]) -> Vec<Comment> {
     let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
     let first = Pos { line: 1, column: 0 };
@@ -397,7 +397,7 @@ fn comments_between(text: &str, spans: &[Range<Pos>]) -> Vec<Comment> {
         .collect()
 }
 
-/// A gap holds nothing but white space and comments.
+/// A gap contains only white space and comments.
 fn comments_in_gap(lines: &[Vec<char>], start: Pos, end: Pos) -> Vec<Comment> {
     let mut found = Vec::new();
     let mut at = start;
@@ -434,7 +434,7 @@ fn comments_in_gap(lines: &[Vec<char>], start: Pos, end: Pos) -> Vec<Comment> {
     found
 }
 
-/// Text and end of the block comment that starts at `at`; block comments nest.
+/// The text and end of the block comment that starts at `at`. Block comments nest.
 fn block_comment(lines: &[Vec<char>], mut at: Pos) -> (String, Pos) {
     let (mut text, mut depth) = (String::new(), 0);
     while let Some(line) = lines.get(at.line - 1) {
@@ -466,7 +466,7 @@ fn block_comment(lines: &[Vec<char>], mut at: Pos) -> (String, Pos) {
     (text, at)
 }
 
-/// What each line holds; index 0 is unused.
+/// The content of each line; index 0 is unused.
 fn classify(text: &str, tokens: &[Token], comments: &[Comment]) -> Vec<Line> {
     let mut lines = vec![Line::Blank; text.lines().count() + 2];
     for comment in comments {
@@ -490,7 +490,7 @@ fn classify(text: &str, tokens: &[Token], comments: &[Comment]) -> Vec<Line> {
             None => (Line::Code, index),
         };
         for line in &mut lines[token.start.line..=tokens[last].end.line] {
-            // Code wins over what else stands on the line.
+            // A line with any code counts as code.
             *line = if *line == Line::Code {
                 Line::Code
             } else {

@@ -1,4 +1,4 @@
-//! The tree of files that the rules look at.
+//! The tree of files that the rules check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,7 +9,7 @@ use walkdir::{DirEntry, WalkDir};
 use crate::finding::Finding;
 use crate::parsed::Parsed;
 
-/// Endings of the files whose text is kept; of all others only the path is.
+/// Extensions of the files whose text is kept. Of other files only the path is kept.
 const TEXT_ENDINGS: [&str; 4] = ["rs", "md", "toml", "lock"];
 
 /// The paths and texts of a repository.
@@ -22,7 +22,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads the tree below `root`, without version control and build output.
+    /// Reads the tree below `root`, except version control and build output.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A tree in memory, for unit tests: pairs of a path and its text.
+    /// A tree in memory, for unit tests: pairs of a path and a text.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
         for (path, text) in files {
@@ -59,12 +59,12 @@ impl Tree {
         tree
     }
 
-    /// The text of the file at `path`, if it is there and is one of the kinds that rules read.
+    /// The text of the file at `path`, if it exists and rules read its kind.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.texts.get(path).map(String::as_str)
     }
 
-    /// Whether a file or folder stands at `path`. The root itself is the empty path.
+    /// Whether a file or folder exists at `path`. The empty path is the root.
     pub fn contains(&self, path: &str) -> bool {
         path.is_empty() || self.paths.contains(path)
     }
@@ -83,8 +83,8 @@ impl Tree {
             .filter(|(path, _)| name_of(path) == "Cargo.toml")
     }
 
-    /// Parses every Rust file and shows it to `look`; one that does not parse is a finding, so that
-    /// no file escapes a rule by being broken.
+    /// Parses every Rust file and passes it to `look`. A file that does not parse is a finding, so that no
+    /// file escapes a rule by being broken.
     pub fn each_rust(
         &self,
         rule: &'static str,
@@ -153,7 +153,7 @@ fn relative(root: &Path, path: &Path) -> String {
     parts.join("/")
 }
 
-/// Neither version control nor build output: cargo marks a target folder by `CACHEDIR.TAG`.
+/// Excludes version control and build output. cargo marks a target folder with `CACHEDIR.TAG`.
 fn is_source(entry: &DirEntry) -> bool {
     let git = entry.file_name() == ".git";
     let built = entry.file_type().is_dir() && entry.path().join("CACHEDIR.TAG").exists();

@@ -1,7 +1,7 @@
-//! What it costs that the public names hide the machine: the look-up of the current runtime,
-//! and the indirect call through its object-safe trait, beside the same call on the type itself.
+//! The cost of hiding the machine from public names: finding the current runtime, and the indirect call
+//! through its object-safe trait, beside the same call on the type itself.
 //!
-//! `cargo bench -p doorbell --bench ambient`: rounds interleaved, median and spread.
+//! `cargo bench -p doorbell --bench ambient` runs interleaved rounds and prints median and spread.
 
 #![allow(
     clippy::disallowed_types,
@@ -53,7 +53,7 @@ fn main() {
             rounds[0].push(time(|| ()));
             rounds[1].push(time(current_core));
             rounds[2].push(time(|| black_box(&direct).state()));
-            // Two indirect calls: is there such a core, and what does its worker do.
+            // Two indirect calls: one checks that the core exists, one reads its worker's state.
             rounds[3].push(time(|| black_box(&handle).worker_state(0)) / 2.0);
         }
         rounds

@@ -1,7 +1,7 @@
-//! What `Builder::poll_times` costs: the same tasks in a runtime without it, in one with it, and in
-//! one with it that counts every poll as long.
+//! The cost of `Builder::poll_times`: the same tasks in a runtime without it, in one with it, and in one
+//! that counts every poll as long.
 //!
-//! `cargo bench -p doorbell --bench poll_times`: rounds interleaved, median and spread.
+//! `cargo bench -p doorbell --bench poll_times` runs interleaved rounds and prints median and spread.
 
 #![allow(
     clippy::disallowed_types,
@@ -16,7 +16,7 @@ const ROUNDS: usize = 25;
 const YIELDS: u32 = 200_000;
 const SPAWNS: u32 = 50_000;
 
-/// Nanoseconds per operation, of one worker that does nothing else.
+/// Nanoseconds per operation, on an otherwise idle worker.
 struct Times {
     yields: Vec<f64>,
     spawns: Vec<f64>,
@@ -71,7 +71,7 @@ fn main() {
     });
     for round in 0..ROUNDS {
         for step in 0..contestants.len() {
-            // Each is first as often as the others are.
+            // Each contestant is first equally often.
             let at = (round + step) % contestants.len();
             let rt = &contestants[at].1;
             let measured = rt.block_on(rt.spawn(async { (yields().await, spawns().await) }));

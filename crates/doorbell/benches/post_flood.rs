@@ -1,8 +1,8 @@
-//! A flood of calls that nobody waits for, from threads of the user's to one core.
+//! A flood of calls without waiting, from the user's threads to one core.
 //!
-//! `cargo bench -p doorbell --bench post_flood [-- PRODUCERS…]`: rounds with 1, 2 and 32 producers,
-//! or those named. The worker is bound to the last CPU; the producers run where the OS puts them.
-//! The rate counts from the first post until the last one has run.
+//! `cargo bench -p doorbell --bench post_flood [-- PRODUCERS…]` runs rounds with 1, 2 and 32 producers, or
+//! the given numbers. The worker is bound to the last CPU; the producers run where the OS puts them. The
+//! rate counts from the first post until the last one has run.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 9;
 const CALLS: u64 = 6_000_000;
 
-/// All producers together are at most so far ahead of the core, so that the flood fits into the
-/// caches; each looks four times as often at what has run.
+/// How far all producers together may be ahead of the core, so that the flood fits into the caches. Each
+/// producer checks four times as often how many posts have run.
 const AHEAD_MAX: u64 = 16_384;
 
-/// What one producer's closures count, in a line of its own.
+/// What one producer's closures count, in a cache line of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Ran(AtomicU64);
@@ -31,7 +31,7 @@ fn produce(handle: &Handle, calls: u64, producers: u64) {
     let look_every = (ahead_max / 4).max(1);
     let counter: &'static Ran = Box::leak(Box::default());
     for call in 1..=calls {
-        // A plain add of the one worker that runs them all.
+        // A plain addition: one worker runs all of them.
         let count = move || {
             let before = counter.0.load(Ordering::Relaxed);
             counter.0.store(before + 1, Ordering::Release);
@@ -48,7 +48,7 @@ fn produce(handle: &Handle, calls: u64, producers: u64) {
     }
 }
 
-/// Millions of calls in a second.
+/// Millions of calls per second.
 fn flood(handle: &Handle, producers: u64) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {

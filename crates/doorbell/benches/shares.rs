@@ -1,8 +1,8 @@
-//! What groups of weights 100, 200 and 700 get of two cores, in spans of 100 ms.
+//! The shares that groups of weights 100, 200 and 700 get of two cores, in spans of 100 ms.
 //!
-//! `cargo bench -p doorbell --bench shares`: each group has more tasks that compute than there are
-//! cores. Median and extremes of the parts over all spans, in per cent of the time that all of them
-//! got. `-- --json` prints the same for programs.
+//! In `cargo bench -p doorbell --bench shares` each group has more computing tasks than there are cores. It
+//! prints the median and extremes of the shares over all spans, in per cent of the time that all groups
+//! got. `-- --json` prints the same as JSON.
 
 #![allow(
     clippy::disallowed_types,
@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_micros(50);
 const SPAN: Duration = Duration::from_millis(100);
 const SPANS: usize = 30;
 
-/// Computes in polls of so long, and adds up how long.
+/// Computes in polls of fixed length, and adds up their time.
 async fn compute(worked_ns: Arc<AtomicU64>, end: Arc<AtomicBool>) {
     while !end.load(Relaxed) {
         let start = Instant::now();
@@ -34,7 +34,7 @@ async fn compute(worked_ns: Arc<AtomicU64>, end: Arc<AtomicBool>) {
     }
 }
 
-/// The parts of each span, in per cent.
+/// The shares of each span, in per cent.
 fn spans(runtime: &Runtime) -> Vec<[f64; WEIGHTS.len()]> {
     let end = Arc::new(AtomicBool::new(false));
     let worked: [Arc<AtomicU64>; WEIGHTS.len()] = Default::default();

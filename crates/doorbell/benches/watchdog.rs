@@ -1,9 +1,9 @@
-//! What it costs a worker that sleeps to look after one that is inside long polls.
+//! What it costs a sleeping worker to look after one that is inside long polls.
 //!
-//! `cargo bench -p doorbell --bench watchdog`: core 0 ticks each 20 ms, or computes in polls of 10 ms; core 1 has
-//! nothing to do. Per cent of a CPU that core 1's thread used, and how often the threads of both cores went to sleep in
-//! a second; median and extremes over spans of 200 ms. What ticks may have moved to core 1. `-- --json` prints the same
-//! for programs.
+//! In `cargo bench -p doorbell --bench watchdog` core 0 ticks every 20 ms, or computes in polls of 10 ms,
+//! and core 1 is idle. It prints how many per cent of a CPU core 1's thread used, and how often the threads
+//! of both cores went to sleep per second: median and extremes over spans of 200 ms. The ticking tasks may
+//! have moved to core 1. `-- --json` prints the same as JSON.
 
 #![allow(
     clippy::disallowed_types,
@@ -22,15 +22,15 @@ const SPANS: usize = 25;
 const POLL: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(20);
 const SLEEPERS: usize = 64;
-/// Due long after the end of the bench: nobody can be of use.
+/// Due long after the end of the benchmark, so no worker can help with it.
 const FAR: Duration = Duration::from_hours(1);
 
-/// What core 0 has besides its long polls.
+/// The load of core 0 besides its long polls.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
-    /// Not even those.
+    /// No load, and no long polls either.
     Nothing,
-    /// So many tasks that tick, and nothing else.
+    /// This many ticking tasks, and nothing else.
     Ticks(u32),
     LongPolls,
     LongPollsAndTimers,
@@ -44,7 +44,7 @@ const LOADS: [(&str, Load); 5] = [
     ("long polls and timers", Load::LongPollsAndTimers),
 ];
 
-/// The thread of a core, as the OS lists it.
+/// The thread of a core, as listed by the OS.
 fn thread_of(core: usize) -> PathBuf {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux");
     let mut paths = threads.flatten().map(|thread| thread.path());
@@ -55,7 +55,7 @@ fn thread_of(core: usize) -> PathBuf {
     paths.find(is_it).expect("a worker has a thread")
 }
 
-/// For how long it ran, in ns, and how often it went to sleep.
+/// How long it ran, in ns, and how often it went to sleep.
 fn used(thread: &Path) -> (u64, u64) {
     let read = |file| std::fs::read_to_string(thread.join(file)).expect("it lives");
     let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).expect("a number");
@@ -67,7 +67,7 @@ fn used(thread: &Path) -> (u64, u64) {
     (ran_ns, number(line.map(str::trim)))
 }
 
-/// Ticks for ever, first after so long.
+/// Ticks forever, first after `first`.
 async fn ticks(first: Duration) {
     sleep(first).await;
     loop {
@@ -102,7 +102,7 @@ fn begin(runtime: &Runtime, load: Load, end: &Arc<AtomicBool>) {
     }));
 }
 
-/// Per cent of a CPU and sleeps a second, of each span.
+/// Per cent of a CPU and sleeps per second, for each span.
 fn spans(load: Load) -> Vec<(f64, f64)> {
     let built = Builder::new().cores(2).name("watchdog").build();
     let runtime = built.expect("two cores are there");

@@ -1,6 +1,6 @@
-//! On a runtime that is warm, wakes, timers and drops of urgent tasks allocate nothing.
+//! On a warm runtime, wakes, timers and drops of urgent tasks allocate nothing.
 //!
-//! A test binary of its own: it counts what all threads allocate, so its only test runs alone.
+//! A test binary of its own: it counts the allocations of all threads, so its only test runs alone.
 
 #![allow(
     clippy::disallowed_types,
@@ -24,14 +24,14 @@ const URGENT: Class = Class::rt(50);
 const TIMES: u64 = 300;
 const HOUR: Duration = Duration::from_hours(1);
 
-/// How often memory is asked for while `f` runs, by whichever thread.
+/// How many allocations any thread makes while `f` runs.
 fn during(f: impl FnOnce()) -> u64 {
     let before = counting::allocations();
     f();
     counting::allocations() - before
 }
 
-/// Waits for something that other threads do; the bound is only there so that a bug is no hang.
+/// Waits for something that other threads do. The bound only keeps a bug from hanging the test.
 fn until(is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -40,7 +40,7 @@ fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A task that does something each time that it is woken, and counts that.
+/// A task that counts its wakes and does something at each.
 #[derive(Default)]
 struct Woken {
     waker: AtomicWaker,
@@ -72,7 +72,7 @@ impl Woken {
         woken
     }
 
-    /// Wakes it so often, each time when it has run for the last.
+    /// Wakes it this many times, each time after it has run for the last wake.
     fn wake(&self) {
         for _ in 0..TIMES {
             self.wake_by(|| self.waker.wake());
@@ -86,16 +86,16 @@ impl Woken {
     }
 }
 
-/// Wakes of a task, by whom they may come.
+/// Wakes of a task, from each kind of waker.
 fn wakes(runtime: &Runtime, core: Option<usize>) -> [(&'static str, u64); 3] {
     let woken = Woken::spawn(runtime, URGENT, core, |_| Poll::Ready(()));
-    // It wakes the other one each time that it runs, on the same worker if both are pinned.
+    // Each run of this task wakes the other one, on the same worker if both are pinned.
     let theirs = Arc::clone(&woken);
     let wakes = Woken::spawn(runtime, URGENT, core, move |_| {
         theirs.waker.wake();
         Poll::Ready(())
     });
-    // It wakes it so often in one poll.
+    // Wakes the other one this often in one poll.
     let theirs = Arc::clone(&woken);
     let fair = Woken::spawn(runtime, Class::FAIR, Some(0), move |_| {
         theirs.wake();
@@ -115,11 +115,11 @@ fn wakes(runtime: &Runtime, core: Option<usize>) -> [(&'static str, u64); 3] {
     ]
 }
 
-/// Timers of an urgent task: those that fire, and those that are dropped before.
+/// Timers of an urgent task: some that fire, and some that are dropped before.
 fn timers(runtime: &Runtime) -> [(&'static str, u64); 3] {
     let mut armed: Option<Sleep> = None;
     let fires = Woken::spawn(runtime, URGENT, Some(0), move |cx| {
-        // Armed with the first poll after each wake, and polled until it fires.
+        // Armed in the first poll after each wake, and polled until it fires.
         let sleep = armed.get_or_insert_with(|| sleep(Duration::from_micros(20)));
         let polled = Pin::new(sleep).poll(cx);
         if polled.is_ready() {
@@ -153,7 +153,7 @@ fn timers(runtime: &Runtime) -> [(&'static str, u64); 3] {
     ]
 }
 
-/// What goes away at the next run of a task, or elsewhere.
+/// Values to drop at the next run of a task, or elsewhere.
 type Heap<T> = Arc<Mutex<Vec<T>>>;
 
 /// Drops half of them here, and half on an urgent worker.
@@ -172,7 +172,7 @@ fn drop_all<T: Send + 'static>(runtime: &Runtime, mut all: Vec<T>) -> [u64; 2] {
     [here, there]
 }
 
-/// Handles and wakers that go away.
+/// Drops of handles and wakers.
 fn drops(runtime: &Runtime) -> [(&'static str, u64); 4] {
     let wakers: Heap<Waker> = Heap::default();
     let spawn = |_| {
@@ -195,7 +195,7 @@ fn drops(runtime: &Runtime) -> [(&'static str, u64); 4] {
     ]
 }
 
-/// All of it once: what was done, and how often memory was asked for.
+/// Does all of it once. Returns each operation with its number of allocations.
 fn all(runtime: &Runtime) -> Vec<(&'static str, u64)> {
     let wakes = [Some(0), None].map(|core| wakes(runtime, core));
     let (timers, drops) = (timers(runtime), drops(runtime));
@@ -206,7 +206,7 @@ fn all(runtime: &Runtime) -> Vec<(&'static str, u64)> {
 #[test]
 fn wakes_timers_and_drops_of_urgent_tasks_allocate_nothing() {
     let runtime = Builder::new().cores(2).build().unwrap();
-    // The workers of all classes have begun, and have met each of these.
+    // Warm up: the workers of all classes have started and done each operation.
     let _ = (all(&runtime), all(&runtime));
     for round in 0..3 {
         for (what, count) in all(&runtime) {
@@ -217,7 +217,7 @@ fn wakes_timers_and_drops_of_urgent_tasks_allocate_nothing() {
         }
     }
 
-    // The counter is not blind: it sees a box, a vector that grows, and tasks on whichever thread.
+    // Checks the counter itself: it sees a box, a growing vector, and tasks on any thread.
     assert_eq!(during(|| drop(std::hint::black_box(Box::new(7)))), 1);
     let mut grows = vec![1_u8];
     grows.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! Wrong use gets a clear error that says what to do.
+//! Wrong use gives a clear error with a remedy.
 
 #![allow(
     clippy::disallowed_types,
@@ -66,7 +66,7 @@ fn block_on_inside_a_worker() {
     let handle = rt.handle().clone();
     let inside = rt.block_on(rt.spawn(async move { handle.try_block_on(async {}) }));
     assert_eq!(inside.unwrap(), Err(BlockOnError::InsideWorker));
-    // Also a worker of another runtime: it blocks as much.
+    // Also on a worker of another runtime, which it would block as well.
     let panicked = rt
         .block_on(rt.spawn(async move { other.block_on(async {}) }))
         .unwrap_err();
@@ -80,7 +80,7 @@ fn block_on_inside_a_worker() {
 
 #[test]
 fn wrong_switches_in_the_environment() {
-    // In a process of its own: the environment belongs to all threads of this one.
+    // In a child process, since the environment belongs to all threads of a process.
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["helper_builds_a_runtime", "--exact", "--nocapture"])
         .env("DOORBELL_SWITCHES", "idle_notify=loud")
@@ -105,7 +105,7 @@ fn wrong_switches_in_the_environment() {
     );
 }
 
-/// Not a test by itself: what `wrong_switches_in_the_environment` runs as a child.
+/// Not a test of its own: `wrong_switches_in_the_environment` runs it in a child process.
 #[test]
 fn helper_builds_a_runtime() {
     match Builder::new().cores(1).build() {

@@ -1,4 +1,4 @@
-//! Spawning, joining, blocking and placement, as a user sees them.
+//! Spawning, joining, blocking and placement, from a user's view.
 
 #![allow(
     clippy::disallowed_types,
@@ -62,7 +62,7 @@ fn a_pinned_task_runs_on_its_core_and_nowhere_else() {
     assert_eq!(current_core(), None, "the test's own thread is no worker");
 }
 
-/// Four tasks that block their workers until all four run: each needs a worker of its own.
+/// Four tasks that block their workers until all four run, so each needs its own worker.
 #[allow(clippy::unused_async, reason = "it is a task")]
 async fn meet(barrier: Arc<Barrier>) -> usize {
     barrier.wait();
@@ -178,13 +178,13 @@ impl Drop for Bomb {
 #[test]
 fn d18_panics_in_every_drop_leave_the_worker_alive() {
     let rt = runtime(1);
-    // In the future's drop, after it was ready.
+    // In the drop of the future, after it was ready.
     let dropped = rt.block_on(rt.spawn(async {
         let _bomb = Bomb;
     }));
     assert!(dropped.as_ref().is_err_and(JoinError::is_panic));
     std::mem::forget(dropped);
-    // In the future's drop, when it is aborted.
+    // In the drop of the future, when it is aborted.
     let started = Arc::new(AtomicUsize::new(0));
     let starting = Arc::clone(&started);
     let task = rt.spawn(async move {
@@ -199,14 +199,14 @@ fn d18_panics_in_every_drop_leave_the_worker_alive() {
     let aborted = rt.block_on(task);
     assert!(aborted.as_ref().is_err_and(JoinError::is_panic));
     std::mem::forget(aborted);
-    // In the output's drop, by the worker: nobody joins.
+    // In the drop of the output, by the worker, since it is not joined.
     let (tx, rx) = std::sync::mpsc::channel();
     drop(rt.spawn(async move {
         tx.send(()).unwrap();
         Bomb
     }));
     rx.recv().unwrap();
-    // In the output's drop, by the handle's drop.
+    // In the drop of the output, by the drop of the handle.
     let task = rt.spawn(async { Bomb });
     while !task.is_finished() {
         std::thread::yield_now();
@@ -277,7 +277,7 @@ fn tokio_sync_and_futures_work_here() {
     });
 }
 
-// A chain of wakes, each from inside the poll that the one before caused.
+// A chain of wakes, each from inside the poll that the previous one caused.
 #[test]
 fn a_hundred_thousand_nested_wakes_need_no_stack() {
     const LINKS: usize = 100_000;
@@ -307,12 +307,12 @@ fn several_runtimes_live_at_once_and_guards_may_go_in_any_order() {
     assert_eq!(Handle::current().cores(), 1);
     let in_b = b.enter();
     assert_eq!(Handle::current().cores(), 2);
-    // Bug W15: a guard dropped out of order must leave nothing dangling behind.
+    // Bug W15: a guard that is dropped out of order must not leave a dangling frame.
     drop(in_a);
     assert_eq!(Handle::current().cores(), 2);
     drop(in_b);
     assert!(Handle::try_current().is_err());
-    // A task of one awaits a task of the other.
+    // A task of one runtime awaits a task of the other.
     let other = b.handle().clone();
     let sum = a.block_on(a.spawn(async move { other.spawn(async { 20 }).await.unwrap() + 1 }));
     assert_eq!(sum.unwrap(), 21);
@@ -344,7 +344,7 @@ fn a_task_inside_another_runtime_still_knows_its_core() {
 
 struct Leaves(Option<doorbell::EnterGuard>);
 
-// SAFETY: it is never sent: the runtime is gone, so its call is dropped on the spot.
+// SAFETY: it is never sent: the runtime is gone, so its call is dropped at once, on this thread.
 unsafe impl Send for Leaves {}
 
 impl Drop for Leaves {
@@ -353,7 +353,7 @@ impl Drop for Leaves {
     }
 }
 
-// A runtime that is left by a destructor, inside a call that is refused: the frame is in use.
+// A destructor leaves a runtime inside a call that is refused: the frame is in use.
 #[test]
 fn a_destructor_may_leave_the_runtime() {
     let rt = runtime(1);

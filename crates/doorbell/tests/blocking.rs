@@ -1,4 +1,4 @@
-//! Closures that block: they run, are bounded, and end with their runtime.
+//! Blocking closures: they run, their threads are limited, and they end with their runtime.
 
 #![allow(
     clippy::disallowed_types,
@@ -18,7 +18,7 @@ fn runtime(threads: usize) -> Runtime {
     builder.build().unwrap()
 }
 
-/// Waits for something that comes by itself, far longer than it can take.
+/// Waits far longer than it can take for something that happens by itself.
 fn eventually(what: impl Fn() -> bool) {
     for _ in 0..6_000 {
         if what() {
@@ -51,10 +51,10 @@ fn results_come_back_and_workers_go_on() {
     assert_eq!(sum, 42);
 }
 
-/// Set in the process that is refused its thread.
+/// Set in the process that cannot start a thread.
 const REFUSED: &str = "DOORBELL_TEST_REFUSED";
 
-/// In a process of its own, whose address space is full when it wants its first thread.
+/// In a child process whose address space is full when it needs its first blocking thread.
 #[test]
 #[cfg_attr(
     doorbell_tsan,
@@ -101,7 +101,7 @@ fn a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on() {
         rt.metrics().blocking(),
         doorbell::BlockingMetrics::default()
     );
-    // Workers are as they were, and with room there is a thread.
+    // The workers are unaffected, and with room a thread starts.
     assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);
     assert_eq!(rt.block_on(rt.spawn_blocking(|| 2)).unwrap(), 2);
 }
@@ -144,7 +144,7 @@ fn one_after_another_needs_one_thread_or_few() {
     let rt = runtime(64);
     for i in 0..200 {
         assert_eq!(rt.block_on(rt.spawn_blocking(move || i)).unwrap(), i);
-        // The thread counts itself idle a moment after the result is there.
+        // The thread counts as idle a moment after its result is there.
         eventually(|| rt.metrics().blocking().idle > 0);
     }
     assert_eq!(rt.metrics().blocking().started, 1);
@@ -185,7 +185,7 @@ fn destructors_that_panic_end_nothing() {
         }
     }
     let rt = runtime(1);
-    // As a result that nobody takes, and in a closure that is withdrawn.
+    // As a result that is never taken, and in a closure that is withdrawn.
     drop(rt.spawn_blocking(|| Panics));
     let (go_tx, go_rx) = mpsc::channel::<()>();
     let remote = rt.spawn_blocking(move || go_rx.recv().is_err());
@@ -263,7 +263,7 @@ fn the_end_waits_for_what_began_and_drops_what_did_not() {
     for task in queued {
         assert!(outside.block_on(task).unwrap_err().is_cancelled());
     }
-    // And what comes later is refused.
+    // Later closures are refused.
     let guard = CountsDrops(Arc::clone(&drops));
     let late = handle.spawn_blocking(move || drop(guard));
     assert_eq!(drops.load(SeqCst), 11);
@@ -325,13 +325,13 @@ fn bad_numbers_say_what_to_do() {
     }
 }
 
-/// A waker that panics when it is woken, and when the last one of it is dropped.
+/// A waker that panics when it is woken, and when its last clone is dropped.
 struct Hostile(Arc<AtomicUsize>);
 
 impl Wake for Hostile {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, SeqCst);
-        // Its drop is not to panic in the same unwinding.
+        // Its drop must not panic during the same unwinding.
         std::mem::forget(self);
         panic!("a waker panics");
     }
@@ -362,7 +362,7 @@ fn a_waker_that_panics_ends_neither_the_process_nor_the_thread() {
         gate.recv().unwrap();
         7
     });
-    // The handle drops the last one of the first for the second.
+    // The handle drops the last clone of the first waker when it gets the second.
     let (first, second) = (hostile(), hostile());
     poll_with(&mut handle, &first);
     drop(first);

@@ -1,4 +1,4 @@
-//! Bugs that others had, at the public surface. `docs/bugs.md` lists all of them.
+//! Bugs of other projects, tested at the public surface. `docs/bugs.md` lists all of them.
 
 #![allow(
     clippy::disallowed_types,
@@ -60,7 +60,7 @@ fn s9_a_task_that_stays_rings_its_own_worker_only() {
     let after = rings(&rt);
     assert_eq!([after[0], after[2]], [before[0], before[2]]);
     let own = after[1] - before[1];
-    // A worker on its way to sleep may look once more before it does.
+    // A worker on its way to sleep may look once more before it sleeps.
     assert!((WAKES / 2..=WAKES).contains(&own), "{own} of {WAKES}");
 }
 
@@ -95,7 +95,7 @@ fn d15_a_wake_under_a_lock_that_the_woken_task_takes() {
             Poll::Pending
         }
     }));
-    // From outside, from a task and from a call, by value and by reference.
+    // From outside, from a task and from a call; by value and by reference.
     while shared.lock().unwrap().0.is_none() {
         std::thread::yield_now();
     }
@@ -125,7 +125,7 @@ fn d6_block_on_inside_a_runtime_is_refused_or_ends_but_does_not_hang() {
         matches!(refused, Err(BlockOnError::InsideWorker)),
         "{refused:?}"
     );
-    // On a thread that may block it waits for a task, and the runtime ends meanwhile.
+    // A thread that may block waits for a task, and the runtime ends meanwhile.
     let handle = rt.handle().clone();
     let (started, starts) = std::sync::mpsc::channel();
     let blocked = rt.spawn_blocking(move || {
@@ -157,7 +157,7 @@ fn t15_a_task_that_wakes_itself_for_ever_does_not_keep_timers_from_firing() {
     assert!(rt.block_on(busy).unwrap_err().is_cancelled());
 }
 
-/// A task spawns one child while every other worker sleeps, and blocks its worker until that has run.
+/// A task spawns one child while every other worker sleeps, and blocks its worker until the child has run.
 #[test]
 fn s2_the_only_task_behind_a_blocked_one_runs_elsewhere() {
     let rt = runtime(2);
@@ -173,7 +173,7 @@ fn s2_the_only_task_behind_a_blocked_one_runs_elsewhere() {
     }
 }
 
-/// The same pushes where nothing blocks: workers are woken for them a hundred times a second at most.
+/// The same pushes without blocking: they wake workers at most a hundred times a second.
 #[test]
 fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
     const CHILDREN: u64 = 2_000;
@@ -197,14 +197,14 @@ fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
     let after = rt.metrics();
     let rings = sum(&after, |counts| counts.rings) - sum(&before, |counts| counts.rings);
     let polls = sum(&after, |counts| counts.polls) - sum(&before, |counts| counts.polls);
-    // Each child once, and its parent for most of them: not for one that the other worker has run
-    // before it was awaited. Counts that a worker writes lag behind by what it is doing.
+    // Each child once, and its parent for most of them: not for a child that the other worker ran before it
+    // was awaited. A worker's counts lag behind what it is doing.
     assert!(
         (CHILDREN..=2 * CHILDREN + 10).contains(&polls),
         "{polls} polls"
     );
-    // One for the parent, one for each time that somebody has to look after the pushes; and for
-    // each, wakes that follow it. A worker that the OS takes its CPU from looks stuck, and is helped.
+    // One wake for the parent, one for each look that another worker takes after the pushes, and further
+    // wakes that each of those causes. A worker whose CPU the OS takes away looks stuck and is helped.
     let looks = began.elapsed().as_millis() as u64 / 10 + 1;
     let most = 4 * looks + CHILDREN / 10;
     assert!((1..=most).contains(&rings), "{rings} rings");
@@ -214,7 +214,7 @@ fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
 #[test]
 fn w24_a_task_is_woken_while_it_moves() {
     const WAKES: u64 = 3_000;
-    /// What was asked for, and by whom the task is told.
+    /// The number requested, and the waker of the task.
     type Told = (AtomicU64, Mutex<Option<Waker>>);
     let rt = runtime(3);
     let mut wakers = Vec::new();
@@ -246,7 +246,7 @@ fn w24_a_task_is_woken_while_it_moves() {
         rt.block_on(rt.core_online(core)).unwrap();
         turns += 1;
         if wakers.iter().all(std::thread::JoinHandle::is_finished) {
-            // Whoever was not told by now never will be; the join hangs.
+            // A task that was not notified by now never will be, and the join hangs.
             break;
         }
     }
@@ -258,7 +258,7 @@ fn w24_a_task_is_woken_while_it_moves() {
     }
 }
 
-/// As many tasks are woken at once as there are idle cores, and each keeps its core until all run.
+/// As many tasks are woken at once as there are idle cores. Each keeps its core until all run.
 #[test]
 fn b21_as_many_wakers_as_idle_cores_get_one_each() {
     const CORES: usize = 4;
@@ -298,7 +298,7 @@ fn b21_as_many_wakers_as_idle_cores_get_one_each() {
     }
 }
 
-/// How often the calling thread has waited in the OS.
+/// How often the calling thread has blocked in the OS.
 fn waits_of_this_thread() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let count = status
@@ -307,9 +307,8 @@ fn waits_of_this_thread() -> u64 {
     count.unwrap().trim().parse().unwrap()
 }
 
-/// In a runtime that has never slept, the worker waits for its own parks and for nothing else: nothing
-/// is set up at the first sleep that would block. (The least of many runtimes: a page that is not
-/// there yet may make a thread wait too.)
+/// In a runtime that has never slept, the worker blocks only for its own parks: the first sleep sets up
+/// nothing that blocks. (The minimum over many runtimes counts, since a page fault may block a thread too.)
 #[test]
 fn t16_the_first_sleep_waits_for_nothing_but_its_time() {
     let waits_beside_parks = || {

@@ -1,4 +1,4 @@
-//! Calls of a class: they run on that class's worker of a core, whatever the others are inside of.
+//! Calls with a class: they run on that class's worker of a core, whatever the other workers do.
 
 #![allow(
     clippy::disallowed_types,
@@ -49,7 +49,7 @@ fn a_call_runs_on_the_core_and_in_the_class_that_it_names() {
 fn an_urgent_call_does_not_wait_for_long_polls() {
     const POLL: Duration = Duration::from_millis(300);
     let runtime = runtime(2);
-    // The workers of the class are there.
+    // The workers of the class have started.
     let urgent = runtime.call().class(Class::rt(50));
     urgent.clone().on_blocking(0, || ()).unwrap();
     let (inside, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -104,7 +104,7 @@ fn errors_are_those_of_other_calls() {
     assert!(no_core(urgent.clone().on_blocking(2, || ()).unwrap_err()));
     let call = urgent.clone().on(2, || ());
     assert!(no_core(runtime.block_on(call).unwrap_err()));
-    // No worker was started for those.
+    // These calls have started no worker.
     let policies = runtime.policies();
     assert!(
         policies
@@ -127,7 +127,7 @@ fn errors_are_those_of_other_calls() {
 #[test]
 fn what_a_call_spawns_has_its_class() {
     let runtime = runtime(1);
-    // A task of another number ran last on the worker.
+    // A task of another rank ran last on the worker.
     let before = runtime.task().class(Class::rt(7)).spawn(async {});
     runtime.block_on(before).unwrap();
     let call = runtime.call().class(Class::rt(42));

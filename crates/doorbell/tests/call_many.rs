@@ -1,4 +1,4 @@
-//! One closure on many cores, awaited and blocking.
+//! One closure on many cores, awaited or blocking.
 
 #![allow(
     clippy::disallowed_types,
@@ -73,7 +73,7 @@ fn a_wrong_list_of_cores_is_refused_before_anything_is_posted() {
     let none: [usize; 0] = [];
     assert!(rt.call_many_blocking(none, count()).unwrap().is_empty());
     assert!(rt.block_on(rt.call_many(none, count())).unwrap().is_empty());
-    // A blocking form on a worker could wait for itself.
+    // A blocking form on a worker could wait for that worker itself.
     let (handle, closure) = (rt.handle().clone(), count());
     let inside = rt.call_blocking(0, move || handle.call_all_blocking(closure).map(drop));
     assert!(matches!(inside, Ok(Err(CallError::InsideWorker))));
@@ -128,14 +128,14 @@ fn after_the_runtime_every_core_says_that_it_is_gone() {
 fn a_sleeping_core_is_rung_once_and_a_spinning_one_never() {
     for (spin, rings) in [(Duration::ZERO, 1), (Duration::from_hours(1), 0)] {
         let rt = Builder::new().cores(3).spin(spin).build().unwrap();
-        let resting = if rings == 1 {
+        let idle_state = if rings == 1 {
             WorkerState::Parked
         } else {
             WorkerState::Spinning
         };
         let start = Instant::now();
-        while (0..3).any(|core| rt.worker_state(core) != Some(resting)) {
-            assert!(start.elapsed() < Duration::from_secs(30), "they never rest");
+        while (0..3).any(|core| rt.worker_state(core) != Some(idle_state)) {
+            assert!(start.elapsed() < Duration::from_secs(30), "they never idle");
             std::thread::yield_now();
         }
         let before = rt.metrics();

@@ -1,4 +1,4 @@
-//! Calls to a named core, awaited and blocking.
+//! Calls to a named core, awaited or blocking.
 
 #![allow(
     clippy::disallowed_types,
@@ -20,7 +20,7 @@ fn runtime(cores: usize, spin: Duration) -> Runtime {
 
 const LONG: Duration = Duration::from_hours(1);
 
-/// Waits until a worker is in a state; the bound is only there so that a bug is no hang.
+/// Waits until a worker is in a state. The bound only keeps a bug from hanging the test.
 fn wait_for(rt: &Runtime, core: usize, state: WorkerState) {
     let start = Instant::now();
     while rt.worker_state(core) != Some(state) {
@@ -109,7 +109,7 @@ fn a_call_dropped_before_it_ran_is_withdrawn() {
         Arc::new(AtomicBool::new(true)),
         Arc::new(AtomicBool::new(false)),
     );
-    // Keep the worker inside a call.
+    // Keeps the worker inside a call.
     let (hold2, held2) = (Arc::clone(&hold), Arc::clone(&held));
     let holder = rt.call_on(0, move || {
         held2.store(true, Ordering::SeqCst);
@@ -146,14 +146,14 @@ fn a_call_to_a_spinning_worker_makes_no_syscall_and_no_pass() {
     }
     let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap();
     let counts = rt.metrics().workers[0].counts.since(&before);
-    // A worker counts a take after it has delivered it: the last one may still be missing.
+    // A worker counts a take after delivering it, so the last one may still be missing.
     assert!(
         counts.delivered <= CALLS && counts.delivered + 1 >= CALLS,
         "{counts:?}"
     );
     assert_eq!((counts.rings, counts.parks), (0, 0));
-    // One pass a millisecond is due however busy the spinning is, and a second one where a call
-    // came just then.
+    // However busy the spinning is, one pass per millisecond is due, and a second one if a call came right
+    // then.
     let passes_max = 2 * (took_ms + 1) + 1;
     assert!(counts.passes <= passes_max, "{counts:?} in {took_ms} ms");
     assert!(
@@ -177,8 +177,8 @@ fn without_idle_notify_every_call_costs_a_pass() {
     }
     wait_for(&rt, 0, WorkerState::Spinning);
     let counts = rt.metrics().workers[0].counts.since(&before);
-    // The pass that takes the call, and the one after it that finds nothing. A call that comes while the worker
-    // has said that it spins, and takes its last look, costs it none: few, but more on a busy machine.
+    // One pass takes the call, and one more finds nothing. A call that comes during the worker's last look
+    // before it spins costs no pass. That is rare, but less so on a busy machine.
     assert!(counts.passes >= CALLS / 2, "{} passes", counts.passes);
     assert!(counts.passes <= 3 * CALLS, "{} passes", counts.passes);
     assert_eq!(counts.rings, 0);
@@ -197,7 +197,7 @@ fn always_ring_rings_a_spinning_worker_once_a_call() {
         rt.call_blocking(0, || ()).unwrap();
     }
     let counts = rt.metrics().workers[0].counts;
-    // A call that comes while the worker makes its pass of the millisecond rings nobody.
+    // A call that comes during the worker's pass of the millisecond makes no ring.
     assert_eq!(counts.rings, counts.rings_awake);
     assert!(
         counts.rings <= CALLS && counts.rings >= CALLS * 9 / 10,
@@ -215,15 +215,15 @@ fn a_call_to_a_parked_worker_rings_exactly_once() {
     }
     wait_for(&rt, 0, WorkerState::Parked);
     let counts = rt.metrics().workers[0].counts;
-    // A worker that was preempted between its announcement and its last look may be told, and
-    // rung, without having parked; each of those is counted.
+    // A worker that was preempted between its announcement and its last look may be notified and rung
+    // without having parked. Each such case is counted.
     let avoided = counts.parks_avoided;
     assert_eq!(counts.rings_awake, 0);
     assert!(
         counts.rings <= CALLS && counts.rings + avoided >= CALLS,
         "{counts:?}"
     );
-    // Each park was ended by a ring, before or after the thread slept; the worker is in one more.
+    // A ring ended each park, before or after the thread slept. The worker is in one more park.
     let ended = counts.unparks_rung + counts.unparks_last_test;
     assert_eq!(counts.parks, ended + 1, "{counts:?}");
     assert!(
@@ -232,7 +232,7 @@ fn a_call_to_a_parked_worker_rings_exactly_once() {
     );
 }
 
-/// Posts `POSTS` calls while the worker is kept busy, and returns how many rings that made.
+/// Posts `POSTS` calls while the worker is kept busy. Returns how many rings that made.
 fn rings_of_posts_to_a_busy_worker(coalesce: CallCoalesce) -> u64 {
     const POSTS: usize = 100;
     let rt = runtime(1, LONG);
@@ -243,7 +243,7 @@ fn rings_of_posts_to_a_busy_worker(coalesce: CallCoalesce) -> u64 {
     wait_for(&rt, 0, WorkerState::Spinning);
     let hold = Arc::new(AtomicBool::new(true));
     let holding = Arc::clone(&hold);
-    // A task, since a call is served while spinning; a task makes the worker run.
+    // A task, not a call: a call would be served while spinning, and a task makes the worker run.
     let holder = rt.spawn(async move {
         while holding.load(Ordering::SeqCst) {
             std::thread::yield_now();
@@ -269,7 +269,7 @@ fn posts_to_a_running_worker_ring_never_or_with_base_every_time() {
     assert_eq!(rings_of_posts_to_a_busy_worker(CallCoalesce::Base), 100);
 }
 
-// Two workers that call each other at once must not wait for each other for ever (property C8).
+// Two workers that call each other at the same time must not wait for each other forever (property C8).
 #[test]
 fn two_workers_call_each_other() {
     let rt = runtime(2, Duration::from_micros(50));
@@ -294,7 +294,7 @@ fn a_call_that_calls_back_is_no_deadlock() {
     let rt = runtime(2, Duration::from_micros(50));
     let handle = rt.handle().clone();
     let back = rt.block_on(async {
-        // The closure of core 1 posts to core 0 and hands the call out to be awaited.
+        // The closure on core 1 posts to core 0 and returns the call, which is then awaited.
         call_on(1, move || handle.call_on(0, current_core))
             .await
             .unwrap()

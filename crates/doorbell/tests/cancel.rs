@@ -1,4 +1,4 @@
-//! Tokens of cancellation across workers.
+//! Cancellation tokens across workers.
 
 #![cfg(feature = "cancel")]
 #![allow(
@@ -32,7 +32,7 @@ fn one_token_ends_tasks_on_all_workers_and_its_children_but_not_its_parent() {
         let waits = doorbell::spawn(async move { parent.cancelled().await });
         assert!(set.try_join_next().is_none());
         assert_eq!(ended.load(SeqCst), 0);
-        // From a thread that is no worker.
+        // From a foreign thread.
         std::thread::spawn(move || token.cancel()).join().unwrap();
         while let Some(end) = set.join_next().await {
             end.unwrap();

@@ -1,4 +1,4 @@
-//! Classes: who has which, where it runs, and what the OS is asked for.
+//! Classes: which task has which, where it runs, and which policies the OS gives.
 
 #![allow(
     clippy::disallowed_types,
@@ -78,8 +78,8 @@ fn what_is_spawned_into_another_class_begins_on_the_core_of_the_spawner() {
             }
             here
         });
-        // In turn it would be half. Where the machine is busy the worker may still be about to park, and another gets
-        // it.
+        // Taking turns would give half. On a busy machine the worker may still be about to park, and
+        // another one gets the task.
         let here = runtime.block_on(spawner).unwrap();
         assert!(here >= EACH * 3 / 4, "{here} of {EACH} on core {core}");
     }
@@ -179,7 +179,7 @@ fn workers_begin_when_their_class_is_used() {
     let worker = runtime.policies().into_iter();
     let mut worker = worker.filter(|worker| worker.class() == ClassKind::Batch);
     let worker = worker.find(|worker| worker.core().index() == 1).unwrap();
-    // No privilege is needed for this one.
+    // This policy needs no privilege.
     assert_eq!(worker.got(), Some(Policy::Idle), "{worker}");
     let urgent = runtime.task().class(Class::rt(1));
     runtime.block_on(urgent.on(0).spawn(async {})).unwrap();
@@ -203,7 +203,7 @@ fn workers_begin_when_their_class_is_opened() {
         policies.filter(|worker| worker.class() == kind).count()
     };
     assert!(open(Class::FAIR) && !open(Class::rt(1)) && !open(Class::BATCH));
-    // From a worker or from outside, and again.
+    // From a worker or from outside, repeatedly.
     for (class, kind) in [
         (Class::rt(1), ClassKind::Rt),
         (Class::BATCH, ClassKind::Batch),
@@ -212,7 +212,7 @@ fn workers_begin_when_their_class_is_opened() {
         runtime.block_on(runtime.spawn(opens)).unwrap().unwrap();
         runtime.open_class(class).unwrap();
         assert!(open(class), "{class}");
-        // Each says how it is scheduled as soon as it runs.
+        // Each worker reports its policy as soon as it runs.
         let start = std::time::Instant::now();
         while workers(kind) < 2 {
             assert!(start.elapsed() < Duration::from_mins(1), "{class}");
@@ -220,7 +220,7 @@ fn workers_begin_when_their_class_is_opened() {
         }
         assert_eq!(workers(kind), 2, "{class}");
     }
-    // A number is a matter of order, not of workers.
+    // A rank only orders tasks; it has no workers of its own.
     assert!(open(Class::rt(99)));
 }
 
@@ -250,7 +250,7 @@ fn a_runtime_ends_with_tasks_of_every_class() {
         for join in joins {
             assert!(join.is_finished());
         }
-        // Afterwards too, of a class that was used or not.
+        // Also afterwards, for classes that were used and classes that were not.
         for class in classes {
             assert!(handle.task().class(class).spawn(async {}).is_finished());
         }
@@ -265,7 +265,7 @@ fn cores_go_off_and_on_with_all_their_workers() {
         let (rt, batch) = (Class::rt(9), Class::BATCH);
         doorbell::task().class(rt).spawn(async {}).await.unwrap();
         handle.core_offline(1).await.unwrap();
-        // The workers of this class begin while a core is off.
+        // The workers of this class start while a core is off.
         doorbell::task().class(batch).spawn(async {}).await.unwrap();
         for class in [rt, batch] {
             for _ in 0..50 {
@@ -296,7 +296,7 @@ fn a_priority_that_there_is_not_is_refused() {
 #[test]
 fn a_paused_clock_has_all_classes_on_the_fair_workers() {
     let runtime = Builder::new().cores(2).start_paused(true).build().unwrap();
-    // There is nothing to be opened.
+    // Nothing can be opened.
     assert!(runtime.class_is_open(Class::BATCH));
     runtime.open_class(Class::BATCH).unwrap();
     runtime.block_on(async {
@@ -364,8 +364,8 @@ fn what_a_hook_spawns_locally_stays_on_its_worker() {
             runtime.block_on(task.spawn(async {})).unwrap();
         }
     }
-    // Two workers of each of three classes. A task that is pinned to a worker comes behind what the
-    // worker's hook has spawned.
+    // Two workers for each of three classes. A task pinned to a worker comes behind what the worker's hook
+    // spawned.
     while ran.load(SeqCst) < 6 {
         std::thread::yield_now();
     }
@@ -384,34 +384,35 @@ fn urgent_workers_are_there_before_any_batch_worker() {
     let urgent = policies
         .iter()
         .find(|worker| worker.class() == ClassKind::Rt);
-    // What a Batch worker starts would stay below everybody.
+    // Threads that a Batch worker starts would stay below all others.
     assert_ne!(urgent.unwrap().got(), Some(Policy::Idle));
 }
 
-/// Tasks that run in one order: each notes its number.
+/// The record of tasks, in the order in which they ran: class and number.
 type Ran = Arc<std::sync::Mutex<Vec<(u8, u32)>>>;
 
-/// Spawns one that notes its class and number; pinned to core 0, if so.
+/// Spawns a task that records its class and number; pinned to core 0 if `pinned`.
 fn spawn_noting(handle: &doorbell::Handle, ran: &Ran, (class, number): (u8, u32), pinned: bool) {
     let (ran, task) = (Arc::clone(ran), handle.task().class(Class::rt(class)));
     let task = if pinned { task.on(0) } else { task };
     drop(task.spawn(async move { ran.lock().unwrap().push((class, number)) }));
 }
 
-/// Runs `hold` inside a poll of an urgent task of the only core, and tells what ran after it.
+/// Runs `hold` inside a poll of an urgent task on the only core. Returns which tasks ran after it, in
+/// order.
 fn ran_behind(hold: impl FnOnce(&doorbell::Handle, &Ran) + Send + 'static) -> Vec<(u8, u32)> {
     let (runtime, ran) = (runtime(1), Ran::default());
     let (handle, noted) = (runtime.handle().clone(), Arc::clone(&ran));
     let holds = runtime.task().class(Class::rt(1)).spawn(async move {
         hold(&handle, &noted);
-        // The least urgent, and the last: what is behind it in the queue has a lower class or none.
+        // Its rank is the lowest and it is queued last, so only tasks of lower classes come behind it.
         doorbell::yield_now().await;
     });
     runtime.block_on(holds).unwrap();
     std::mem::take(&mut *ran.lock().unwrap())
 }
 
-/// By class, the highest first, and for each as they came.
+/// Sorted by class, the highest first, and by arrival within a class.
 fn in_order(mut tasks: Vec<(u8, u32)>) -> Vec<(u8, u32)> {
     tasks.sort_by_key(|(class, number)| (std::cmp::Reverse(*class), *number));
     tasks
@@ -452,7 +453,7 @@ fn what_comes_from_outside_during_a_poll_runs_in_order_after_it() {
     for pinned in [false, true] {
         let theirs = tasks.clone();
         let ran = ran_behind(move |handle, ran| {
-            // Before those below: less urgent than most of them.
+            // Before the ones below, whose rank is mostly higher.
             (100..110).for_each(|number| spawn_noting(handle, ran, (5, number), !pinned));
             let (handle, ran) = (handle.clone(), Arc::clone(ran));
             let outside = std::thread::spawn(move || {
@@ -470,7 +471,7 @@ fn what_comes_from_outside_during_a_poll_runs_in_order_after_it() {
 #[test]
 fn an_urgent_task_goes_in_front_at_the_end_of_each_poll() {
     let ran = ran_behind(|handle, ran| {
-        // Each of these spawns a more urgent one in its poll.
+        // Each of these spawns one of higher rank in its poll.
         for number in 0..5 {
             let (again, noted) = (handle.clone(), Arc::clone(ran));
             drop(handle.task().class(Class::rt(20)).spawn(async move {

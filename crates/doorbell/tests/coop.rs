@@ -1,4 +1,4 @@
-//! A task for which something is always ready gives the others a turn.
+//! A task for which something is always ready gives way to the others.
 
 #![allow(
     clippy::disallowed_types,
@@ -22,10 +22,10 @@ use std::sync::mpsc::{self, Receiver};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// After so long a task that was to get a turn has starved.
+/// A task that had to wait this long for its turn has starved.
 const STARVED: Duration = Duration::from_secs(10);
 
-/// Operations that one poll may complete, and how many are done here.
+/// Operations that one poll may complete, and operations in these tests.
 const PER_POLL: usize = 128;
 const OPERATIONS: usize = 1_000;
 
@@ -47,21 +47,21 @@ fn s3_a_channel_that_is_never_empty_does_not_starve_the_others() {
     while received.load(SeqCst) == 0 {
         std::thread::yield_now();
     }
-    // Both come through although the reader never waits.
+    // Both get their turn although the reader never waits.
     rt.block_on(rt.spawn(async {})).unwrap();
     rt.block_on(rt.call_on(0, || ())).unwrap();
     stop.store(true, SeqCst);
     rt.block_on(reader).unwrap();
 }
 
-/// Does one thing after the other until it is told to stop.
+/// Repeats a step until it is told to stop.
 async fn without_end(mut step: Step, stop: Arc<AtomicBool>) {
     while !stop.load(SeqCst) {
         step().await;
     }
 }
 
-/// A task that does that; it tells when it has ended.
+/// A task that does that, and signals when it has ended.
 fn loop_on(
     rt: &Runtime,
     index: usize,
@@ -83,8 +83,8 @@ fn loop_on(
     (task, begun)
 }
 
-/// Runs `check` for each primitive on a runtime of one core, and names those for which it failed. It is
-/// given what ends a loop that does not end by itself, for the runtime waits for its tasks.
+/// Runs `check` for each primitive on a single-core runtime, and names those that failed. `check` gets a
+/// flag that ends endless loops, since the runtime waits for its tasks.
 fn for_each_primitive(check: impl Fn(Runtime, usize, &Arc<AtomicBool>) -> bool) {
     let mut failed = Vec::new();
     for (index, (name, _)) in primitives().into_iter().enumerate() {
@@ -97,7 +97,7 @@ fn for_each_primitive(check: impl Fn(Runtime, usize, &Arc<AtomicBool>) -> bool) 
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// Whether that comes to be in time.
+/// Whether the condition becomes true in time.
 fn comes(in_time: Duration, condition: impl Fn() -> bool) -> bool {
     let begin = Instant::now();
     while !condition() {
@@ -164,7 +164,7 @@ fn a_loop_over_any_primitive_is_aborted_and_ends_with_its_runtime() {
     });
 }
 
-/// How many polls that takes, of which the first has a full budget.
+/// How many polls `work` takes. The first one has a full budget.
 async fn polls(work: impl Future<Output = ()>) -> usize {
     doorbell::yield_now().await;
     let mut work = pin!(work);
@@ -193,7 +193,7 @@ fn a_poll_completes_so_many_of_any_primitive_and_no_more() {
         counted
     });
     for (name, polls) in rt.block_on(counted).unwrap() {
-        // Eight, of which the last is not full; some are made of several operations.
+        // Eight, of which the last is not full. Some primitives take several operations each.
         let least = OPERATIONS.div_ceil(PER_POLL);
         assert!(
             (least..=2 * least).contains(&polls),
@@ -305,7 +305,7 @@ fn an_executor_inside_a_poll_is_refused_for_a_while_and_then_goes_on() {
                 consume_budget().await;
             }
         });
-        // It polls until that is ready, and its task does not give way.
+        // Polls until `work` is ready, without its task giving way.
         futures::executor::block_on(poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Pending if seen.load(SeqCst) => Poll::Ready(false),
             polled => polled.map(|()| true),
@@ -330,7 +330,7 @@ fn what_a_task_has_spent_is_not_missing_between_polls() {
         assert!(futures::poll!(pin!(consume_budget())).is_pending());
     }))
     .unwrap();
-    // Its poll has spent all; the call is no poll.
+    // The poll has used up the budget; a call is not a poll.
     let ready = rt.call_blocking(0, || {
         futures::FutureExt::now_or_never(consume_budget()).is_some()
     });

@@ -1,4 +1,4 @@
-//! Cores taken off and put back while tasks run, and a shutdown with a time limit.
+//! Cores that are taken off and put back while tasks run, and a shutdown with a time limit.
 
 #![allow(
     clippy::disallowed_types,
@@ -60,7 +60,7 @@ fn a_core_that_is_off_takes_neither_tasks_nor_calls() {
     assert_eq!(rt.block_on(rt.call_all(|core| core)).unwrap().len(), 3);
 }
 
-/// A task that holds its core until told.
+/// A task that holds its core until told to end.
 fn hold(rt: &Runtime, core: usize, first: impl FnOnce() + Send + 'static) -> mpsc::Sender<()> {
     let (go, gate) = mpsc::channel::<()>();
     let (began, begun) = mpsc::channel();
@@ -77,7 +77,7 @@ fn hold(rt: &Runtime, core: usize, first: impl FnOnce() + Send + 'static) -> mps
 fn b8_what_was_queued_on_the_core_runs_elsewhere() {
     let rt = runtime(2);
     let (queued, tasks) = mpsc::channel();
-    // Core 0 is held, so nothing is stolen; core 1 has five hundred tasks in its queue.
+    // Core 0 is held, so it steals nothing; core 1 has five hundred tasks in its queue.
     let go_0 = hold(&rt, 0, || ());
     let go_1 = hold(&rt, 1, move || {
         for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! Dumps: which tasks there are.
+//! Dumps: the list of tasks.
 
 #![allow(
     clippy::disallowed_types,
@@ -22,7 +22,7 @@ fn tasks_that_wait_are_listed_once_and_those_that_ended_are_not() {
         })
         .collect();
     for core in 0..2 {
-        // Behind those that wait.
+        // Behind the waiting tasks.
         rt.block_on(rt.task().on(core).name("over").spawn(yield_now()))
             .unwrap();
     }
@@ -69,10 +69,10 @@ fn a_task_lists_itself_and_one_that_always_runs_is_queued_when_its_core_answers(
         .iter()
         .find(|task| task.name() == Some("asks"))
         .unwrap();
-    // It may still be running, wait for the answers, or have been woken by one.
+    // It may still be running, waiting for the answers, or woken by one.
     assert_eq!(asks.home(), CoreId::new(1));
     assert!(asks.age().is_some());
-    // A call runs between two polls, so a task of that core is never running then.
+    // A call runs between two polls, so no task of that core runs meanwhile.
     loop {
         let tasks = rt.dump_blocking().unwrap();
         if let Some(rest) = tasks.iter().find(|task| task.name() == Some("rest")) {
@@ -111,7 +111,7 @@ fn tasks_that_move_between_cores_are_listed_once() {
         assert_eq!(ids.len(), len);
         assert!(len <= 50);
     }
-    // All of them have run at some time.
+    // At some moment all of them have run.
     while rt.dump_blocking().unwrap().len() < 50 {}
     stop.store(true, SeqCst);
     for task in tasks {

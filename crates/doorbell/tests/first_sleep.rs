@@ -1,6 +1,6 @@
-//! The first sleep of a process: nothing that is set up once for all runtimes is set up there.
+//! The first sleep of a process sets up nothing that all runtimes share.
 //!
-//! Each look at it is a process of its own, since the first sleep of a process comes only once.
+//! Each measurement is a process of its own, since a process has only one first sleep.
 
 #![allow(
     clippy::disallowed_types,
@@ -14,15 +14,15 @@ use std::process::Command;
 
 const TEST: &str = "t16_the_first_sleep_of_a_process_waits_for_nothing_but_its_time";
 
-/// Set for the processes that sleep.
+/// Set in the processes that sleep.
 const CHILD: &str = "DOORBELL_FIRST_SLEEP";
 
-/// Before what such a process says.
+/// The prefix of their output.
 const SAYS: &str = "waits and parks: ";
 
 const PROCESSES: usize = 10;
 
-/// How often this thread gave up its CPU to wait for something.
+/// How often this thread has blocked.
 fn waits_of_this_thread() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let count = status
@@ -31,7 +31,7 @@ fn waits_of_this_thread() -> u64 {
     count.unwrap().trim().parse().unwrap()
 }
 
-/// How often the worker waited, and how often it parked, during the first sleep of this process.
+/// How often the worker blocked, and how often it parked, during the first sleep of this process.
 fn first_sleep() -> (u64, u64) {
     let rt = Builder::new().cores(1).build().unwrap();
     let task = rt.spawn(async {
@@ -44,7 +44,7 @@ fn first_sleep() -> (u64, u64) {
     rt.block_on(task).unwrap()
 }
 
-/// The same of a new process.
+/// The same for a new process.
 fn first_sleep_of_a_process() -> (u64, u64) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args([TEST, "--exact", "--nocapture", "--test-threads=1"])
@@ -58,8 +58,8 @@ fn first_sleep_of_a_process() -> (u64, u64) {
     (waits.parse().unwrap(), parks.parse().unwrap())
 }
 
-/// The worker waits for its own parks and for nothing else. (The least of several processes: a page that
-/// is not in memory yet may make a thread wait too.)
+/// The worker blocks only for its own parks. (The minimum over several processes counts, since a page fault
+/// may block a thread too.)
 #[test]
 fn t16_the_first_sleep_of_a_process_waits_for_nothing_but_its_time() {
     if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,4 @@
-//! Groups on real workers: who is in which, and that nothing is lost.
+//! Groups on real workers: which task is in which group, and that nothing is lost.
 
 #![allow(
     clippy::disallowed_types,
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// How many groups a runtime serves at a time.
+/// How many groups a runtime serves at the same time.
 const ROOM: usize = 63;
 
 fn runtime(cores: usize) -> Runtime {
@@ -115,7 +115,7 @@ fn a_group_on_another_class_is_refused() {
             .group(&group)
             .try_spawn(async {});
         assert_eq!(refused.unwrap_err(), SpawnError::GroupNeedsFair { class });
-        // Children of a task of a group may be of any class.
+        // Children of a group's task may have any class.
         let parent = runtime.task().group(&group).spawn(async move {
             let child = doorbell::task().class(class);
             child.spawn(async { doorbell::current_class() }).await
@@ -124,7 +124,7 @@ fn a_group_on_another_class_is_refused() {
     }
 }
 
-/// Spawns a task in a new group and leaves the child that it spawns, which ends when it is told.
+/// Spawns a task in a new group and returns after it has spawned a child, which ends when told to.
 fn child_of_a_group_alone(runtime: &Runtime, leaves: bool) -> oneshot::Sender<()> {
     let (end, ended) = oneshot::channel::<()>();
     let group = Group::new(10);
@@ -139,7 +139,7 @@ fn child_of_a_group_alone(runtime: &Runtime, leaves: bool) -> oneshot::Sender<()
     end
 }
 
-/// How many more groups the runtime serves now.
+/// How many more groups the runtime can serve now.
 fn room(runtime: &Runtime) -> usize {
     let mut groups = Vec::new();
     loop {
@@ -155,7 +155,7 @@ fn room(runtime: &Runtime) -> usize {
     }
 }
 
-/// A task may be freed a moment after it was joined.
+/// A task may be freed a moment after its join.
 fn wait_for_room(runtime: &Runtime, expected: usize) {
     while room(runtime) < expected {
         std::thread::yield_now();
@@ -168,7 +168,7 @@ fn children_keep_the_group_of_their_parent_unless_told() {
     let runtime = runtime(2);
     let end = child_of_a_group_alone(&runtime, false);
     let another = child_of_a_group_alone(&runtime, true);
-    // The second child is in no group, so its parent's is gone.
+    // The second child is in no group, so its parent's group is gone.
     wait_for_room(&runtime, ROOM - 1);
     end.send(()).unwrap();
     wait_for_room(&runtime, ROOM);
@@ -192,6 +192,6 @@ fn a_task_of_a_low_weight_runs_beside_busy_ones() {
         }
     });
     runtime.block_on(task).unwrap();
-    // And so does what is in no group.
+    // A task in no group still runs as well.
     runtime.block_on(runtime.spawn(yield_now())).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Hooks: each is called when it says, and its panic ends nothing.
+//! Hooks: each is called when it should be, and its panic ends nothing.
 
 #![allow(
     clippy::disallowed_types,
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Default)]
@@ -103,7 +103,7 @@ fn each_task_is_spawned_and_finished_once_however_it_ends() {
     assert!(late.is_finished());
     let sorted = |seen: &Seen| {
         let mut seen = seen.lock().unwrap().clone();
-        // Of the late one, which may have the number of one that is gone.
+        // The hook of the late task, which may have reused the id of one that is gone.
         assert_eq!(seen.pop().unwrap().1.as_deref(), Some("late"));
         seen.sort();
         seen
@@ -134,7 +134,7 @@ fn a_hook_that_panics_ends_nothing_and_is_counted() {
     for _ in 0..3 {
         assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
     }
-    // The worker's start, and two of each task.
+    // The worker's start, and two for each task.
     assert!(rt.metrics().hook_panics() >= 7);
 }
 
@@ -155,7 +155,7 @@ fn what_a_hook_spawns_before_a_park_runs() {
         })
         .build()
         .unwrap();
-    // Nobody posts anything: the worker itself has to see it.
+    // Nothing is posted: the worker itself must notice it.
     while ran.load(SeqCst) == 0 {
         std::thread::yield_now();
     }
@@ -229,7 +229,7 @@ fn a_poll_that_does_not_end_is_told_while_it_goes_on() {
     let worker = (stall.worker().class(), stall.worker().core().index());
     assert_eq!(worker, (ClassKind::Batch, 0));
     assert!(stall.lasted() >= AFTER);
-    // And again, when it has lasted twice as long.
+    // It is reported again after it has lasted twice as long.
     assert!(hears.recv().unwrap().lasted() >= 2 * stall.lasted());
     assert!(stall.to_string().contains(&place.to_string()), "{stall}");
     end.send(()).unwrap();
@@ -238,7 +238,7 @@ fn a_poll_that_does_not_end_is_told_while_it_goes_on() {
     assert!(hears.iter().all(|more| more.id() == stall.id()));
 }
 
-/// Spawns a task that takes long, in one of the ways there are, and waits for its end.
+/// Spawns a slow task in one of the possible ways, and waits for its end.
 type Way = fn(&doorbell::Runtime) -> u32;
 
 #[test]
@@ -295,7 +295,7 @@ fn each_way_to_spawn_tells_the_line_that_has_it() {
         .unwrap();
     let mut lines = Vec::new();
     for way in ways {
-        // A machine that is busy may keep the thread that looks from its CPU.
+        // On a busy machine the reporting thread may get no CPU in time.
         let line = std::iter::repeat_with(|| way(&rt));
         let is_told = |line: &u32| told.lock().unwrap().contains(&(file!(), *line));
         lines.push(line.into_iter().find(is_told).unwrap());
@@ -318,7 +318,7 @@ fn two_runtimes_whose_hooks_of_stalls_end_each_other_end() {
         let rt = Builder::new()
             .cores(1)
             .on_stall(Duration::from_millis(1), move |_| {
-                // Both are inside of their hooks.
+                // Both are inside their hooks.
                 std::thread::sleep(Duration::from_millis(20));
                 let Some(rt) = other.lock().unwrap().take() else {
                     return;

@@ -1,7 +1,7 @@
-//! What an urgent task awaits does not wait behind what is not urgent.
+//! An urgent task never waits behind work that is not urgent.
 //!
-//! Every Fair worker sits in a poll that ends only when the urgent task has reported: if that one had
-//! to wait for a Fair worker, no test here would end.
+//! Every Fair worker is inside a poll that ends only after the urgent task has reported. If the urgent task
+//! had to wait for a Fair worker, no test here would end.
 
 #![allow(
     clippy::disallowed_types,
@@ -16,14 +16,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 const CORES: usize = 2;
-/// For a failure: nothing here waits that long.
+/// Only for failures; no test here waits that long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn runtime() -> Runtime {
     doorbell::Builder::new().cores(CORES).build().unwrap()
 }
 
-/// Long polls on all Fair workers; they end when this is dropped.
+/// Long polls on all Fair workers, which end when this is dropped.
 struct Hogs {
     let_go: Vec<mpsc::Sender<()>>,
     tasks: Vec<JoinHandle<()>>,
@@ -58,7 +58,7 @@ impl Hogs {
     }
 }
 
-/// Runs an urgent task while all Fair workers are busy; its output comes before they are free.
+/// Runs an urgent task while all Fair workers are busy. Its output comes before they are free.
 fn urgently<F>(runtime: &Runtime, future: F) -> F::Output
 where
     F: Future + Send + 'static,
@@ -91,7 +91,7 @@ fn a_queued_task_is_polled_for_who_awaits_it() {
         fair(async { (current_class(), doorbell::spawn(async { current_class() })) }).await
     });
     let (class, child) = output.unwrap();
-    // It is what it was, and so are its children, wherever it runs.
+    // It keeps its class, as do its children, wherever it runs.
     assert_eq!(class, Some(Class::FAIR));
     assert_eq!(runtime.block_on(child).unwrap(), Some(Class::FAIR));
 }
@@ -134,7 +134,7 @@ fn what_began_to_wait_before_it_was_awaited_is_hastened_too() {
     let (open, gate) = oneshot::channel::<u32>();
     let (waits, waiting) = mpsc::channel();
     let handle = runtime.handle().clone();
-    // Both wait, on Fair workers, before anybody urgent knows of them.
+    // Both wait on Fair workers before any urgent task knows of them.
     let outer = runtime.spawn(async move {
         let inner = handle.spawn(async move {
             waits.send(()).unwrap();
@@ -144,7 +144,7 @@ fn what_began_to_wait_before_it_was_awaited_is_hastened_too() {
     });
     waiting.recv_timeout(PATIENCE).unwrap();
     let got = urgently(&runtime, async move {
-        // Later than the first look at the handle.
+        // Later than the first poll of the handle.
         doorbell::task().class(Class::rt(1)).spawn(async move {
             doorbell::time::sleep(Duration::from_millis(20)).await;
             open.send(9).unwrap();
@@ -154,8 +154,8 @@ fn what_began_to_wait_before_it_was_awaited_is_hastened_too() {
     assert_eq!(got, 9);
 }
 
-/// While the Fair workers have nothing else to do they run what is awaited themselves. Once they are
-/// busy it is run from above all the same, the links that began before too.
+/// While the Fair workers are idle they run the awaited tasks themselves. Once they are busy these run at
+/// the urgent class, including the links that had begun before.
 #[test]
 fn a_chain_that_its_own_workers_have_begun_is_run_from_above_later() {
     let runtime = runtime();
@@ -174,14 +174,14 @@ fn a_chain_that_its_own_workers_have_begun_is_run_from_above_later() {
             });
             held.await.unwrap();
             linked.send(()).unwrap();
-            // First by the lock, then by the handle.
+            // First inherited by the lock, then by the handle.
             let one = *lock.lock().await;
             inner.await.unwrap() + one
         });
         report.send(outer.await.unwrap()).unwrap();
     });
     links.recv_timeout(PATIENCE).unwrap();
-    // Mostly all of them wait by now; else the test shows less.
+    // Mostly all of them wait by now; if not, the test shows less.
     std::thread::sleep(Duration::from_millis(20));
     let hogs = Hogs::sit(&runtime);
     open.send(7).unwrap();
@@ -325,7 +325,7 @@ fn who_waits_for_a_lock_that_a_slow_one_holds_is_run_too() {
     let (holds, holding) = mpsc::channel();
     let (open, gate) = oneshot::channel::<()>();
     let theirs = Arc::clone(&lock);
-    // A Batch task holds the lock, for which a Fair task waits, which an urgent one awaits.
+    // A Batch task holds the lock; a Fair task waits for it; an urgent task awaits the Fair one.
     let holder = runtime.handle().task().class(Class::BATCH);
     let holder = holder.spawn(async move {
         let _guard = theirs.lock().await;
@@ -436,7 +436,7 @@ fn a_mutex_shows_what_it_guards_and_says_what_to_do() {
     assert!(Arc::clone(&lock).try_lock_owned().is_err());
     assert_eq!(format!("{guard} {guard:?}"), "4 4");
     drop(guard);
-    // A panic lets go of it.
+    // A panic releases the lock.
     let theirs = Arc::clone(&lock);
     let panics = runtime.spawn(async move {
         let mut guard = theirs.lock().await;

@@ -1,4 +1,5 @@
-//! Sets of tasks: each is given out once, none is left behind, and many cost no more each than few.
+//! Sets of tasks: each task is returned once, none is left behind, and the cost per task does not grow with
+//! their number.
 
 #![allow(
     clippy::disallowed_types,
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_mins(1);
 
 fn runtime() -> Runtime {
@@ -30,7 +31,7 @@ impl Drop for CountsDrops {
     }
 }
 
-/// A set of tasks that wait for ever and count their drops.
+/// A set of tasks that wait forever and count their drops.
 fn waiting(drops: &Arc<AtomicUsize>, count: usize) -> JoinSet<()> {
     let mut set = JoinSet::new();
     for _ in 0..count {
@@ -160,7 +161,7 @@ fn a_waker_that_panics_where_it_is_dropped_does_not_keep_a_set_from_waking_the_n
     let (go, wait) = tokio::sync::oneshot::channel::<u32>();
     let mut set = JoinSet::new();
     set.insert(rt.spawn(async move { wait.await.unwrap() }));
-    // A set wakes whoever polls its last new task. Here that is done.
+    // A set wakes the poller of its newest task. That happens here.
     assert!(set.try_join_next().is_none());
     let counts = Arc::default();
     let polled = hostile::poll(&counts, |cx| set.poll_join_next(cx));
@@ -168,7 +169,7 @@ fn a_waker_that_panics_where_it_is_dropped_does_not_keep_a_set_from_waking_the_n
     let mut go = Some(go);
     let ended = rt.block_on(poll_fn(|cx| {
         let polled = set.poll_join_next(cx);
-        // Behind the first poll: what brings the second is that the set wakes.
+        // After the first poll: only the set's wake causes the second one.
         if let Some(go) = go.take() {
             go.send(7).unwrap();
         }
@@ -178,7 +179,7 @@ fn a_waker_that_panics_where_it_is_dropped_does_not_keep_a_set_from_waking_the_n
     assert_eq!((counts.woken(), counts.dropped()), (0, 1));
 }
 
-/// The future drops its set where its poll panics, and a second panic would end the process.
+/// The future's poll panics and drops its set there. A second panic would end the process.
 #[test]
 fn a_waker_that_panics_where_it_is_woken_and_dropped_ends_no_future_that_has_a_set() {
     let rt = runtime();
@@ -192,7 +193,7 @@ fn a_waker_that_panics_where_it_is_woken_and_dropped_ends_no_future_that_has_a_s
     assert!(hostile::poll(&counts, |cx| waits.as_mut().poll(cx)).is_pending());
     assert_eq!((counts.woken(), counts.dropped()), (1, 0));
     drop(waits);
-    // A worker ends the task meanwhile, and may wake the waker before it is dropped, by either of the two.
+    // A worker ends the task meanwhile. It may wake the waker before either of the two drops it.
     let start = Instant::now();
     while counts.dropped() == 0 {
         assert!(start.elapsed() < LONG, "the waker is kept");
@@ -202,7 +203,8 @@ fn a_waker_that_panics_where_it_is_woken_and_dropped_ends_no_future_that_has_a_s
     assert!((1..=2).contains(&counts.woken()), "{}", counts.woken());
 }
 
-/// A hundred thousand tasks wait for one thing and are awaited by one: the polls grow as the tasks.
+/// One task awaits a hundred thousand tasks that all wait for one thing: the polls grow in proportion to
+/// the tasks.
 #[test]
 fn s10_waking_a_hundred_thousand_is_linear() {
     const TASKS: u64 = if cfg!(doorbell_tsan) { 2_000 } else { 100_000 };

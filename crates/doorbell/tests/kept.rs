@@ -1,4 +1,4 @@
-//! What is kept of a runtime that has ended keeps no descriptor open.
+//! What a program keeps of an ended runtime keeps no descriptor open.
 //!
 //! A test binary of its own: it counts the descriptors of the whole process, so its only test runs alone.
 
@@ -20,7 +20,7 @@ fn open() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Waits for a datagram on that core, in that class: the worker has a poller then. Gives its waker away.
+/// Waits for a datagram on that core and class, so the worker has a poller. Sends its waker to `to`.
 fn waits(runtime: &Runtime, class: Class, core: usize, to: Sender<Waker>) -> JoinHandle<()> {
     let task = runtime.task().class(class).on(core);
     task.spawn(async move {
@@ -39,7 +39,7 @@ fn waits(runtime: &Runtime, class: Class, core: usize, to: Sender<Waker>) -> Joi
 #[test]
 fn a_runtime_that_has_ended_keeps_no_descriptor_whatever_is_kept_of_it() {
     let build = || Builder::new().cores(CORES).build().unwrap();
-    // What is made once stays.
+    // What is created once stays.
     drop(build());
     let before = open();
 
@@ -50,7 +50,7 @@ fn a_runtime_that_has_ended_keeps_no_descriptor_whatever_is_kept_of_it() {
         kept.extend((0..CORES).map(|core| waits(&runtime, class, core, to.clone())));
     }
     let wakers: Vec<Waker> = wakers.iter().take(kept.len()).collect();
-    // A set and an eventfd for each worker, and the socket of each task.
+    // A poller and an eventfd for each worker, and a socket for each task.
     assert_eq!(open(), before + 3 * kept.len());
     let handle = runtime.handle().clone();
     let finished = runtime.spawn(async {});
@@ -61,7 +61,7 @@ fn a_runtime_that_has_ended_keeps_no_descriptor_whatever_is_kept_of_it() {
     }));
     drop(runtime);
 
-    // One socket is still there.
+    // One socket is still open.
     assert_eq!(open(), before + 1);
     wakers.iter().for_each(Waker::wake_by_ref);
     assert!(kept.iter().all(JoinHandle::is_finished));
@@ -71,7 +71,7 @@ fn a_runtime_that_has_ended_keeps_no_descriptor_whatever_is_kept_of_it() {
     drop((socket, late));
     assert_eq!(open(), before);
 
-    // Nothing was open when this one ended, nor is anything opened for it later.
+    // This runtime ends without any descriptor open, and none is opened for it later.
     let runtime = build();
     let kept_too = runtime.spawn(pending::<()>());
     let handle_too = runtime.handle().clone();

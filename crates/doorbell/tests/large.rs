@@ -1,7 +1,7 @@
-//! Large futures and closures, given away on a thread with the usual stack.
+//! Large futures and closures, handed over on a thread with the usual stack size.
 //!
-//! Each is given away by a function of its own that is not inlined: what a caller has on its stack is the
-//! future itself, once, and what the call needs.
+//! Each is handed over in a function that is not inlined, so the caller's stack holds the future itself
+//! once, plus what the call needs.
 
 #![allow(
     clippy::disallowed_types,
@@ -27,14 +27,14 @@ fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
 }
 
-/// A future of that size; its output tells that it has come through whole.
+/// A future of that size. Its output shows that it arrived complete.
 async fn large() -> usize {
     let bytes = [1_u8; FUTURE];
     yield_now().await;
     count(&bytes)
 }
 
-/// How many bytes they are, if they are those that were given away. A look at each page is enough.
+/// The number of bytes, after checking one byte per KiB.
 fn count(bytes: &[u8]) -> usize {
     let bytes = black_box(bytes);
     assert!(
@@ -154,7 +154,7 @@ fn large_futures_are_local_tasks() {
     assert_eq!(rt.block_on(there).unwrap(), CLOSURE);
 }
 
-/// On a thread of std's, with the same stack as a worker.
+/// On a thread of std, with the same stack size as a worker.
 #[test]
 fn large_futures_are_run_by_block_on() {
     #[inline(never)]
@@ -206,7 +206,7 @@ fn large_closures_are_called_from_a_worker() {
         call.on(1, move || count(&bytes))
     }
     let ways: [fn() -> Call<usize>; 5] = [on, tried, by_handle, tried_by_handle, urgent];
-    // With a limit a call may wait for room, with its closure.
+    // With a limit a call may wait for room, together with its closure.
     let limited = Builder::new().cores(2).mailbox_limit(1).build().unwrap();
     for rt in [&runtime(), &limited] {
         for way in ways {
@@ -305,7 +305,7 @@ fn large_closures_block() {
     }
 }
 
-/// Uses at least so much of the stack.
+/// Uses at least this much of the stack.
 #[inline(never)]
 fn deep(bytes: usize) -> usize {
     let frame = black_box([1_u8; 4 * KIB]);
@@ -326,7 +326,7 @@ fn workers_and_threads_that_block_have_the_stack_that_was_asked_for() {
         });
         assert_eq!(rt.block_on(task).unwrap(), 2 * USED);
     }
-    // A small one is enough for small things.
+    // A small stack is enough for small futures.
     let small = Builder::new().cores(1).stack_size(128 * KIB);
     let rt = small.build().unwrap();
     assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);

@@ -1,4 +1,4 @@
-//! Posts of a thread that ends, whose own memory for posts is gone already.
+//! Posts of an ending thread whose own memory for posts has been freed.
 
 #![allow(
     clippy::disallowed_macros,
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 /// Posts when its thread ends.
 struct PostsLast {
     handle: Handle,
-    /// Every closure has a share.
+    /// Each closure has a clone.
     ran: Arc<AtomicUsize>,
     refused: Arc<AtomicUsize>,
 }
@@ -34,7 +34,7 @@ impl PostsLast {
 
 impl Drop for PostsLast {
     fn drop(&mut self) {
-        // One that takes half a line, one that takes a line, one in a box.
+        // One that needs half a line, one that needs a line, and one in a box.
         let [small, large, boxed] = [(); 3].map(|()| Arc::clone(&self.ran));
         let (one, many) = ([1_usize; 4], [1_usize; 20]);
         self.post(move || {
@@ -67,13 +67,13 @@ fn d10_a_thread_that_ends_posts_once_more() {
         let thread = std::thread::spawn(move || {
             let handle = last.handle.clone();
             LAST.with(|cell| *cell.borrow_mut() = Some(last));
-            // The memory for posts comes later, so it goes first.
+            // The memory for posts is created later, so it is destroyed first.
             handle.post_on(0, || ()).unwrap();
             wait.recv().unwrap();
         });
         let mut runtime = Some(runtime);
         if gone {
-            // Not before the thread's first post: a call of its own comes behind nothing.
+            // Not before the thread's first post, since its calls are not ordered behind that.
             while runtime
                 .as_ref()
                 .is_some_and(|runtime| runtime.metrics().workers[0].counts.delivered == 0)

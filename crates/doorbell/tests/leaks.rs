@@ -1,6 +1,6 @@
-//! Runtimes come and go, and threads, descriptors and memory are as they were.
+//! Runtimes come and go; afterwards threads, descriptors and memory are as before.
 //!
-//! A test binary of its own: it counts what the whole process has, so its only test runs alone.
+//! A test binary of its own: it counts the resources of the whole process, so its only test runs alone.
 
 #![allow(
     clippy::disallowed_types,
@@ -14,14 +14,14 @@ mod counting;
 use doorbell::{Builder, Runtime};
 use std::time::{Duration, Instant};
 
-/// Fewer under the sanitizer, which makes every step many times slower.
+/// Fewer under the sanitizer, which makes every step much slower.
 const IN_A_ROW: usize = if cfg!(doorbell_tsan) { 50 } else { 1_000 };
 
-/// How many at once, and how often.
+/// How many runtimes at once, and how often.
 const AT_ONCE: usize = 16;
 const TIMES: usize = 10;
 
-/// What the process has.
+/// The resources of the process.
 #[derive(Clone, Copy, Debug)]
 struct Has {
     threads: usize,
@@ -43,16 +43,16 @@ impl Has {
     }
 }
 
-/// Waits until the process has what it had: a thread that was joined leaves /proc a moment later,
-/// and so does what it had. The bound is only there so that a leak is no hang.
+/// Waits until the process has what it had: a joined thread leaves /proc a moment later, with its
+/// resources. The bound only keeps a leak from hanging the test.
 fn wait_for(before: Has) {
     let start = Instant::now();
     loop {
         let now = Has::now();
         let same = now.threads == before.threads
             && now.descriptors == before.descriptors
-            // What std and the test's harness keep may grow by a little, once; a leak of one
-            // block for each runtime is far more, and so is one that was freed twice.
+            // What std and the test harness keep may grow a little, once. A leak of one block per runtime
+            // is far more, and so is a double free.
             && (now.blocks - before.blocks).abs() <= 8
             && (now.bytes - before.bytes).abs() <= 4_096;
         if same {
@@ -69,7 +69,7 @@ fn build() -> Runtime {
     builder.spin(Duration::ZERO).build().unwrap()
 }
 
-/// Something of everything; what is not done when the runtime ends is cancelled.
+/// Uses everything a little. What is unfinished when the runtime ends is cancelled.
 fn use_it(rt: &Runtime) {
     rt.block_on(async {
         doorbell::time::sleep(Duration::from_micros(10)).await;
@@ -92,7 +92,7 @@ fn use_it(rt: &Runtime) {
 
 #[test]
 fn a_thousand_runtimes_leave_nothing() {
-    // What is made once by the first of all stays.
+    // What is created once, by the first of all, stays.
     for _ in 0..3 {
         use_it(&build());
     }
@@ -106,7 +106,7 @@ fn a_thousand_runtimes_leave_nothing() {
         use_it(&build());
     }
     wait_for(before);
-    // The counts are not blind: each runtime has some.
+    // Checks the counts themselves: each runtime allocates.
     let allocated = counting::allocations() - allocated;
     let each = allocated / IN_A_ROW as u64;
     assert!((10..100_000).contains(&each), "{each} for each");
@@ -115,7 +115,7 @@ fn a_thousand_runtimes_leave_nothing() {
         let many: Vec<_> = (0..AT_ONCE).map(|_| build()).collect();
         many.iter().for_each(use_it);
         let during = Has::now();
-        // Two workers each. Threads of earlier ones may still be leaving.
+        // Two workers each. Threads of earlier runtimes may still be ending.
         let workers = before.threads + 2 * AT_ONCE;
         assert!(
             (workers..=3 * workers).contains(&during.threads),

@@ -1,4 +1,4 @@
-//! Local tasks: what is not `Send` is made, polled and dropped on one worker.
+//! Local tasks: values that are not `Send` are created, polled and dropped on one worker.
 
 #![allow(
     clippy::disallowed_types,
@@ -19,7 +19,7 @@ fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
 }
 
-/// Not `Send`; counts its drops, those away from home a thousandfold.
+/// Not `Send`; counts its drops, and those on another worker as a thousand.
 struct Home {
     core: Option<CoreId>,
     drops: Arc<AtomicUsize>,
@@ -112,7 +112,7 @@ fn panics_and_aborts_come_back() {
             waits.abort();
             assert!(waits.await.unwrap_err().is_cancelled());
 
-            // An output that nobody takes, behind the handle and before it.
+            // An output that is never taken, dropped after the handle and before it.
             let output = spawn_local(std::future::ready(Home::new(&counted)));
             while !output.is_finished() {
                 yield_now().await;
@@ -162,7 +162,7 @@ fn the_end_of_the_runtime_drops_them_on_their_workers() {
     drop(rt);
     wakes.join().unwrap();
     assert_eq!(drops.load(SeqCst), 20);
-    // Refused, `make` is dropped and not called.
+    // If it is refused, `make` is dropped without being called.
     let made = Arc::clone(&drops);
     let late = handle.spawn_local_on(0, move || {
         made.fetch_add(1, SeqCst);
@@ -187,7 +187,7 @@ fn a_thread_that_is_no_worker_is_told_what_to_do() {
         let blocking = doorbell::spawn_blocking(|| drop(spawn_local(async {}))).await;
         let error = blocking.unwrap_err().to_string();
         assert!(error.contains("use spawn_local_on(core, ..)"), "{error}");
-        // In a call, and in another runtime's guard, it is a worker.
+        // In a call, and inside another runtime's guard, it counts as a worker.
         let other = runtime();
         let handle = other.handle().clone();
         let (tell, told) = tokio::sync::oneshot::channel();

@@ -1,4 +1,4 @@
-//! TCP in tasks, on real sockets.
+//! TCP in tasks, with real sockets.
 
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::time::sleep;
@@ -15,7 +15,7 @@ fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
 }
 
-/// Sends back what comes, until the end.
+/// Echoes what it receives, until the end.
 async fn echo(stream: TcpStream) -> io::Result<()> {
     let mut buffer = [0; 1_000];
     loop {
@@ -126,7 +126,7 @@ fn it_goes_to_the_standard_library_and_back() {
     let runtime = runtime();
     let (ours, theirs) = runtime.block_on(pair()).unwrap();
     runtime.spawn(echo(theirs));
-    // Registered, and then not any more.
+    // Registered, and then unregistered.
     let waits = runtime.block_on(async {
         let mut buffer = [0; 1];
         let mut read = pin!(ours.read(&mut buffer));
@@ -185,14 +185,14 @@ fn who_waits_when_the_runtime_ends_does_not_wait_for_ever() {
     drop(theirs);
 }
 
-/// How often the urgent workers were woken by descriptors.
+/// How often descriptors woke the urgent workers.
 fn urgent_wakes(runtime: &Runtime) -> u64 {
     let workers = runtime.metrics().workers;
     let of_rt = workers.iter().filter(|it| it.class == ClassKind::Rt);
     of_rt.map(|it| it.counts.unparks_ready).sum()
 }
 
-/// Reads so many messages of one byte in a task of that class, and answers each.
+/// Reads this many one-byte messages in a task of that class, and answers each.
 async fn answers(stream: Arc<TcpStream>, class: Class, messages: u32) {
     let reads = async move {
         for _ in 0..messages {
@@ -204,8 +204,8 @@ async fn answers(stream: Arc<TcpStream>, class: Class, messages: u32) {
     doorbell::task().class(class).spawn(reads).await.unwrap();
 }
 
-/// A socket is read in class Rt first, then in Fair only: then its packets wake no urgent worker any more;
-/// and they do when it is read in Rt again.
+/// A socket is read in class Rt first and then only in Fair: then its packets wake no urgent worker. They
+/// do again once it is read in Rt.
 #[test]
 fn packets_for_one_class_do_not_wake_the_workers_of_one_that_has_read_before() {
     const MESSAGES: u32 = 200;
@@ -216,7 +216,7 @@ fn packets_for_one_class_do_not_wake_the_workers_of_one_that_has_read_before() {
         .unwrap();
     let (ours, theirs) = runtime.block_on(pair()).unwrap();
     let theirs = Arc::new(theirs);
-    // From a thread of its own, so that all workers sleep between two messages.
+    // From a separate thread, so that all workers sleep between two messages.
     let asks = |class: Class, messages: u32| {
         let stream = Arc::clone(&theirs);
         let answers = runtime.spawn(answers(stream, class, messages));

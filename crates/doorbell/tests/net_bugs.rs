@@ -1,6 +1,6 @@
-//! Bugs that others had with descriptors, at the public surface. `docs/bugs.md` lists all of them.
+//! Bugs of other projects with descriptors, tested at the public surface. `docs/bugs.md` lists all of them.
 //!
-//! The tests count what the process has, so they run one after another.
+//! The tests count the resources of the process, so they run one after another.
 
 #![allow(
     clippy::disallowed_types,
@@ -21,10 +21,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_mins(1);
 
-/// Each test has the process for itself. Where one has failed the others run all the same.
+/// Gives each test the process for itself. If one has failed, the others still run.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -36,7 +36,7 @@ fn runtime(cores: usize) -> Runtime {
     builder.build().unwrap()
 }
 
-/// What each descriptor of the process is. The folder that is being read is one of them.
+/// The target of each descriptor of the process, including the folder that is being read.
 fn descriptors() -> Vec<String> {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -46,7 +46,7 @@ fn descriptors() -> Vec<String> {
         .collect()
 }
 
-/// Waits until it is so. The bound is only there so that a bug is no hang.
+/// Waits until the condition holds. The bound only keeps a bug from hanging the test.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -64,7 +64,7 @@ fn until_descriptors_are(count: usize, when: &str) {
     }
 }
 
-/// A connection: a stream of the runtime's, and the other end of the standard library's.
+/// A connection: a stream of the runtime, and the other end of the standard library.
 fn pair() -> (TcpStream, std_net::TcpStream) {
     let listener = std_net::TcpListener::bind("127.0.0.1:0").unwrap();
     let theirs = std_net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -73,13 +73,13 @@ fn pair() -> (TcpStream, std_net::TcpStream) {
     (TcpStream::from_std(ours).unwrap(), theirs)
 }
 
-/// Polls once, by which a future that has to wait for a descriptor registers it; then drops it.
+/// Polls a future once, which registers the descriptor that it has to wait for, and drops it.
 async fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Registers a stream with the worker of that core, where nobody waits for it then.
+/// Registers a stream with the worker of that core and leaves no waiter.
 fn register(rt: &Runtime, core: usize, stream: TcpStream) -> TcpStream {
     let task = rt.task().on(core).spawn(async move {
         assert!(poll_once(stream.read(&mut [0; 8])).await.is_pending());
@@ -92,7 +92,7 @@ fn counts(rt: &Runtime, core: usize) -> WorkerCounts {
     rt.metrics().workers[core].counts
 }
 
-/// A cheap draw: xorshift.
+/// A simple random generator: xorshift.
 struct Dice(u64);
 
 impl Dice {
@@ -112,7 +112,7 @@ impl Dice {
     }
 }
 
-/// Resets the connection: with nothing to linger for, a close says so to the other end.
+/// Resets the connection: with a linger time of zero, closing sends a reset.
 fn reset(stream: std_net::TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);
@@ -124,7 +124,8 @@ fn w18_a_worker_is_rung_while_others_look_into_its_poller() {
     let _alone = alone();
     let rt = runtime(2);
     let (ours, mut theirs) = pair();
-    // Answers each byte, and is inside a poll for a while before it waits again: others visit.
+    // Answers each byte, and stays inside a poll for a while before it waits again, so that others look
+    // after its worker.
     let answers = rt.task().on(0).spawn(async move {
         let mut byte = [0];
         while ours.read(&mut byte).await.unwrap() == 1 {
@@ -144,11 +145,11 @@ fn w18_a_worker_is_rung_while_others_look_into_its_poller() {
             "{rounds} rounds, {:?}",
             rt.metrics()
         );
-        // Something waits behind the poll, so that somebody comes to look.
+        // A task waits behind the poll, so that another worker comes to look.
         let behind = rt.spawn(async {});
         theirs.write_all(&[1]).unwrap();
         dice.spin(Duration::from_millis(4));
-        // By a ring, if the worker sleeps. It is not lost to who looks.
+        // By a ring if the worker sleeps. It is not lost to a worker that looks.
         assert_eq!(rt.call_blocking(0, || 18).unwrap(), 18);
         theirs.read_exact(&mut [0]).unwrap();
         rt.block_on(behind).unwrap();
@@ -157,7 +158,7 @@ fn w18_a_worker_is_rung_while_others_look_into_its_poller() {
     drop(theirs);
     rt.block_on(answers).unwrap();
     let done = counts(&rt, 0);
-    // No more than one for each announcement of a park.
+    // At most one for each announced park.
     let announced = done.parks + done.parks_avoided;
     assert!((1..=announced).contains(&done.rings), "{done:?}");
 }
@@ -174,7 +175,7 @@ fn w19_an_earlier_timer_reaches_a_worker_that_sleeps_in_its_poller() {
     let before = counts(&rt, 0);
     let mut dice = Dice(19);
     for round in 0..ROUNDS {
-        // At any point of its way to sleep, from another thread and from a task of its own.
+        // At any point of its way to sleep, from another thread and from a task on it.
         dice.spin(Duration::from_micros(100));
         let short = Duration::from_micros(20 + dice.below(200));
         let start = Instant::now();
@@ -195,7 +196,7 @@ fn w19_an_earlier_timer_reaches_a_worker_that_sleeps_in_its_poller() {
     assert!(done.rings <= done.parks + 1, "{done:?}");
 }
 
-/// Every way in which something is begun with a socket and not ended.
+/// Starts every kind of socket operation and cancels it.
 async fn cancel_everything(address: SocketAddr, nobody: SocketAddr) {
     for address in [address, nobody] {
         drop(TcpStream::connect(address));
@@ -219,7 +220,7 @@ async fn cancel_everything(address: SocketAddr, nobody: SocketAddr) {
     drop(reader.await);
     drop(theirs);
     let (ours, _theirs) = pair();
-    // More than the OS takes.
+    // More than the OS buffers.
     let writer = doorbell::spawn(async move { ours.write_all(&vec![1; 16 << 20]).await });
     sleep(Duration::from_micros(200)).await;
     writer.abort();
@@ -242,20 +243,20 @@ fn l1_what_is_cancelled_leaves_no_descriptor() {
         let (ours, _theirs) = pair();
         register(&rt, core, ours);
     }
-    // The listener, and of each worker that has had a descriptor its poller and what rings it.
+    // The listener; and for each worker that has had a descriptor, its poller and eventfd.
     let with_pollers = before + 1 + 2 * rt.cores();
     until_descriptors_are(with_pollers, "after the first of each worker");
     for round in 0..ROUNDS {
         let core = round % rt.cores();
         let task = rt.task().on(core).spawn(cancel_everything(address, nobody));
         rt.block_on(task).unwrap();
-        // What was connected to and nobody has.
+        // Connections that were made but not accepted.
         while let Ok(accepted) = listener.accept() {
             drop(accepted);
         }
     }
     until_descriptors_are(with_pollers, "after all was cancelled");
-    // The end of the runtime is a cancellation too.
+    // The end of the runtime cancels too.
     let (ours, theirs) = pair();
     drop(rt.spawn(async move { ours.read(&mut [0]).await }));
     drop(rt);
@@ -275,7 +276,7 @@ fn l2_a_registration_that_the_os_refuses_leaves_nothing_and_may_succeed_later() 
         maximum: limit.maximum,
     };
     setrlimit(Resource::Nofile, none).unwrap();
-    // There is no descriptor to be had for the poller.
+    // No descriptor is available for the poller.
     let refused = rt.block_on(ours.read(&mut [0]));
     let again = rt.block_on(ours.read(&mut [0]));
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -285,7 +286,7 @@ fn l2_a_registration_that_the_os_refuses_leaves_nothing_and_may_succeed_later() 
         assert!(error.to_string().contains("many open files"), "{error}");
     }
     until_descriptors_are(before, "after the refusal");
-    // The same stream, once there is room.
+    // The same stream, once descriptors are available.
     let reader = rt.spawn(async move {
         let mut byte = [0];
         ours.read(&mut byte).await.map(|_| byte)
@@ -303,14 +304,14 @@ fn l2_a_copy_that_outlives_its_stream_tells_nobody() {
     const WRITES: u64 = 200;
     let _alone = alone();
     let rt = runtime(1);
-    // Another one that stays, so that the worker goes on looking.
+    // Another one stays registered, so that the worker keeps looking.
     let (other, _its_end) = pair();
     let _other = register(&rt, 0, other);
     let (ours, mut theirs) = pair();
     let ours = register(&rt, 0, ours);
     let copy = ours.as_fd().try_clone_to_owned().unwrap();
     drop(ours);
-    // What follows comes after the worker has heard of it.
+    // Later tasks run after the worker has heard of it.
     rt.block_on(rt.task().on(0).spawn(async {})).unwrap();
     // The task is done before its worker has counted the poll.
     until("it sleeps", || {
@@ -324,11 +325,11 @@ fn l2_a_copy_that_outlives_its_stream_tells_nobody() {
     copy.set_nonblocking(false).unwrap();
     let mut all = [0; WRITES as usize];
     copy.read_exact(&mut all).unwrap();
-    // Time enough for a worker that is told to count it.
+    // Enough time for a worker that is notified to count it.
     std::thread::sleep(Duration::from_millis(100));
     let done = counts(&rt, 0).since(&before);
     assert!(done.unparks_ready == 0 && done.polls == 0, "{done:?}");
-    // The worker is as well as before.
+    // The worker is unaffected.
     let (ours, mut theirs) = pair();
     let ours = register(&rt, 0, ours);
     theirs.write_all(&[3]).unwrap();
@@ -351,7 +352,7 @@ fn s8_readiness_that_nobody_waits_for_does_not_spin() {
         rt.worker_state(0) == Some(doorbell::WorkerState::Parked)
     });
     let before = counts(&rt, 0);
-    // Data, an end, and a reset, which is an error that stays.
+    // Data, an end, and a reset, which is a lasting error.
     let mut stay = Vec::new();
     let ours: Vec<TcpStream> = streams
         .into_iter()
@@ -361,7 +362,7 @@ fn s8_readiness_that_nobody_waits_for_does_not_spin() {
             match at % 3 {
                 0 => drop(theirs),
                 1 => reset(theirs),
-                // The other end stays, but closes its direction.
+                // The other end stays, but closes its sending direction.
                 _ => {
                     theirs.shutdown(std_net::Shutdown::Write).unwrap();
                     stay.push(theirs);
@@ -375,14 +376,14 @@ fn s8_readiness_that_nobody_waits_for_does_not_spin() {
     });
     std::thread::sleep(Duration::from_millis(300));
     let done = counts(&rt, 0).since(&before);
-    // Each has a few edges, and then there is silence.
+    // Each has a few edges, then none.
     let most = 5 * STREAMS;
     assert!((1..=most).contains(&done.parks), "{done:?}");
     assert!(done.passes <= 2 * most && done.polls == 0, "{done:?}");
     std::thread::sleep(Duration::from_millis(100));
     let later = counts(&rt, 0).since(&before);
-    assert_eq!(later.parks, done.parks, "it has come to rest");
-    // What came is there all the same.
+    assert_eq!(later.parks, done.parks, "it is idle");
+    // All data has arrived nevertheless.
     let mut ends = 0;
     for stream in ours {
         let mut buffer = [0; 200];
@@ -418,7 +419,7 @@ fn d2_events_come_while_the_runtime_ends() {
             let writers = others.into_iter().map(|mut theirs| {
                 scope.spawn(move || {
                     let mut sent = 0_u64;
-                    // Until nobody takes it.
+                    // Until the reader is gone.
                     while theirs.write_all(&[1; 16]).is_ok() {
                         sent += 1;
                         let _ = theirs.set_nonblocking(true);

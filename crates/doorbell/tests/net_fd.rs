@@ -19,30 +19,30 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_secs(30);
 
 fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
 }
 
-/// In which one worker has all descriptors.
+/// A runtime with one worker, which has all descriptors.
 fn one_worker() -> Runtime {
     Builder::new().cores(1).build().unwrap()
 }
 
-/// Waits as the second object on a descriptor: the error.
+/// Waits by a second object for the same descriptor. Returns the error.
 async fn refused<T: AsFd>(second: &AsyncFd<T>) -> io::Error {
     let readable = doorbell::time::timeout(LONG, second.readable()).await;
     readable.expect("no endless wait").unwrap_err()
 }
 
-/// A count that tasks can wait for, as the OS has it.
+/// A counter of the OS that tasks can wait for.
 fn counter() -> AsyncFd<OwnedFd> {
     AsyncFd::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap())
 }
 
-/// Takes the count, if there is one.
+/// Takes the count, if it is not 0.
 fn take(fd: &OwnedFd) -> io::Result<u64> {
     let mut count = [0; 8];
     rustix::io::read(fd, &mut count)?;
@@ -57,8 +57,8 @@ async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
-/// Sees that a syscall that would wait ends readiness. A worker may have read an older event from the OS and tell of
-/// it behind that syscall, as often as events are under way: a few times, not for ever.
+/// Checks that a syscall that would block clears readiness. A worker may have read an older event before
+/// that syscall and report it afterwards, once for each event in progress: a few times, not forever.
 async fn empty_until_pending(fd: &AsyncFd<OwnedFd>) {
     for _ in 0..10 {
         let empty = fd.try_io(Direction::Read, take).unwrap_err();
@@ -190,7 +190,7 @@ fn s8_what_nobody_takes_wakes_no_worker_again() {
         ready.sum::<u64>()
     };
     add(&counter, 1);
-    // Where the CPUs are busy it takes a while until a worker has learnt it, if it did not look before.
+    // On busy CPUs it takes a while until a worker learns of it, unless the worker looked before.
     for _ in 0..20 {
         if unparks() > 0 {
             break;
@@ -199,7 +199,7 @@ fn s8_what_nobody_takes_wakes_no_worker_again() {
     }
     let before = unparks();
     std::thread::sleep(Duration::from_millis(50));
-    // One more for that it could be written to, and not one for each moment.
+    // One more because the socket became writable, and not one for each moment.
     assert!(unparks() <= before + 2, "{before}, {}", unparks());
     assert_eq!(counter.try_io(Direction::Read, take).unwrap(), 1);
 }
@@ -212,7 +212,7 @@ fn what_the_os_does_not_wait_for_is_an_error_that_says_so() {
     let error = runtime.block_on(file.readable()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     assert!(error.to_string().contains("no socket, pipe"), "{error}");
-    // What need not wait goes.
+    // Operations that need not wait succeed.
     let read = |mut file: &std::fs::File| file.read(&mut [0; 4]);
     let read = runtime.block_on(file.async_io(Direction::Read, read));
     assert_eq!(read.unwrap(), 4);
@@ -242,7 +242,7 @@ fn it_gives_back_what_it_had() {
     let mut ours = ours.into_inner();
     theirs.write_all(b"x").unwrap();
     ours.read_exact(&mut [0]).unwrap();
-    // And again, as a new one; also one that is only borrowed.
+    // And again with a new object, including one that only borrows the descriptor.
     let again = AsyncFd::new(&ours);
     runtime.block_on(async { assert!(is_pending(pin!(again.readable())).await) });
     drop(again);
@@ -262,13 +262,13 @@ fn of_two_on_one_descriptor_the_second_is_told_so() {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert!(error.get_ref().unwrap().is::<AlreadyRegistered>());
         assert!(error.to_string().contains("share one AsyncFd"), "{error}");
-        // The first one is as before, and a duplicate has its own.
+        // The first one is unaffected, and a duplicate has its own registration.
         let duplicate = AsyncFd::new(ours.try_clone().unwrap());
         assert!(is_pending(pin!(duplicate.readable())).await);
         theirs.write_all(b"x").unwrap();
         first.readable().await.unwrap();
         duplicate.readable().await.unwrap();
-        // When the first has gone the second may wait.
+        // After the first one is gone, the second may wait.
         drop(first);
         second.readable().await.unwrap();
     });

@@ -1,4 +1,4 @@
-//! What TCP sockets do beyond the exchange of bytes, and what fails.
+//! TCP sockets beyond the exchange of bytes: options and failures.
 
 use doorbell::net::{TcpListener, TcpStream, lookup_host};
 use doorbell::{Builder, Runtime, current_core};
@@ -25,7 +25,8 @@ async fn pair() -> (TcpStream, TcpStream) {
     (ours.await.unwrap().unwrap(), theirs)
 }
 
-/// An address where nobody listens, and nobody else can: it is taken as long as the socket is there.
+/// An address that refuses connections. No other program can listen there: the address is taken while the
+/// socket exists.
 struct Nobodys {
     address: SocketAddr,
     _socket: OwnedFd,
@@ -74,7 +75,7 @@ fn each_core_accepts_its_own_connections() {
             of_core[usize::from(core[0])] += 1;
         }
         assert_eq!(of_core[0] + of_core[1], CLIENTS);
-        // The OS spreads them by their ports.
+        // The OS distributes them by port.
         assert!(of_core[0] > 0 && of_core[1] > 0, "{of_core:?}");
     });
 }
@@ -133,7 +134,7 @@ fn names_are_looked_up_beside_the_workers() {
 #[test]
 fn a_name_that_does_not_exist_is_an_error() {
     let runtime = runtime();
-    // Longer than a label may be, so that no server is asked.
+    // Longer than a label may be, so no name server is asked.
     let name = format!("{}.invalid", "x".repeat(70));
     runtime.block_on(async {
         assert!(TcpStream::connect((name.as_str(), 80)).await.is_err());
@@ -178,7 +179,7 @@ fn of_several_tasks_that_accept_each_is_woken() {
                 doorbell::spawn(async move { listener.accept().await.unwrap().1 })
             })
             .collect();
-        // All wait, or will try at once.
+        // All are waiting, or will try at once.
         doorbell::time::sleep(Duration::from_millis(10)).await;
         let mut clients = Vec::new();
         for _ in 0..TASKS {
@@ -304,7 +305,7 @@ fn a_try_does_not_wait_and_readiness_says_when() {
                 }
             };
             assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
-            // The OS may make room a moment later, by moving bytes to the other end.
+            // The OS may free space a moment later, by moving bytes to the other end.
             if is_pending(pin!(ours.writable())).await {
                 break;
             }
@@ -369,7 +370,7 @@ fn a_socket_goes_from_one_runtime_to_another() {
     });
     let address = listener.local_addr().unwrap();
     let connect = || async { TcpStream::connect(address).await.map(drop) };
-    // The first one still looks for it.
+    // The first one still waits for it.
     let (accepted, connected) =
         second.block_on(async { futures::join!(listener.accept(), connect()) });
     assert!(accepted.is_ok() && connected.is_ok());

@@ -1,4 +1,4 @@
-//! Streams and their halves as other people's code has them.
+//! Streams and their halves, through the traits of other crates.
 
 #![cfg(all(feature = "futures-io", feature = "tokio-io"))]
 
@@ -17,7 +17,7 @@ async fn tcp() -> (TcpStream, TcpStream) {
     (ours, listener.accept().await.unwrap().0)
 }
 
-/// Says something, closes, and reads what the other end says until its end: by tokio's traits.
+/// Sends `said`, closes, and reads until the other end's end, through tokio's traits.
 async fn by_tokio<R, W>(mut reads: R, mut writes: W, said: &[u8]) -> Vec<u8>
 where
     R: doorbell::io::tokio::AsyncRead + Unpin,
@@ -41,7 +41,7 @@ where
     heard
 }
 
-/// The same by those of futures-io.
+/// The same through the traits of futures-io.
 async fn by_futures<R, W>(mut reads: R, mut writes: W, said: &[u8]) -> Vec<u8>
 where
     R: doorbell::io::futures::AsyncRead + Unpin,
@@ -66,7 +66,7 @@ where
     heard
 }
 
-/// Both ends, split into owned halves, each by other traits, and then again whole.
+/// Both ends, split into owned halves that use different traits, and then reunited.
 async fn talk<S: ByteStream>(ours: (S, S), split: impl Fn(S) -> Halves<S>) {
     let said = vec![5; 200_000];
     let (one, other) = (split(ours.0), split(ours.1));

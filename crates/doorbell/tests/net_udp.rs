@@ -90,7 +90,7 @@ fn of_several_tasks_that_receive_each_is_woken() {
                 })
             })
             .collect();
-        // All wait, or will try at once.
+        // All are waiting, or will try at once.
         doorbell::time::sleep(Duration::from_millis(10)).await;
         for byte in 0..TASKS {
             ours.send_to(&[byte], to).await.unwrap();

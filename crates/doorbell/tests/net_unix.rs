@@ -1,4 +1,4 @@
-//! Sockets of Unix in tasks.
+//! Unix sockets in tasks.
 
 use doorbell::net::{UnixDatagram, UnixListener, UnixStream};
 use doorbell::{Builder, Runtime};
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_secs(30);
 
 fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
 }
 
-/// A path at which there is nothing, before and after.
+/// A path that does not exist before and after.
 struct Place(PathBuf);
 
 impl Place {
@@ -113,7 +113,7 @@ fn who_connects_waits_for_a_listener_that_has_too_many() {
     runtime.block_on(async {
         let place = Place::new("full");
         let listener = UnixListener::bind(&place).unwrap();
-        // No more than one waits to be accepted.
+        // At most one connection waits to be accepted.
         rustix::net::listen(&listener, 0).unwrap();
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| doorbell::spawn(UnixStream::connect(place.0.clone())))
@@ -172,7 +172,7 @@ fn a_stream_goes_to_the_standard_library_and_back() {
     });
 }
 
-/// Sends these bytes, and with them a descriptor.
+/// Sends bytes together with a descriptor.
 fn send_with_descriptor(stream: &UnixStream, bytes: &[u8]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -220,7 +220,7 @@ fn datagrams_keep_their_bounds_and_wait_for_room() {
                 ours.send(&number.to_ne_bytes()).await.unwrap();
             }
         });
-        // It has to wait before all is sent.
+        // It must wait before everything is sent.
         doorbell::time::sleep(Duration::from_millis(10)).await;
         assert!(!sender.is_finished());
         for number in 0..COUNT {
@@ -230,7 +230,7 @@ fn datagrams_keep_their_bounds_and_wait_for_room() {
         }
         sender.await.unwrap();
         let nothing = theirs.try_recv(&mut [0; 4]).unwrap_err();
-        // The sender has gone, which a socket of datagrams does not say.
+        // The sender is gone, which a datagram socket does not report.
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
     });
 }
@@ -270,7 +270,7 @@ fn datagrams_go_to_paths() {
 
 #[test]
 fn who_sends_and_always_finds_room_lets_the_others_of_its_core_run() {
-    // So that a bug is no hang.
+    // Only keeps a bug from hanging the test.
     const MOST: usize = 100_000;
     let runtime = Builder::new().cores(1).build().unwrap();
     let sender = runtime.spawn(async {

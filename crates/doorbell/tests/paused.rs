@@ -1,6 +1,6 @@
-//! A paused clock: it goes on when nothing is left to do on any core, and stands otherwise.
+//! A paused clock: it advances only when nothing is left to do on any core.
 
-// Threads and counters of the tests' own.
+// The tests use threads and counters of their own.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use doorbell::time::{self, Duration, Instant, MissedTicks, advance, interval, sleep, timeout};
@@ -58,7 +58,7 @@ fn what_a_timer_wakes_runs_on_all_cores_before_the_next_one() {
                     done.fetch_add(1, Relaxed);
                 });
             }
-            // One nanosecond later everything has run: the clock had to wait for it.
+            // One nanosecond later everything has run: the clock waited for it.
             time::sleep_until(start + SECOND * u32::try_from(round).unwrap()).await;
             sleep(Duration::from_nanos(1)).await;
             assert_eq!(done.load(Relaxed), 20 * round);
@@ -102,7 +102,7 @@ fn a_closure_that_blocks_holds_the_clock() {
         let (go, gone) = mpsc::channel();
         let closure = doorbell::spawn_blocking(move || gone.recv().unwrap());
         let sleeper = doorbell::spawn(sleep(HOUR));
-        // Time of the wall, that the clock of the runtime does not see.
+        // Wall time, which the runtime's clock does not see.
         let release = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
             go.send(()).unwrap();
@@ -112,7 +112,7 @@ fn a_closure_that_blocks_holds_the_clock() {
         sleeper.await.unwrap();
         assert_eq!(start.elapsed(), HOUR);
         release.join().unwrap();
-        // And one inside which somebody waits for the clock does not.
+        // A closure that waits for the clock does not stop it.
         let handle = doorbell::Handle::current();
         let inner = doorbell::spawn_blocking(move || handle.try_block_on(sleep(HOUR)).unwrap());
         inner.await.unwrap();
@@ -134,7 +134,7 @@ fn it_stands_between_two_block_ons() {
         }
     });
     rt.block_on(async { sleep(10 * SECOND).await });
-    // Its task may not have run yet for the tick of this very moment.
+    // Its task may not have run yet for the tick at this very moment.
     while ticks.load(Relaxed) < 11 {
         std::thread::yield_now();
     }
@@ -151,7 +151,7 @@ fn timeouts_and_cancelled_timers() {
         let never = std::future::pending::<()>();
         assert!(timeout(HOUR, never).await.is_err());
         assert_eq!(start.elapsed(), HOUR);
-        // One that was dropped fires nothing.
+        // A dropped timer does not fire.
         timeout(HOUR, sleep(SECOND)).await.unwrap();
         assert_eq!(start.elapsed(), HOUR + SECOND);
         sleep(2 * HOUR).await;
@@ -185,7 +185,7 @@ fn advance_is_one_step_and_what_was_due_has_run() {
             let seen = task.await.unwrap();
             assert!(seen == 10 * SECOND || seen == 40 * SECOND, "{seen:?}");
         }
-        // Nothing due, nothing there, no time at all.
+        // Without a due timer; and by zero.
         advance(SECOND).await;
         advance(Duration::ZERO).await;
         assert_eq!(start.elapsed(), 41 * SECOND);
@@ -195,7 +195,7 @@ fn advance_is_one_step_and_what_was_due_has_run() {
     });
 }
 
-/// More timers than a look at the wheel reads: it then looks where their slot begins.
+/// More timers than one look at the wheel reads: the wheel then uses the start of their slot.
 #[test]
 fn many_timers_at_one_time() {
     for (cores, timers) in [(1, 32), (1, 33), (1, 100), (3, 1_000)] {
@@ -207,7 +207,7 @@ fn many_timers_at_one_time() {
                 task.await.unwrap();
             }
             assert_eq!(start.elapsed(), HOUR);
-            // Of a thread that is no worker, on a worker that has fired nothing for hours.
+            // From a foreign thread, on a worker that has not fired a timer for hours.
             let sleeps = (0..timers).map(|_| sleep(HOUR));
             futures::future::join_all(sleeps).await;
             assert_eq!(start.elapsed(), 2 * HOUR);
@@ -241,7 +241,7 @@ fn a_sleep_goes_by_the_clock_of_its_runtime_on_the_workers_of_another() {
     let handle = running.handle().clone();
     stopped.block_on(async move {
         let start = Instant::now();
-        // By the clock that runs: the other one would have to go on for it.
+        // By the real clock: the paused one would have to advance.
         let began = std::time::Instant::now();
         let mut pause = None;
         let pause = std::future::poll_fn(move |cx| {
@@ -324,13 +324,13 @@ async fn a_delayed_tick_comes_a_period_after_the_late_one_was_taken() {
     sleep(150 * MS).await;
     assert_eq!(ticks.tick().await, start + 100 * MS);
     assert_eq!(ticks.tick().await, start + 250 * MS);
-    // What is taken in time, or hardly late, comes after the moment it was due: ticks do not drift.
+    // A tick taken in time, or hardly late, is followed by the next due moment: ticks do not drift.
     sleep(105 * MS).await;
     assert_eq!(ticks.tick().await, start + 350 * MS);
     assert_eq!(ticks.tick().await, start + 450 * MS);
     assert_eq!(start.elapsed(), 450 * MS);
 
-    // Of a period shorter than that, one that was missed is late.
+    // With a period shorter than that delay, a missed tick counts as late.
     let start = Instant::now();
     let mut ticks = interval(2 * MS).missed_ticks(MissedTicks::Delay);
     assert_eq!(ticks.tick().await, start);
@@ -338,7 +338,7 @@ async fn a_delayed_tick_comes_a_period_after_the_late_one_was_taken() {
     assert_eq!(ticks.tick().await, start + 2 * MS);
     assert_eq!(ticks.tick().await, start + 7 * MS);
 
-    // What the slack allows is not late.
+    // A delay within the slack does not count as late.
     let start = Instant::now();
     let ticks = interval(100 * MS).missed_ticks(MissedTicks::Delay);
     let mut ticks = ticks.slack(60 * MS);

@@ -1,7 +1,8 @@
-//! What the OS refuses, who hears of it, and under what threads run that the library starts.
+//! Policies that the OS refuses, the reports of refusals, and the policies of threads that the library
+//! starts.
 //!
-//! Capabilities belong to threads, and a thread begins with those of the one that starts it: so a
-//! thread of a test's gives one up, and what it builds has none of it.
+//! Capabilities belong to threads, and a thread inherits those of its parent. So a test's thread gives one
+//! up, and whatever it builds lacks it.
 
 #![allow(
     clippy::disallowed_types,
@@ -16,14 +17,15 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
-/// Whether what this thread starts may run before all others.
+/// Whether threads that this one starts may have real-time priority.
 fn may_go_first() -> bool {
     let first = Policy::Fifo { priority: 1 };
     let tried = std::thread::spawn(move || Host::set_policy(first).is_ok());
     tried.join().unwrap()
 }
 
-/// Runs a test on a thread without the privilege; where the limits give it to everybody, it says so.
+/// Runs a test on an unprivileged thread. If the limits allow every process real-time priority, it prints
+/// that.
 fn unprivileged(test: impl FnOnce() + Send + 'static) {
     let apart = move || {
         let mut sets = capabilities(None).unwrap();
@@ -46,7 +48,7 @@ fn unprivileged(test: impl FnOnce() + Send + 'static) {
 
 type Said = Arc<Mutex<Vec<(ClassKind, String)>>>;
 
-/// A runtime that notes what it hears of.
+/// A runtime that records the refusals reported to it.
 fn noted(cores: usize) -> (Runtime, Said) {
     let said = Said::default();
     let notes = Arc::clone(&said);
@@ -69,7 +71,7 @@ fn use_all(runtime: &Runtime) {
     }
 }
 
-/// The workers report from their own threads, which may not have run when the class is open.
+/// The workers report from their own threads, which may not have run yet when the class is open.
 #[test]
 fn the_policies_of_a_class_that_was_opened_just_now_are_all_there() {
     for round in 0..100 {
@@ -99,7 +101,7 @@ fn the_policies_of_a_class_that_was_opened_just_now_are_all_there() {
 #[test]
 fn a_refusal_is_heard_of_once_with_the_remedy() {
     unprivileged(|| {
-        // Each runtime tells by itself.
+        // Each runtime reports for itself.
         for _ in 0..2 {
             let (runtime, said) = noted(2);
             use_all(&runtime);
@@ -119,7 +121,7 @@ fn a_refusal_is_heard_of_once_with_the_remedy() {
 #[test]
 fn what_was_obtained_is_not_told() {
     let (runtime, said) = noted(1);
-    // No privilege is needed for this class, nor for that of `main`.
+    // This class needs no privilege, and neither does that of `main`.
     let batch = runtime.task().class(Class::BATCH);
     runtime.block_on(batch.spawn(async {})).unwrap();
     let told = |said: &Said, kind| {
@@ -128,7 +130,7 @@ fn what_was_obtained_is_not_told() {
     };
     assert_eq!(told(&said, ClassKind::Batch), 0);
     assert_eq!(told(&said, ClassKind::Fair), 0);
-    // The urgent workers have begun before those.
+    // The urgent workers have started before those.
     let refused = usize::from(!may_go_first());
     assert_eq!(told(&said, ClassKind::Rt), refused);
 }
@@ -172,7 +174,7 @@ fn closures_that_block_are_above_the_batch_task_that_has_them_run() {
         let runtime = Builder::new().cores(1).build().unwrap();
         let seen = runtime.task().class(Class::BATCH).spawn(async {
             let here = Host::policy().unwrap();
-            // Two at the same time: each has a thread of its own.
+            // Two at the same time, so each needs a thread of its own.
             let (met, meets) = std::sync::mpsc::channel();
             let (tell, told) = std::sync::mpsc::channel();
             let first = doorbell::spawn_blocking(move || {
@@ -210,7 +212,7 @@ fn a_runtime_with_batch_and_blocking_closures_leaves_no_thread() {
     });
     runtime.block_on(batch).unwrap();
     assert!(threads() > 3);
-    // The one that starts threads, and one that it has started.
+    // The thread that starts threads, and one that it has started.
     assert_eq!(named(), 2);
     drop(runtime);
     assert_eq!(named(), 0);

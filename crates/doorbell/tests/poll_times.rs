@@ -1,4 +1,4 @@
-//! Times of polls and of waits, and long polls, as a user sees them.
+//! Times of polls and waits, and long polls, from a user's view.
 
 #![allow(
     clippy::disallowed_types,
@@ -57,7 +57,7 @@ fn every_poll_is_counted_once_on_its_core() {
     let metrics = rt.metrics();
     for core in 0..2 {
         assert_eq!(metrics.poll_times_on(core).unwrap().count(), 100);
-        // Each follows a spawn or a wake.
+        // One for each spawn or wake.
         assert_eq!(metrics.wake_times_on(core).unwrap().count(), 100);
     }
     assert_eq!(metrics.poll_times().count(), 200);
@@ -207,7 +207,7 @@ fn a_task_that_never_gives_way_is_shown_while_it_lasts_and_named_behind() {
     let long = Duration::from_millis(1);
     let rt = runtime(1, long);
     let (go, wait) = mpsc::channel::<()>();
-    // No budget reaches into it: outside of tokio all of this is one poll.
+    // Outside of tokio's runtime its budget does not apply: all of this is one poll.
     let task = rt.task().name("greedy").spawn(async move {
         let permits = tokio::sync::Semaphore::new(1);
         while wait.try_recv().is_err() {

@@ -1,4 +1,4 @@
-//! Closures posted to a named core that nobody waits for.
+//! Posts: closures for a named core without waiting.
 
 #![allow(
     clippy::disallowed_types,

@@ -1,6 +1,6 @@
-//! Two processes that know nothing of each other share the CPUs of the machine.
+//! Two independent processes share the CPUs of the machine.
 //!
-//! Each test starts itself again as two children, which build a runtime and say on which CPUs its
+//! Each test starts itself again as two child processes. They build a runtime and print on which CPUs its
 //! workers may run.
 
 #![allow(
@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
-/// Set in children.
+/// Set in child processes.
 const CHILD: &str = "DOORBELL_TEST_PROCESS";
 
-/// The first bytes of the line that a child prints; behind them a list of CPUs per worker.
+/// The prefix of the line that a child prints, followed by a list of CPUs per worker.
 const WORKERS: &str = "workers:";
 
 type Cpus = BTreeSet<usize>;
@@ -28,12 +28,12 @@ fn allowed() -> Vec<usize> {
     Host::topology().cpus.iter().map(|cpu| cpu.os_id).collect()
 }
 
-/// Fewer than there are, where that is possible.
+/// One CPU fewer, if possible.
 fn fewer() -> usize {
     allowed().len().saturating_sub(1).max(1)
 }
 
-/// The CPUs that the calling thread may run on, as the OS writes them: `0-3,6`.
+/// The CPUs on which the calling thread may run, in the OS's notation: `0-3,6`.
 fn cpus_here() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let list = status
@@ -50,7 +50,7 @@ fn parse(list: &str) -> Cpus {
     ranges.flatten().collect()
 }
 
-/// Builds the runtime, says where its workers are, and stays until its input is closed.
+/// Builds the runtime, prints where its workers are, and stays until its input is closed.
 fn play(builder: Builder) {
     let rt = builder.build().unwrap();
     let workers: Vec<String> = (0..rt.cores())
@@ -74,7 +74,7 @@ fn start(test: &str) -> Child {
         .unwrap()
 }
 
-/// The workers of two children that run at the same time.
+/// The workers of two child processes that run at the same time.
 fn two_children(test: &str) -> [Vec<Cpus>; 2] {
     let mut children = [start(test), start(test)];
     let workers = children.each_mut().map(|child| {
@@ -90,7 +90,7 @@ fn two_children(test: &str) -> [Vec<Cpus>; 2] {
     workers.map(|(workers, _)| workers.split(' ').map(parse).collect())
 }
 
-/// A number of cores is bound to nothing unless asked: both processes may use every CPU.
+/// By default a number of cores pins nothing: both processes may use every CPU.
 #[test]
 fn a_number_of_cores_leaves_both_the_whole_mask() {
     if is_child() {
@@ -102,10 +102,10 @@ fn a_number_of_cores_leaves_both_the_whole_mask() {
     }
 }
 
-/// Bound because it was asked for: where they begin is drawn by lot, so not both at CPU 0 for ever.
+/// Pinned on request: the first CPU is random, so not every process starts at CPU 0.
 #[test]
 fn pinned_runtimes_do_not_all_begin_at_the_first_cpu() {
-    /// With two places of equal chance, all these children agree once in two thousand million runs.
+    /// With two equally likely places, all these pairs agree once in two thousand million runs.
     const PAIRS: usize = 16;
     if is_child() {
         return play(Builder::new().cores(fewer()).pin(true));
@@ -125,8 +125,8 @@ fn pinned_runtimes_do_not_all_begin_at_the_first_cpu() {
     assert_eq!(allowed().len(), 1, "all began at {firsts:?}");
 }
 
-/// A mask that leaves out CPUs of the machine was given to these processes: their workers are bound
-/// to its CPUs in their order. A mask that is the whole machine, or a quota, binds nothing.
+/// These processes have an affinity mask that excludes some of the machine's CPUs: their workers are pinned
+/// to its CPUs, in order. A mask of the whole machine, or a quota, pins nothing.
 #[test]
 fn a_mask_of_their_own_is_used_cpu_by_cpu() {
     let mask = allowed()[..fewer()].to_vec();

@@ -20,14 +20,15 @@ use std::time::{Duration, Instant};
 /// Longer than anything takes here.
 const LONG: Duration = Duration::from_secs(20);
 
-/// One core, so that nobody else looks after its Fair worker.
+/// A runtime with one core, so that no other worker helps its Fair worker.
 fn runtime() -> Runtime {
     let runtime = Builder::new().cores(1).build().unwrap();
     runtime.open_rescue().unwrap();
     runtime
 }
 
-/// A task that reads bytes, and says of each whether it was a rescue. Where to write them, and what it says.
+/// A task that reads bytes and reports for each whether that was a rescue. Returns where to write them, and
+/// its reports.
 fn reads(runtime: &Runtime, rescuable: bool) -> (Theirs, Receiver<bool>) {
     let (ours, theirs) = Theirs::pair().unwrap();
     let (says, said) = channel();
@@ -45,13 +46,13 @@ fn reads(runtime: &Runtime, rescuable: bool) -> (Theirs, Receiver<bool>) {
     (theirs, said)
 }
 
-/// Its worker has run it once, so that it waits.
+/// Lets its worker run it once, so that it waits.
 fn waits(theirs: &mut Theirs, said: &Receiver<bool>) {
     theirs.write_all(b"a").unwrap();
     assert!(!said.recv_timeout(LONG).unwrap(), "nothing is stuck");
 }
 
-/// Has the Fair worker inside of one poll until this is dropped.
+/// Keeps the Fair worker inside one poll until the sender is dropped.
 fn stuck(runtime: &Runtime) -> Sender<()> {
     let (release, released) = channel();
     let (begins, begun) = channel();
@@ -75,7 +76,7 @@ fn a_rescuable_task_reads_while_its_worker_is_stuck() {
             assert!(said.recv_timeout(LONG).unwrap(), "its worker is stuck");
         }
         drop(release);
-        // It belongs to its worker still.
+        // It still belongs to its worker.
         runtime.block_on(runtime.spawn(async {})).unwrap();
         waits(&mut theirs, &said);
     }
@@ -171,7 +172,7 @@ fn what_lies_behind_a_poll_is_found() {
     let runtime = runtime();
     let (mut theirs, said) = reads(&runtime, true);
     waits(&mut theirs, &said);
-    // It waits for no descriptor: the poll that goes on for long has woken it, as its first step.
+    // It waits for no descriptor: the long poll wakes it, as its first step.
     let waker = Arc::new(Mutex::new(None::<Waker>));
     let (says, heard) = channel();
     let known = Arc::clone(&waker);
@@ -183,7 +184,7 @@ fn what_lies_behind_a_poll_is_found() {
     assert!(!heard.recv_timeout(LONG).unwrap());
     let found = runtime.spawn(async move {
         waker.lock().unwrap().take().unwrap().wake();
-        // What has its worker noticed.
+        // This makes the guard notice its worker.
         theirs.write_all(b"b").unwrap();
         (heard.recv_timeout(LONG), said.recv_timeout(LONG))
     });

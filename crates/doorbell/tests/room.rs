@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Far beyond all that should happen, so that a loaded machine passes.
+/// Far longer than anything should take, so that a loaded machine passes.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A runtime whose core 0 is inside a poll until told.
+/// A runtime whose core 0 is inside a poll until told to end it.
 fn held(limit: usize) -> (Runtime, mpsc::Sender<()>) {
     let rt = Builder::new()
         .cores(2)
@@ -55,10 +55,10 @@ fn a_full_mailbox_refuses_and_loses_nothing() {
         rt.post_on(0, count()),
         Err(CallError::Full { .. })
     ));
-    // Another core has room of its own, and tasks and wakes need none.
+    // Another core has room of its own, and tasks and wakes need no room.
     rt.block_on(rt.try_call_on(1, || ()).unwrap()).unwrap();
     let pinned = rt.task().on(0).spawn(async {});
-    // One that waits for room, one that nobody waits for, and one that is given up.
+    // One that waits for room, one whose result is not awaited, and one that is given up.
     let waits = rt.call_on(0, count());
     rt.call_on(0, count()).detach();
     drop(rt.call_on(0, count()));
@@ -112,7 +112,7 @@ fn a_mailbox_without_room_is_refused() {
     assert!(matches!(error, BuildError::NoRoom));
 }
 
-/// Waits for what comes by itself.
+/// Waits for something that happens by itself.
 fn eventually(what: impl Fn() -> bool) {
     for _ in 0..6_000 {
         if what() {
@@ -123,7 +123,7 @@ fn eventually(what: impl Fn() -> bool) {
     panic!("it did not come");
 }
 
-/// A waker that counts, and then does what it was made for.
+/// A waker that counts, and then calls its closure.
 struct Calls<F>(AtomicUsize, F);
 
 impl<F: Fn() + Send + Sync + 'static> Calls<F> {
@@ -139,7 +139,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
     }
 }
 
-/// Has the call wait for room.
+/// Makes the call wait for room.
 fn wait<F: Fn() + Send + Sync + 'static>(call: &mut Call<i32>, waker: &Arc<Calls<F>>) {
     let waker = Waker::from(Arc::clone(waker));
     let polled = Pin::new(call).poll(&mut Context::from_waker(&waker));
@@ -155,7 +155,7 @@ fn a_waiter_whose_waker_panics_harms_no_other_call() {
     wait(&mut hostile, &panics);
     wait(&mut next, &counts);
     drop(go);
-    // Its place goes to the waiter whose waker panics, on the worker.
+    // The worker gives its place to the waiter whose waker panics.
     assert_eq!(rt.block_on(first).unwrap(), 1);
     eventually(|| panics.0.load(SeqCst) == 1);
     assert_eq!(counts.0.load(SeqCst), 0, "there is one place");
@@ -192,7 +192,7 @@ fn a_waiter_whose_waker_panics_where_it_is_dropped_harms_no_other_call() {
     drop(given_up);
     assert_eq!(poll(&mut waits), 2, "it was given up with its call");
     drop(go);
-    // On the worker the place of the first call goes to the next one, whose waker is woken and dropped.
+    // On the worker, the place of the first call goes to the next one, whose waker is woken and dropped.
     assert_eq!(rt.block_on(first).unwrap(), 1);
     eventually(|| (counts.woken(), counts.dropped()) == (1, 3));
     assert_eq!(rt.block_on(waits).unwrap(), 3);
@@ -237,7 +237,7 @@ fn a_waker_may_give_up_another_wait() {
     });
     let results = is_done.recv_timeout(LONG);
     if results.is_err() {
-        // It would wait for the worker, which hangs.
+        // Its drop would wait for the worker, which hangs.
         std::mem::forget(rt);
     }
     assert_eq!(results, Ok([1, 2]), "the worker waits for itself");

@@ -1,4 +1,4 @@
-//! Urgent workers that rest when they have run for long.
+//! Urgent workers that are throttled when they have used up their CPU budget.
 
 #![allow(
     clippy::disallowed_types,
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// An urgent task that computes in short polls for so long, pinned to core 0.
+/// An urgent task that computes in short polls for `time`, pinned to core 0.
 fn compute(runtime: &Runtime, class: Class, time: Duration) {
     let task = runtime.task().class(class).on(0).spawn(async move {
         let start = Instant::now();
@@ -35,7 +35,7 @@ fn counts(runtime: &Runtime, kind: ClassKind) -> WorkerCounts {
         .counts
 }
 
-/// Whether the urgent workers go before all other threads here.
+/// Whether the urgent workers have real-time priority here.
 fn goes_first(runtime: &Runtime) -> bool {
     let policies = runtime.policies();
     let urgent = policies
@@ -58,7 +58,7 @@ fn an_urgent_worker_that_always_computes_is_throttled_if_nobody_could_stop_it() 
     } = counts(&runtime, ClassKind::Rt);
     if goes_first(&runtime) {
         let throttled = Duration::from_nanos(throttled_ns);
-        // Half of 400 ms, or more of them if other programs ran meanwhile.
+        // Half of 400 ms; less if other programs used the CPU meanwhile.
         assert!(
             throttles >= 3 && throttled <= took,
             "{throttles}: {throttled:?} of {took:?}"

@@ -1,4 +1,4 @@
-//! Scopes: children end before the scope does, whatever ends it.
+//! Scopes: children end before their scope, whatever ends it.
 
 #![allow(
     clippy::disallowed_types,
@@ -22,7 +22,7 @@ fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
 }
 
-/// Counts its drops, those on another core than `home` a thousandfold.
+/// Counts its drops, and those on another core than `home` as a thousand.
 struct Guard {
     drops: Arc<AtomicUsize>,
     home: Option<CoreId>,
@@ -43,7 +43,7 @@ fn guard(drops: &Arc<AtomicUsize>) -> Guard {
     }
 }
 
-/// Waits for ever and holds a guard.
+/// Waits forever and holds a guard.
 async fn hold(guard: Guard) {
     pending::<()>().await;
     drop(guard);
@@ -248,7 +248,7 @@ fn the_end_of_the_runtime_ends_its_scopes() {
     assert!(end.is_ok() || end.unwrap_err().is_cancelled());
 }
 
-/// The scope drops its children where its poll panics, and a second panic would end the process.
+/// The scope's poll panics and drops its children there. A second panic would end the process.
 #[test]
 fn a_scope_that_is_polled_with_a_waker_that_panics_goes_on() {
     runtime().block_on(async {
@@ -274,7 +274,7 @@ fn a_scope_that_is_polled_with_a_waker_that_panics_goes_on() {
     });
 }
 
-/// Somebody else may poll the handle of a child than the body of its scope.
+/// The handle of a child may have another poller than the body of its scope.
 #[test]
 fn a_handle_that_was_polled_with_a_waker_that_panics_ends_no_scope() {
     runtime().block_on(async {

@@ -1,4 +1,4 @@
-//! The end of a runtime: nothing hangs, nothing leaks, everybody is told.
+//! The end of a runtime: nothing hangs, nothing leaks, and every waiter is told.
 
 #![allow(
     clippy::disallowed_types,
@@ -113,7 +113,7 @@ fn a_thread_that_sleeps_when_its_runtime_ends_panics() {
             let mut sleep = pin!(doorbell::time::sleep(std::time::Duration::from_hours(1)));
             poll_fn(|cx| {
                 let polled = sleep.as_mut().poll(cx);
-                // Nobody listens any more once the runtime ends.
+                // The receiver may be gone once the runtime ends.
                 let _ = armed.send(());
                 polled
             })
@@ -127,15 +127,15 @@ fn a_thread_that_sleeps_when_its_runtime_ends_panics() {
     assert!(message.contains("its runtime had ended"), "{message}");
 }
 
-// Bug D4: the drop of one task, while the runtime ends, wakes another, and both are held in a
-// lock that the woken one's drop takes too.
+// Bug D4: while the runtime ends, the drop of one task wakes another one. The waker holds a lock that the
+// woken task's drop also takes.
 #[test]
 fn d4_a_drop_that_wakes_another_task_at_the_end() {
     struct WakesOnDrop(Arc<Mutex<Vec<Waker>>>);
     impl Drop for WakesOnDrop {
         fn drop(&mut self) {
-            // Woken while the lock is held that the woken one's drop takes too: a wake that
-            // dropped it here and now would never end.
+            // Woken while the lock is held that the woken task's drop also takes. If the wake dropped that
+            // task here, it would never return.
             let wakers = self.0.lock().unwrap();
             for waker in &*wakers {
                 waker.wake_by_ref();
@@ -166,7 +166,7 @@ fn d4_a_drop_that_wakes_another_task_at_the_end() {
     drop(rt);
 }
 
-// Bug D3: a task of core 0 waits, at the end, for a task of core 1 to be dropped.
+// Bug D3: at the end, a task of core 0 waits for the drop of a task of core 1.
 #[test]
 fn d3_workers_end_together() {
     let rt = runtime(2);
@@ -237,7 +237,7 @@ fn a_call_under_way_at_the_end_runs_or_is_refused_but_never_hangs() {
     }
 }
 
-/// The threads of this process whose names begin with a prefix.
+/// How many threads of this process have names with this prefix.
 fn threads_named(prefix: &str) -> usize {
     std::fs::read_dir("/proc/self/task")
         .unwrap()
@@ -247,9 +247,9 @@ fn threads_named(prefix: &str) -> usize {
         .count()
 }
 
-/// Waits until so many threads have that prefix, in `looks` looks one after the other: a list of
-/// /proc misses some while threads of other tests end, and a joined thread leaves it a moment
-/// after its join. The bound is only there so that a leak is no hang.
+/// Waits until this many threads have the prefix, in `looks` successive looks: a list of /proc misses some
+/// while threads of other tests end, and a joined thread disappears from it a moment after its join. The
+/// bound only keeps a leak from hanging the test.
 fn wait_for_threads(prefix: &str, count: usize, looks: u32) {
     let start = std::time::Instant::now();
     let mut agreeing = 0;

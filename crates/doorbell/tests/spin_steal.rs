@@ -1,4 +1,4 @@
-//! A spinning core whose sockets are ready while another core has more tasks than it can run.
+//! A spinning core whose sockets are ready, while another core has more tasks than it can run.
 
 #![allow(
     clippy::disallowed_types,
@@ -18,11 +18,11 @@ const SOCKETS: usize = 250;
 const TASKS: usize = 600;
 const ROUNDS: usize = 8;
 
-/// So many calls, each of which posts the next, keep a core in its spin without a quiet moment.
+/// This many calls, each of which posts the next one, keep a core spinning without a quiet moment.
 const CALLS: u32 = 300;
 const CALL: Duration = Duration::from_micros(10);
 
-/// Far beyond what a round takes, so that a loaded machine passes.
+/// Far longer than a round takes, so that a loaded machine passes.
 const LONG: Duration = Duration::from_mins(1);
 
 fn spin_until(is_over: impl Fn() -> bool, what: &str) {
@@ -44,7 +44,7 @@ fn post_chain(left: u32) {
     doorbell::post_on(1, call).unwrap();
 }
 
-/// Spawns a task for each of as many descriptors of one socket, which the caller's core spins.
+/// Spawns a task for each of many descriptors of one socket, on the caller's core.
 fn read_often(ours: &Socket, waiting: &Arc<AtomicUsize>, read: &Arc<AtomicUsize>) {
     for _ in 0..SOCKETS {
         let our = ours.try_clone().unwrap();
@@ -58,8 +58,8 @@ fn read_often(ours: &Socket, waiting: &Arc<AtomicUsize>, read: &Arc<AtomicUsize>
     }
 }
 
-/// The calls keep core 1 from a quiet moment, so it looks at its descriptors between two of them. Then it
-/// has 250 tasks of its own, and core 0 has 600 to take from.
+/// The calls leave core 1 no quiet moment, so it looks at its descriptors between two of them. Then it has
+/// 250 tasks of its own, and 600 of core 0's to take.
 #[test]
 fn a_spinning_core_with_ready_sockets_loses_no_task() {
     let builder = Builder::new().cores(2).idle(IdlePolicy::NeverPark);
@@ -73,7 +73,7 @@ fn a_spinning_core_with_ready_sockets_loses_no_task() {
             let register = async move { read_often(&ours, &waits, &reads) };
             drop(doorbell::task().on(CoreId::new(1)).spawn(register));
             spin_until(|| waiting.load(SeqCst) == SOCKETS, "registration");
-            // While core 1 is inside a poll nobody is offered the tasks that are spawned here.
+            // While core 1 is inside a poll, the tasks spawned here are offered to no worker.
             let ((enter, entered), (leave, left)) = (channel(), channel());
             let busy = async move {
                 enter.send(()).unwrap();
@@ -90,7 +90,7 @@ fn a_spinning_core_with_ready_sockets_loses_no_task() {
             }
             drop(theirs);
             leave.send(()).unwrap();
-            // Core 0 stays inside this poll: core 1 runs everything.
+            // Core 0 stays inside this poll, so core 1 runs everything.
             spin_until(|| read.load(SeqCst) >= SOCKETS, "sockets");
             spin_until(|| ran.load(SeqCst) >= TASKS, "tasks");
             assert_eq!((ran.load(SeqCst), read.load(SeqCst)), (TASKS, SOCKETS));

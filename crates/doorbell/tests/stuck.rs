@@ -1,4 +1,4 @@
-//! A worker inside a long poll: what waits behind it is done elsewhere.
+//! A worker inside a long poll: other workers do what waits behind it.
 
 #![allow(
     clippy::disallowed_types,
@@ -12,11 +12,11 @@ use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Far beyond all that should happen, so that a loaded machine passes.
+/// Far longer than anything should take, so that a loaded machine passes.
 const LONG: Duration = Duration::from_secs(30);
 const TIMER: Duration = Duration::from_millis(20);
 
-/// What one side waits for, and the other says.
+/// A signal and its receiver.
 fn signal() -> (Sender<()>, Receiver<()>) {
     channel()
 }
@@ -29,7 +29,7 @@ fn on(core: usize, rt: &Runtime, future: impl Future<Output = ()> + Send + 'stat
     drop(rt.task().on(CoreId::new(core)).spawn(future));
 }
 
-/// A task that may run anywhere has a timer on core 0, while core 1 is kept from taking it.
+/// Arms a timer of a movable task on core 0, while core 1 is kept from taking the task.
 fn timer_on_core_0(rt: &Runtime) -> Receiver<()> {
     let ((fired, is_fired), (armed, is_armed)) = (signal(), signal());
     let ((kept, is_kept), (release, released)) = (signal(), signal());
@@ -47,7 +47,7 @@ fn timer_on_core_0(rt: &Runtime) -> Receiver<()> {
         });
     });
     is_armed.recv_timeout(LONG).unwrap();
-    // Behind the poll that has armed it.
+    // Behind the poll that armed it.
     let (over, is_over) = signal();
     on(0, rt, async move { over.send(()).unwrap() });
     is_over.recv_timeout(LONG).unwrap();
@@ -55,7 +55,7 @@ fn timer_on_core_0(rt: &Runtime) -> Receiver<()> {
     is_fired
 }
 
-/// Core 0 is stuck until the timer has fired: so another one has expired it.
+/// Blocks core 0 until the timer has fired: so another core has expired it.
 fn stuck_until(rt: &Runtime, fired: Receiver<()>) {
     let (done, is_done) = channel();
     on(0, rt, async move {
@@ -100,7 +100,7 @@ fn a_core_that_works_expires_the_timers_of_one_that_is_stuck() {
 fn a_core_that_sleeps_already_is_woken_for_the_timers_of_one_that_gets_stuck() {
     let rt = runtime();
     let fired = timer_on_core_0(&rt);
-    // Both are asleep well before the timer is due, mostly; else this is the first test again.
+    // Mostly both are asleep well before the timer is due; if not, this repeats the first test.
     std::thread::sleep(TIMER / 4);
     stuck_until(&rt, fired);
     assert_eq!(timers_for_stuck(&rt), 1);
@@ -124,7 +124,7 @@ fn a_core_that_works_takes_what_waits_behind_a_long_poll() {
     end.send(()).unwrap();
 }
 
-/// Core 0 is inside a long poll until `wait` has returned, and core 1 inside one until `wait` says so.
+/// Keeps core 0 inside a long poll until `wait` has returned, and core 1 inside one until `wait` ends that.
 fn while_core_0_is_stuck(wait: impl FnOnce(&Runtime, &dyn Fn())) {
     let rt = runtime();
     let (done, is_done) = channel();
@@ -140,7 +140,7 @@ fn while_core_0_is_stuck(wait: impl FnOnce(&Runtime, &dyn Fn())) {
         told.push(tell);
     }
     wait(&rt, &|| told[1].send(()).unwrap());
-    // After `LONG` nobody is there to be told.
+    // After `LONG` the receiver is gone.
     let _ = told[0].send(());
     for _ in 0..2 {
         assert!(
@@ -150,7 +150,7 @@ fn while_core_0_is_stuck(wait: impl FnOnce(&Runtime, &dyn Fn())) {
     }
 }
 
-/// Timers that a thread armed which is no worker, while all cores were inside polls.
+/// Timers that a foreign thread armed while all cores were inside polls.
 async fn timers_of_a_thread(free_core_1: &dyn Fn()) {
     let mut armed = Box::pin(sleep(TIMER));
     assert!(futures::poll!(armed.as_mut()).is_pending());
@@ -177,7 +177,7 @@ fn the_timers_of_another_executor_do_not_wait_for_a_core_that_is_stuck() {
     });
 }
 
-/// Timers of pinned tasks are their core's alone.
+/// Only their own core expires the timers of pinned tasks.
 #[test]
 fn the_timers_of_pinned_tasks_wait() {
     let rt = runtime();
@@ -197,8 +197,8 @@ fn the_timers_of_pinned_tasks_wait() {
     assert_eq!(timers_for_stuck(&rt), 0);
 }
 
-/// All workers sleep, and none of them looks again by itself.
-fn rests(rt: &Runtime) {
+/// Waits until all workers sleep, and none of them will look again by itself.
+fn await_idle(rt: &Runtime) {
     let asleep = |core| rt.worker_state(core) == Some(WorkerState::Parked);
     while !(0..rt.cores()).all(asleep) {
         std::thread::yield_now();
@@ -206,13 +206,14 @@ fn rests(rt: &Runtime) {
     std::thread::sleep(Duration::from_millis(12));
 }
 
-/// The call waits for the task. Each is to another core, so some workers have taken the task before.
+/// The call waits for the task. The calls go to different cores, so in some rounds a worker has taken the
+/// task before.
 #[test]
 fn a_task_from_outside_does_not_wait_for_a_call_that_came_after_it() {
     for cores in [2, 4] {
         let rt = Builder::new().cores(cores).build().unwrap();
         for round in 0..20 {
-            rests(&rt);
+            await_idle(&rt);
             let ((done, is_done), (over, is_over)) = (signal(), channel());
             drop(rt.spawn(async move { done.send(()).unwrap() }));
             let waits = move || over.send(is_done.recv_timeout(LONG).is_ok()).unwrap();

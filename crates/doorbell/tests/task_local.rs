@@ -1,4 +1,4 @@
-//! Values that futures carry: found by what they call, hidden from everybody else.
+//! Values that futures carry: visible to what they call, and hidden from everything else.
 
 #![allow(
     clippy::disallowed_types,
@@ -91,7 +91,7 @@ fn a_panic_takes_the_value_off() {
     }));
 }
 
-/// Notes the value that its destructor finds.
+/// Records the value that its destructor finds.
 struct Looks(&'static Mutex<Vec<Option<u64>>>);
 
 impl Drop for Looks {

@@ -1,5 +1,5 @@
-//! Sleeping, timeouts and intervals on the real clock: lower bounds are exact, upper ones so
-//! wide that a loaded machine passes.
+//! Sleeps, timeouts and intervals on the real clock. Lower bounds are exact; upper bounds are so wide that
+//! a loaded machine passes.
 
 #![allow(
     clippy::disallowed_types,
@@ -49,8 +49,8 @@ fn sleeps_are_never_early() {
         .iter()
         .map(|worker| worker.counts.timers_fired)
         .collect();
-    // One of them was ready at once. So was each whose time had passed before its first poll, where the OS
-    // took the CPU away in between.
+    // One of them was ready at once. So was each whose deadline had passed before its first poll, because
+    // the OS took the CPU away in between.
     let fired = counts.iter().sum::<u64>();
     assert!((100..=199).contains(&fired), "{counts:?}");
 }
@@ -61,7 +61,7 @@ fn a_sleep_of_an_outside_thread_wakes_it() {
     let start = Instant::now();
     rt.block_on(async {
         sleep(5 * MS).await;
-        // Polled again by somebody else meanwhile, and cancelled.
+        // Meanwhile polled by another task, and cancelled.
         assert!(timeout(MS, sleep(Duration::from_hours(1))).await.is_err());
     });
     assert!(start.elapsed() >= 6 * MS);
@@ -110,7 +110,7 @@ fn a_dropped_sleep_is_gone_wherever_it_is_dropped() {
                 .await
                 .unwrap();
         }
-        // Armed by this thread, dropped on a worker.
+        // Armed by this thread, and dropped on a worker.
         let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
         assert!(futures::poll!(sleep.as_mut()).is_pending());
         doorbell::spawn(async move { drop(sleep) }).await.unwrap();
@@ -161,7 +161,7 @@ fn intervals_burst_delay_or_skip() {
             let start = Instant::now();
             let mut ticks = interval_at(start, 20 * MS).missed_ticks(missed);
             assert_eq!(ticks.tick().await, start);
-            // Late for the second, and for those up to the fourth.
+            // Late for the second tick, and for those up to the fourth.
             std::thread::sleep(70 * MS);
             assert_eq!(ticks.tick().await, start + 20 * MS);
             let third = ticks.tick().await;
@@ -183,7 +183,7 @@ fn intervals_burst_delay_or_skip() {
     .unwrap();
 }
 
-/// By hand, so that nothing but the first poll can make it ready.
+/// By hand, so that only the first poll can make it ready.
 #[test]
 fn a_moment_that_has_passed_is_ready_at_the_first_poll() {
     async fn first_polls() {
@@ -208,8 +208,8 @@ fn a_moment_that_has_passed_is_ready_at_the_first_poll() {
         .unwrap();
 }
 
-/// A task that is never made to wait gives way by its budget, and a timeout whose future has used the budget
-/// up still ends.
+/// A task that never has to wait gives way by its budget. A timeout still ends although its future has used
+/// up the budget.
 #[test]
 fn moments_that_have_passed_do_not_starve_the_others() {
     let rt = runtime(1);
@@ -259,8 +259,8 @@ fn slack_makes_timers_share_their_wake_ups() {
     };
     let shared = fires(20 * MS);
     assert_eq!(shared.timers_fired, 40);
-    // 20 ms of deadlines, rounded up to multiples of 20 ms, are at most three moments; a slot
-    // that holds more than a worker looks at costs one wake-up more when it is turned finer.
+    // Deadlines within 20 ms, rounded up to multiples of 20 ms, are at most three moments. A slot with more
+    // timers than a worker looks at costs one more wake-up when it is refined.
     assert!((1..=6).contains(&shared.unparks_deadline), "{shared:?}");
 }
 
@@ -284,7 +284,7 @@ fn t2_an_earlier_timer_from_outside_rings_a_parked_worker_once() {
     await_parked();
     let before = rt.metrics().workers[0].counts;
     rt.block_on(sleep(2 * MS));
-    // It counts a timer behind the wake.
+    // It counts a timer after the wake.
     await_parked();
     let counts = rt.metrics().workers[0].counts.since(&before);
     assert_eq!((counts.rings, counts.timers_fired), (1, 1), "{counts:?}");
@@ -303,7 +303,7 @@ fn a_runtime_that_ends_tells_those_who_wait_for_its_timers() {
     assert!(waiting.join().is_err(), "it must panic, not hang");
 }
 
-/// As for a task that is polled on a worker that is still there while its runtime ends.
+/// The same for a task polled on a worker that still exists while its runtime ends.
 #[test]
 fn a_sleep_whose_worker_has_ended_goes_on_where_it_is_polled() {
     let ends = runtime(1);

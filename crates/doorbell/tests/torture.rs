@@ -1,8 +1,8 @@
-//! Real threads against the real runtime, modelled on the kernel's scftorture: calls awaited,
-//! blocking, re-posted from inside a call, withdrawn; tasks; wakes from outside; switches turned
-//! while it runs; runtimes that come and go. At the end every count must balance.
+//! Real threads against the real runtime, modelled on the kernel's scftorture: calls that are awaited,
+//! block, post again from inside, or are withdrawn; tasks; wakes from outside; switches turned meanwhile;
+//! runtimes that come and go. At the end every count must balance.
 //!
-//! Bounded by work, not by time: a loaded machine takes longer and passes.
+//! Limited by work, not by time: a loaded machine takes longer and passes.
 
 #![allow(
     clippy::disallowed_types,
@@ -19,10 +19,10 @@ use std::time::Duration;
 
 const CORES: usize = 3;
 
-/// Fewer under the sanitizer, which makes every step many times slower.
+/// Fewer under the sanitizer, which makes every step much slower.
 const STEPS: u64 = if cfg!(doorbell_tsan) { 300 } else { 3_000 };
 
-/// What was asked for and what ran; equal at the end.
+/// What was requested and what ran; equal at the end.
 #[derive(Default)]
 struct Counts {
     asked: AtomicU64,
@@ -35,7 +35,7 @@ impl Counts {
     fn ask(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
-    /// The body of every call: counts itself and looks where it is.
+    /// The body of every call: counts itself and checks its core.
     fn run(&self, core: usize) -> u64 {
         if current_core() != Some(CoreId::new(core)) {
             self.wrong_core.fetch_add(1, Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Counts {
     }
 }
 
-/// A small generator, so that a failing run can be repeated by its seed.
+/// A small random generator, so that a seed repeats a failing run.
 struct Dice(u64);
 
 impl Dice {
@@ -56,7 +56,7 @@ impl Dice {
     }
 }
 
-/// One outside thread: a random mix of everything.
+/// One foreign thread: a random mix of everything.
 fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
     let mut dice = Dice(seed | 1);
     for _ in 0..STEPS {
@@ -65,7 +65,7 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
         match dice.roll(6) {
             0 | 1 => {
                 counts.ask();
-                // What the callee wrote is seen by the caller, without any ordering of its own.
+                // The caller sees what the callee wrote, without further ordering.
                 let mut written = 0;
                 handle
                     .call_blocking(core, || {
@@ -81,7 +81,7 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
                 assert!(handle.try_block_on(call).unwrap().unwrap() > 0);
             }
             3 => {
-                // From inside a call, another call; the second is awaited by a task.
+                // From inside a call another call, which a task awaits.
                 let next = (core + 1) % CORES;
                 let (inner, inner_handle) = (Arc::clone(counts), handle.clone());
                 counts.ask();
@@ -123,7 +123,7 @@ fn torture(spin: Duration, seed: u64) {
     for thread in threads {
         thread.join().unwrap();
     }
-    // Whatever was withdrawn too late has run, or been dropped, before these.
+    // Calls that were withdrawn too late have run or been dropped before these.
     for core in 0..CORES {
         rt.call_blocking(core, || ()).unwrap();
     }
@@ -148,7 +148,7 @@ fn torture(spin: Duration, seed: u64) {
             ended <= c.parks && c.parks <= ended + 1,
             "seed {seed}: {c:?}"
         );
-        // Rung between the announcement and the last look, a worker does not park at all.
+        // A worker that is rung between its announcement and its last look does not park at all.
         assert!(
             c.rings - c.rings_awake - c.rings_helped <= c.parks + c.parks_avoided,
             "seed {seed}: {c:?}"
@@ -191,7 +191,7 @@ fn runtimes_that_come_and_go_under_fire() {
                 }
             }
         });
-        // End it at another moment each round.
+        // Ends it at a different moment in each round.
         for _ in 0..round % 7 {
             rt.call_blocking(0, || ()).unwrap();
         }

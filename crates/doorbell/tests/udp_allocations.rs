@@ -1,6 +1,6 @@
-//! A socket that is warm sends datagrams without an allocation.
+//! A warm socket sends datagrams without allocating.
 //!
-//! A test binary of its own: it counts what all threads allocate, so its only test runs alone.
+//! A test binary of its own: it counts the allocations of all threads, so its only test runs alone.
 
 #![allow(clippy::disallowed_types, reason = "tests play the outside world")]
 
@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 const TIMES: usize = 300;
 
-/// What sends of a round allocate, and how many bytes they have sent.
+/// The allocations of one round of sends, and the bytes sent.
 async fn round(socket: &UdpSocket, to: SocketAddr) -> (u64, usize) {
     let SocketAddr::V4(v4) = to else {
         unreachable!("bound to an address of version 4")
@@ -36,12 +36,12 @@ async fn round(socket: &UdpSocket, to: SocketAddr) -> (u64, usize) {
 fn a_datagram_to_an_address_allocates_nothing() {
     let runtime = Builder::new().cores(1).build().unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // Nobody reads there: what does not fit is lost.
+    // The datagrams are never read: those that do not fit are lost.
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = sink.local_addr().unwrap();
     let before = counting::allocations();
     let task = runtime.spawn(async move {
-        // The first round makes what is made once.
+        // The first round creates what is created once.
         let warm = round(&socket, to).await;
         (warm, round(&socket, to).await)
     });
@@ -49,6 +49,6 @@ fn a_datagram_to_an_address_allocates_nothing() {
     assert_eq!(warm.1, sent);
     assert_eq!(sent, 6 * TIMES * b"datagram".len());
     assert_eq!(allocated, 0);
-    // The count is not blind: a task was spawned.
+    // Checks the counter itself: a task was spawned.
     assert!(counting::allocations() > before);
 }

@@ -1,6 +1,6 @@
-//! A program runs under valgrind, which takes the vDSO out of the process.
+//! A program runs under valgrind, which removes the vDSO from the process.
 //!
-//! The test starts itself again as a child.
+//! The test starts itself again as a child process.
 
 #![allow(
     clippy::disallowed_types,
@@ -12,7 +12,7 @@ use doorbell::Builder;
 use doorbell::time::{Duration, sleep};
 use std::process::Command;
 
-/// Set in the child.
+/// Set in the child process.
 const CHILD: &str = "DOORBELL_TEST_VALGRIND";
 
 #[test]

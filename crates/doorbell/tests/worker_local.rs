@@ -1,4 +1,4 @@
-//! Statics of workers: each worker has its own, made at first use and dropped on it.
+//! Worker-local statics: each worker has its own value, created at first use and dropped on that worker.
 
 #![allow(
     clippy::disallowed_types,
@@ -48,11 +48,11 @@ fn each_worker_of_each_runtime_has_its_own() {
             }
         });
     }
-    // Not on core 2, which never used it.
+    // Not on core 2, which has not used it.
     assert_eq!(MADE.load(SeqCst), 4);
 }
 
-/// Notes where it is dropped.
+/// Records where it is dropped.
 struct Noted {
     what: &'static str,
     home: Option<CoreId>,
@@ -109,7 +109,7 @@ fn a_thread_that_is_no_worker_is_told_what_to_do() {
     let blocking = rt.spawn_blocking(|| VALUE.with(|v| *v));
     let error = rt.block_on(blocking).unwrap_err().to_string();
     assert!(error.contains("use it in a task or in call_on"), "{error}");
-    // A worker that has entered another runtime is that worker still.
+    // A worker that has entered another runtime is still that worker.
     let other = runtime(1);
     let handle = other.handle().clone();
     let read = rt.call_blocking(0, || {
@@ -173,7 +173,7 @@ fn destructors_find_their_worker_and_what_is_still_there() {
         .unwrap();
     drop(rt);
     let seen = SEEN.lock().unwrap();
-    // FRESH is made by the first destructor and dropped next, being the newest by then.
+    // The first destructor creates FRESH, which is then the newest and dropped next.
     assert_eq!(
         *seen,
         [

@@ -1,16 +1,16 @@
-//! Work for the CPU of a known length.
+//! CPU work of a known length.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// So many rounds are timed at once.
+/// The number of rounds in one sample.
 const SAMPLE: u64 = 200_000;
 
-/// So many samples are taken. The fastest one counts: whatever disturbs one only makes it slower.
+/// The number of samples. The fastest counts, since disturbances only make a sample slower.
 const SAMPLES: usize = 20;
 
-/// Rounds in a second.
+/// Rounds per second.
 static RATE: LazyLock<f64> = LazyLock::new(|| {
     let times = (0..SAMPLES).map(|_| {
         let start = Instant::now();
@@ -21,17 +21,17 @@ static RATE: LazyLock<f64> = LazyLock::new(|| {
     SAMPLE as f64 / fastest.as_secs_f64()
 });
 
-/// Finds out how fast this machine computes, which takes some milliseconds.
+/// Measures how fast this machine computes; takes some milliseconds.
 pub(crate) fn calibrate() {
     LazyLock::force(&RATE);
 }
 
-/// Computes for so long, on a CPU of its own; beside others it takes as much longer as it has less of it.
+/// Computes for `time` on an otherwise idle CPU, and longer on a shared one.
 pub(crate) fn compute(time: Duration) -> u64 {
     rounds((*RATE * time.as_secs_f64()) as u64)
 }
 
-/// The logistic map in whole numbers, by which the compiler cannot jump ahead.
+/// The logistic map in integers, which the compiler cannot shorten.
 fn rounds(count: u64) -> u64 {
     (0..count).fold(1, |x: u64, round| {
         black_box(x.wrapping_mul(6_364_136_223_846_793_005) ^ (x >> 29) ^ round)

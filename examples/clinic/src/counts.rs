@@ -1,16 +1,16 @@
-//! The text of `/metrics`: lines of a name, what it is about, and a count, as Prometheus reads them.
+//! The text of `/metrics` in Prometheus' format: a name, labels and a count on each line.
 
 use doorbell::{Metrics, WorkerCounts};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Each route is counted; whatever else is asked for is `other`.
+/// The counted routes. All other paths count as `other`.
 const ROUTES: [&str; 6] = ["/", "/compute", "/batch", "/healthz", "/metrics", "other"];
 
 /// A count, by name.
 type Named = (&'static str, fn(&WorkerCounts) -> u64);
 
-/// What is told of a worker.
+/// The counts of a worker.
 const OF_WORKER: [Named; 7] = [
     ("polls", |counts| counts.polls),
     ("passes", |counts| counts.passes),
@@ -21,23 +21,23 @@ const OF_WORKER: [Named; 7] = [
     ("stolen", |counts| counts.stolen),
 ];
 
-/// How often each route was asked for.
+/// How often each route was requested.
 #[derive(Debug, Default)]
 pub(crate) struct Counts([AtomicU64; ROUTES.len()]);
 
 impl Counts {
-    /// One more request for that path.
+    /// Counts a request for that path.
     pub(crate) fn add(&self, path: &str) {
         let route = ROUTES.iter().position(|route| *route == path);
         self.0[route.unwrap_or(ROUTES.len() - 1)].fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// All counts, a line each.
+/// All counts, one per line.
 pub(crate) fn text(metrics: &Metrics, counts: &Counts) -> String {
     let mut text = String::new();
     let mut line = |name: &str, labels: std::fmt::Arguments<'_>, count: u64| {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "{name}{{{labels}}} {count}");
     };
     for (route, count) in ROUTES.iter().zip(&counts.0) {

@@ -3,8 +3,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `main.rs` | the command line, and what goes wrong |
-//! | `routes.rs` | the routes, and the class that each one's requests run in |
-//! | `compute.rs` | work for the CPU of a known length |
+//! | `routes.rs` | the routes, and the class of each route's requests |
+//! | `compute.rs` | CPU work of a known length |
 //! | `counts.rs` | the text of `/metrics` |
 //! | `serve.rs` | the server, from its first connection to its last |
 //! | `stop.rs` | SIGTERM and SIGINT |
@@ -22,13 +22,13 @@ use std::process::ExitCode;
 
 /// Serves HTTP until SIGTERM or SIGINT, and then until requests in flight are answered, for 30 s at most.
 ///
-/// `/` greets. `/compute` computes for 5 ms, inside the handler, as people write it; `/batch` does the same where
-/// nobody else wants the CPU. `/healthz` is urgent, and usually answered within a millisecond while the others compute.
-/// `/metrics` counts.
+/// `/` greets. `/compute` computes for 5 ms inside the handler; `/batch` does the same only on otherwise
+/// idle CPUs. `/healthz` is urgent, and is usually answered within a millisecond while the others compute.
+/// `/metrics` shows counts.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
 struct Options {
-    /// Where to listen: an address and a port, of which 0 is any free one
+    /// Where to listen: an address and a port (0 for any free port)
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: String,
 
@@ -36,39 +36,39 @@ struct Options {
     #[arg(long, value_name = "NUMBER")]
     cores: Option<usize>,
 
-    /// Waits for the end of standard input after all has ended: tests look at what is left
+    /// At the end waits for the end of standard input: tests check what is left
     #[arg(long, hide = true)]
     linger: bool,
 }
 
-/// Why the app did not run to its end.
+/// Why the app ended with an error.
 #[derive(Debug, thiserror::Error)]
 enum ClinicError {
-    /// The address is not to be had.
+    /// The address is not available.
     #[error("cannot listen at {address}: {source}; {}", what_to_do(source))]
     Listen {
-        /// The one asked for.
+        /// The address requested.
         address: String,
-        /// What the OS said.
+        /// The OS's error.
         source: io::Error,
     },
-    /// No runtime.
+    /// The runtime could not be started.
     #[error("cannot start the runtime: {0}")]
     Runtime(#[from] doorbell::BuildError),
-    /// Signals cannot be waited for.
+    /// The app cannot wait for signals.
     #[error(
         "cannot wait for signals: {0}; is the limit of descriptors or threads too low (ulimit -n, -u)?"
     )]
     Signals(io::Error),
-    /// The listening socket is of no use.
+    /// The listening socket failed.
     #[error("cannot serve: {0}")]
     Serve(#[from] doorbell_hyper::ServeError),
-    /// Nobody reads what is printed.
+    /// The address could not be printed.
     #[error("cannot print where it listens: {0}; is standard output closed?")]
     Print(io::Error),
 }
 
-/// What helps against an address that is not to be had.
+/// What to do about an address that is not available.
 fn what_to_do(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -78,7 +78,7 @@ fn what_to_do(error: &io::Error) -> &'static str {
             "ports below 1024 are for privileged programs: choose another one by --listen"
         }
         io::ErrorKind::AddrNotAvailable => {
-            "this machine has no such address: choose 127.0.0.1 for itself alone, or 0.0.0.0 for everybody"
+            "this machine has no such address: choose 127.0.0.1 for this machine only, or 0.0.0.0 for all addresses"
         }
         _ => "--listen takes an address and a port, as 127.0.0.1:8080",
     }
@@ -103,7 +103,7 @@ fn run(options: &Options) -> Result<(), ClinicError> {
     };
     let listener = listener.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
-    // Before it says where it listens: whoever reads that may signal at once.
+    // Before the address is printed: its reader may send a signal at once.
     let (watch, stopped) = stop::watch().map_err(ClinicError::Signals)?;
     let runtime = build(options)?;
     let listener = doorbell::net::TcpListener::from_std(listener).map_err(listen_error)?;
@@ -127,7 +127,7 @@ fn build(options: &Options) -> Result<doorbell::Runtime, doorbell::BuildError> {
     .build()
 }
 
-/// Says where it listens, at once also where the output is no terminal.
+/// Prints the address, and flushes, which matters if the output is not a terminal.
 fn say(address: SocketAddr) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "listening on http://{address}")?;

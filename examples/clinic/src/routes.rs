@@ -1,4 +1,4 @@
-//! The routes, and the class that each one's requests run in.
+//! The routes, and the class of each route's requests.
 
 use crate::compute::{calibrate, compute};
 use crate::counts::{Counts, text};
@@ -11,10 +11,10 @@ use doorbell::{Class, Handle};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the routes compute that compute.
+/// How long a computing route computes.
 const WORK: Duration = Duration::from_millis(5);
 
-/// The class that requests for this path run in. Requests for `/healthz` and `/metrics` are urgent, so they are
+/// The class of requests for this path. Requests for `/healthz` and `/metrics` are urgent, so they are
 /// answered while all cores compute.
 pub(crate) fn class_of(path: &str) -> Class {
     match path {
@@ -38,7 +38,7 @@ pub(crate) fn router() -> Router {
         .with_state(counts)
 }
 
-/// As people write it: the worker is inside this poll for as long as it takes.
+/// Computes in place: the worker stays inside this poll until it is done.
 async fn work() -> String {
     format!("computed {:016x}\n", compute(WORK))
 }

@@ -7,7 +7,7 @@ use doorbell_hyper::{ServeError, Served, Server};
 /// Serves until it is told to stop, and then until requests in flight are answered, for 30 s at most.
 ///
 /// # Errors
-/// If the listener is of no use any more.
+/// If the listener has failed.
 pub(crate) async fn serve(
     listener: TcpListener,
     stopped: impl Future<Output = ()> + Send + 'static,

@@ -6,7 +6,7 @@ use signal_hook::iterator::{Handle, Signals};
 use std::io;
 use std::thread::JoinHandle;
 
-/// Waits for signals until it is dropped, in a thread of its own.
+/// Waits for signals in a thread of its own until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     signals: Handle,
@@ -17,13 +17,13 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.signals.close();
         if let Some(thread) = self.thread.take() {
-            // It panics nowhere, and there is nothing else to be done about it.
+            // The thread does not panic.
             let _ = thread.join();
         }
     }
 }
 
-/// A watch, and what is ready at the first signal. The second one ends the process as if nobody watched.
+/// A watch, and a future that is ready at the first signal. A second signal ends the process as by default.
 ///
 /// # Errors
 /// If the OS refuses the signals or the thread.
@@ -35,7 +35,7 @@ pub(crate) fn watch() -> io::Result<(Watch, impl Future<Output = ()> + Send + us
         let mut stop = Some(stop);
         for signal in signals.forever() {
             match stop.take() {
-                // Nobody hears it where the server has ended by itself.
+                // The receiver is gone if the server has ended by itself.
                 Some(stop) => drop(stop.send(())),
                 None => drop(signal_hook::low_level::emulate_default_handler(signal)),
             }
@@ -47,7 +47,7 @@ pub(crate) fn watch() -> io::Result<(Watch, impl Future<Output = ()> + Send + us
         thread: Some(thread.spawn(wait)?),
     };
     Ok((watch, async {
-        // Without a sender nobody asks any more, and all that is left is to end.
+        // Without a sender there is nothing left to wait for, so the app ends.
         let _ = stopped.await;
     }))
 }

@@ -1,4 +1,4 @@
-//! The built program, asked over real sockets and told to stop by real signals.
+//! The built program, tested over real sockets and ended by real signals.
 
 mod program;
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_mins(1);
 
 #[test]
@@ -29,7 +29,7 @@ fn every_route_answers() {
         assert_eq!(answer.status, status, "{path}: {answer:?}");
         assert!(answer.body.starts_with(body), "{path}: {answer:?}");
     }
-    // The work is the same wherever it is done.
+    // The work is the same in every class.
     let computed = stream.ask("/compute").unwrap().body;
     assert_eq!(stream.ask("/batch").unwrap().body, computed);
 
@@ -45,7 +45,7 @@ fn every_route_answers() {
         let line = format!("clinic_requests{{route=\"{route}\"}} {count}\n");
         assert!(metrics.contains(&line), "no {line} in {metrics}");
     }
-    // Each in its class: those of Rt and Batch began, and their workers polled what was asked of them.
+    // Each in its class: the workers of Rt and Batch were started, and have polled the requests.
     for class in ["Rt", "Fair", "Batch"] {
         let polls = program::sum(&metrics, "doorbell_worker_polls", class);
         assert!((1..10_000).contains(&polls), "{class}: {polls} {metrics}");
@@ -53,7 +53,7 @@ fn every_route_answers() {
     clinic.stop(Signal::TERM);
 }
 
-/// Asks for what computes until it is over; how long each answer took.
+/// Requests computations until it is over. Returns how long each answer took.
 fn computes(clinic: &Clinic, computed: &AtomicU64, over: &AtomicBool) -> Vec<Duration> {
     let mut stream = Stream::to(clinic);
     let mut times = Vec::new();
@@ -107,7 +107,7 @@ fn the_urgent_route_answers_while_all_cores_compute() {
     });
     let (beat, computing) = (median(beats), median(computing));
     println!("a beat takes {beat:?}, a computation {computing:?}");
-    // Those wait for each other, 32 × 5 ms on two cores; the median beat waits for none.
+    // These wait for each other, 32 × 5 ms on two cores; the median beat waits for none.
     assert!(
         computing >= Duration::from_millis(10),
         "{computing:?}: no flood"
@@ -119,7 +119,7 @@ fn the_urgent_route_answers_while_all_cores_compute() {
     clinic.stop(Signal::TERM);
 }
 
-/// Handlers that have begun with `/batch`.
+/// Handlers of `/batch` that have begun.
 fn begun(counts: &mut Stream) -> usize {
     let metrics = counts.ask("/metrics").unwrap().body;
     let line = metrics
@@ -130,8 +130,8 @@ fn begun(counts: &mut Stream) -> usize {
 
 #[test]
 fn requests_that_are_under_way_end_before_the_program_does() {
-    // A second of work for one core, so that the signal comes before it is done. A handler of Batch work is a task of
-    // its own: its connection reads the request at once, and the work waits.
+    // A second of work for one core, so that the signal comes before it is done. A Batch handler is a task
+    // of its own: its connection reads the request at once, and the work waits.
     const WORK: usize = 200;
     for signal in [Signal::TERM, Signal::INT] {
         let clinic = Clinic::lingering();
@@ -150,7 +150,8 @@ fn requests_that_are_under_way_end_before_the_program_does() {
         clinic.signal(signal);
         let waiting = streams.iter().filter(|stream| !stream.has_something());
         assert!(waiting.count() > 0, "there is nothing left to wait for");
-        // A request that was sent but not read is answered or not; one that has begun is answered whole.
+        // A request that was sent but not read may be answered or not. One that has begun gets a whole
+        // answer.
         let mut answered = 0;
         for mut stream in streams {
             if let Ok(answer) = stream.answer() {
@@ -172,7 +173,7 @@ fn idle_connections_do_not_keep_it_from_ending() {
     let mut asked = Stream::to(&clinic);
     assert_eq!(asked.ask("/").unwrap().status, 200);
     let silent = Stream::to(&clinic);
-    // The count is not blind: the listener and one connection, at least.
+    // Checks that descriptors are counted: the listener and one connection, at least.
     let open = clinic.descriptors();
     assert!((2..100).contains(&open.len()), "{open:?}");
     clinic.signal(Signal::TERM);

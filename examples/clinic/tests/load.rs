@@ -1,7 +1,7 @@
-//! Load by programs of others, `h2load` over HTTP/2 and `wrk` over HTTP/1.1: every request is answered, and the
-//! clinic ends when it is told to.
+//! Load from other programs, `h2load` over HTTP/2 and `wrk` over HTTP/1.1. Every request must be answered,
+//! and the clinic must end when it is told to.
 //!
-//! Nothing is tested where such a program is not there; it says so then.
+//! If such a program is not installed, its tests print that and check nothing.
 
 mod program;
 
@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a program may take that has work for a second.
+/// How long a program with a second of work may take.
 const LONG: Duration = Duration::from_mins(1);
 
-/// What a program prints until it ends; `None` where it is not there.
+/// What a program prints until it ends; `None` if it is not installed.
 fn output_of(name: &str, arguments: &[&str]) -> Option<String> {
     let spawned = Command::new(name)
         .args(arguments)
@@ -37,7 +37,7 @@ fn output_of(name: &str, arguments: &[&str]) -> Option<String> {
         thread::sleep(Duration::from_millis(5));
     };
     let mut output = String::new();
-    // It is short: a pipe holds it.
+    // The output is short enough for the pipe's buffer.
     child
         .stdout
         .take()
@@ -49,7 +49,7 @@ fn output_of(name: &str, arguments: &[&str]) -> Option<String> {
     Some(output)
 }
 
-/// How often the clinic was asked for that, as itself says.
+/// How often that path was requested, by the clinic's own count.
 fn count(clinic: &Clinic, path: &str) -> u64 {
     let metrics = ask(clinic, "/metrics").body;
     let begin = format!("clinic_requests{{route=\"{path}\"}} ");
@@ -57,7 +57,8 @@ fn count(clinic: &Clinic, path: &str) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-/// Has `h2load` ask so often, on each connection for one path after the other; whether it is there.
+/// Has `h2load` make requests, cycling through the paths on each connection. Returns whether it is
+/// installed.
 fn h2load(clinic: &Clinic, paths: &[&str], requests: u64) -> bool {
     let before: Vec<u64> = paths.iter().map(|path| count(clinic, path)).collect();
     let number = requests.to_string();
@@ -77,7 +78,7 @@ fn h2load(clinic: &Clinic, paths: &[&str], requests: u64) -> bool {
     ] {
         assert!(said.contains(&wants), "{wants}: {said}");
     }
-    // Each was one request here, too.
+    // The clinic has counted each request once.
     let counts = paths.iter().map(|path| count(clinic, path));
     let asked: Vec<u64> = counts
         .zip(before)
@@ -92,14 +93,14 @@ fn h2load(clinic: &Clinic, paths: &[&str], requests: u64) -> bool {
 fn each_request_of_h2load_is_answered() {
     let clinic = Clinic::start();
     let greets = h2load(&clinic, &["/"], 3_000);
-    // In the task of the connection, and in two other classes on the same one.
+    // Handled in the connection's task, and in two other classes on the same connection.
     if greets && h2load(&clinic, &["/healthz", "/"], 3_000) {
         h2load(&clinic, &["/compute", "/batch", "/healthz"], 150);
     }
     clinic.stop(Signal::TERM);
 }
 
-/// Has `wrk` ask for that for a while; whether it is there.
+/// Has `wrk` request a path for a while. Returns whether it is installed.
 fn wrk(clinic: &Clinic, path: &str) -> bool {
     const CONNECTIONS: u64 = 16;
     let before = count(clinic, path);
@@ -119,7 +120,7 @@ fn wrk(clinic: &Clinic, path: &str) -> bool {
     let Some(said) = output_of("wrk", &arguments) else {
         return false;
     };
-    // It says so only where there were any.
+    // It prints these only if there were any.
     for unwanted in ["Socket errors", "Non-2xx"] {
         assert!(!said.contains(unwanted), "{said}");
     }
@@ -127,7 +128,7 @@ fn wrk(clinic: &Clinic, path: &str) -> bool {
     let requests = requests.unwrap().trim().split(' ').next().unwrap();
     let requests: u64 = requests.parse().unwrap();
     assert!(requests > 0, "{said}");
-    // At its end each connection may have been waiting for one.
+    // At the end each connection may have had one request in flight.
     let counted = count(clinic, path) - before;
     let possible = requests..=requests + CONNECTIONS;
     assert!(possible.contains(&counted), "{counted}: {said}");

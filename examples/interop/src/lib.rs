@@ -1,2 +1,1 @@
-//! Other people's libraries over doorbell's sockets. See the README, and the tests, which are the
-//! examples.
+//! Third-party libraries over doorbell's sockets. See the README; the tests are the examples.

@@ -1,4 +1,4 @@
-//! `reqwest`, which opens its own sockets on tokio's reactor, in tasks of doorbell's.
+//! `reqwest`, which opens its own sockets on tokio's reactor, in tasks of doorbell.
 
 use async_compat::CompatExt;
 use doorbell::net::{TcpListener, TcpStream};
@@ -53,7 +53,7 @@ async fn get(client: reqwest::Client, url: String) -> reqwest::Result<String> {
 #[doorbell::test(cores = 2)]
 async fn pages_are_fetched_side_by_side() {
     let address = serve();
-    // Made where tokio's reactor is known: it starts a task when it connects.
+    // Created inside `compat()`, which provides tokio's reactor: the client starts a task when it connects.
     let client = async { reqwest::Client::new() }.compat().await;
     let gets: Vec<_> = (0..8)
         .map(|number| {

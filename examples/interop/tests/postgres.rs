@@ -1,23 +1,22 @@
-//! `tokio-postgres` over doorbell's connections, with a server that knows as much of the protocol as a
-//! simple query needs.
+//! `tokio-postgres` over doorbell's connections, with a server that knows only what a simple query needs.
 
 use doorbell::net::{TcpListener, TcpStream};
 use std::io;
 use std::net::SocketAddr;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
-/// The name of the parameter or column that the server has.
+/// The server's only parameter and column.
 const COLUMN: &str = "answer";
 
-/// A message of the server's: its kind, its length with the four bytes of that, and what it says.
+/// A message of the server: its kind, its length (including the four bytes of the length), and its body.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(body.len() + 4).unwrap();
     [&[kind], &len.to_be_bytes()[..], body].concat()
 }
 
-/// A result of one row with one column, of text.
+/// A result with one row and one text column.
 fn row(text: &str) -> Vec<u8> {
-    // The column: name, no table, type 25 of any length, as text.
+    // The column: its name, no table, type 25 (text) of variable length, in text format.
     let table = [0, 0, 0, 0, 0, 0];
     let kind = [0, 0, 0, 25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0];
     let columns = [&[0, 1], COLUMN.as_bytes(), &[0], &table, &kind].concat();
@@ -31,12 +30,12 @@ fn row(text: &str) -> Vec<u8> {
     .concat()
 }
 
-/// What the server says of a query that it does not know.
+/// The server's answer to an unknown query.
 fn error() -> Vec<u8> {
     message(b'E', b"SERROR\0C42601\0Mno such query\0\0")
 }
 
-/// Serves a connection until the client says that it ends, or asks that the server go away.
+/// Serves a connection until the client ends it or requests the end of the server.
 async fn session(stream: TcpStream) -> io::Result<()> {
     let mut len = [0; 4];
     stream.read_exact(&mut len).await?;
@@ -65,7 +64,7 @@ async fn session(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// A server for one connection; where, and how it ends.
+/// A server for one connection. Returns its address and its result.
 fn serve() -> (SocketAddr, doorbell::JoinHandle<io::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -112,7 +111,7 @@ async fn a_server_that_goes_away_is_an_error() {
     let (client, connection) = connect(address).await;
     assert!(client.simple_query("go away").await.is_err());
     server.await.unwrap().unwrap();
-    // Its task has ended, whatever it says of that.
+    // The task has ended, with or without an error.
     let _ = connection.await.unwrap();
     assert!(client.is_closed());
 }

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// A certificate that has signed itself, and its key.
+/// A self-signed certificate and its key.
 fn certificate() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
@@ -40,7 +40,7 @@ fn connector(trusted: &[CertificateDer<'static>]) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Sends back what comes, until the end.
+/// Echoes what it receives, until the end.
 async fn answer(acceptor: TlsAcceptor, stream: TcpStream) -> io::Result<()> {
     let stream = acceptor.accept(stream).await?;
     let (mut reads, mut writes) = doorbell::io::tokio::split(stream);
@@ -48,7 +48,7 @@ async fn answer(acceptor: TlsAcceptor, stream: TcpStream) -> io::Result<()> {
     writes.shutdown().await
 }
 
-/// Answers on each connection; where.
+/// Serves each connection. Returns the address.
 fn serve(acceptor: TlsAcceptor) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! The same steps written by hand, on std atomics and for one machine only.
+//! The same steps written by hand, with std atomics and for one machine only.
 
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ struct Node {
     run: unsafe fn(NonNull<Node>, &Queue),
 }
 
-/// What a worker would put tasks into; calls are handed it and do not use it.
+/// Where a worker would queue tasks. Calls get it and do not use it.
 struct Queue {
     _oldest: *mut Node,
 }
@@ -44,7 +44,7 @@ fn closed() -> *mut Node {
 }
 
 impl Remote {
-    /// Pushes the node; looks at the bell, in case the worker has to be told.
+    /// Pushes the node, and reads the bell in case the worker has to be notified.
     #[inline]
     unsafe fn post(&self, node: NonNull<Node>) -> bool {
         // SAFETY: the caller's node is alive.
@@ -100,7 +100,7 @@ impl Remote {
         unreachable!("switches {rules} are set, behind another poster ({behind}) or not");
     }
 
-    /// Clears the signals, takes the mailbox, turns it round, runs it.
+    /// Clears the signals, takes the mailbox, reverses its order and runs it.
     #[inline]
     unsafe fn serve(&self, queue: &Queue) -> u64 {
         prefetch(self.shared.head.load(Ordering::Relaxed));
@@ -119,7 +119,7 @@ impl Remote {
         let mut next = oldest_first(taken);
         let mut ran = 0;
         while let Some(node) = NonNull::new(next) {
-            // SAFETY: taken nodes are alive until they ran.
+            // SAFETY: taken nodes are alive until they have run.
             let link = unsafe { node.as_ref() };
             next = link.next.load(Ordering::Relaxed);
             link.next.store(free(), Ordering::Relaxed);
@@ -136,7 +136,7 @@ fn oldest_first(newest: *mut Node) -> *mut Node {
     let mut node = newest;
     let mut oldest: *mut Node = null_mut();
     while let Some(link) = NonNull::new(node) {
-        // SAFETY: taken nodes are alive until they ran.
+        // SAFETY: taken nodes are alive until they have run.
         let link = unsafe { link.as_ref() };
         let before = link.next.load(Ordering::Relaxed);
         if oldest.is_null() && before.is_null() {
@@ -151,7 +151,7 @@ fn oldest_first(newest: *mut Node) -> *mut Node {
 
 fn prefetch(node: *const Node) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint, whatever the address.
+    // SAFETY: a prefetch is only a hint, whatever the address.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) node, options(nostack, preserves_flags, readonly));
     }
@@ -166,7 +166,7 @@ unsafe fn run(node: NonNull<Node>, _queue: &Queue) {
 
 #[inline(never)]
 fn post(remote: &Remote, node: NonNull<Node>) -> bool {
-    // SAFETY: the call stays where it is until it is taken.
+    // SAFETY: the call stays in place until it is taken.
     unsafe { remote.post(node) }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn calls(count: usize, batch: usize) -> u64 {
     let mut taken = 0;
     for _ in 0..count / batch {
         for i in 0..batch {
-            // SAFETY: inside the vector, which is not touched otherwise meanwhile.
+            // SAFETY: inside the vector, which is not accessed otherwise meanwhile.
             let node = unsafe { NonNull::new_unchecked(base.add(i).cast()) };
             assert!(post(&remote, node));
         }

@@ -1,4 +1,4 @@
-//! The steps as doorbell-core has them, on the host.
+//! The steps as in doorbell-core, on the host.
 
 use doorbell_core::link::{Delivered, Node, Taker};
 use doorbell_core::mailbox::Posted;
@@ -21,18 +21,18 @@ unsafe fn run(node: NonNull<Node<Host>>) -> Delivered {
     Delivered::Done
 }
 
-/// A worker that takes calls only.
+/// A worker that takes only calls.
 struct Caller;
 
 impl Taker<Host> for Caller {
     unsafe fn take(&self, _node: NonNull<Node<Host>>, _delivered: Delivered) {}
 }
 
-/// A function of its own on both sides, so that what is compared is the step and not how many
-/// registers the loop around it leaves free.
+/// A function of its own on both sides. So the comparison is of the step, not of the registers that the
+/// loop around it leaves free.
 #[inline(never)]
 fn post(remote: &Member<Host>, node: NonNull<Node<Host>>) -> bool {
-    // SAFETY: the call stays where it is until it is taken.
+    // SAFETY: the call stays in place until it is taken.
     unsafe { remote.post(node) == Posted::Yes }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn calls(count: usize, batch: usize) -> u64 {
     let mut taken = 0;
     for _ in 0..count / batch {
         for i in 0..batch {
-            // SAFETY: inside the vector, which is not touched otherwise meanwhile.
+            // SAFETY: inside the vector, which is not accessed otherwise meanwhile.
             let node = unsafe { NonNull::new_unchecked(base.add(i).cast()) };
             assert!(post(&remote, node));
         }

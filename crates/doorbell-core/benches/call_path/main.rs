@@ -1,9 +1,9 @@
-//! What the generic code costs: post, take and run of calls on one thread, counted in
-//! instructions by callgrind, beside the same steps written by hand on std atomics.
+//! The cost of generic code: post, take and run of calls on one thread, beside the same steps written by
+//! hand with std atomics. callgrind counts the instructions.
 //!
-//! `cargo bench -p doorbell-core --bench call_path` prints both and their ratio. Instructions
-//! of a single-thread path are the same from run to run, so there are no rounds. With the word
-//! `check` it fails if the ratio is above one per cent.
+//! `cargo bench -p doorbell-core --bench call_path` prints both and their ratio. The instructions of a
+//! single-threaded path do not vary between runs, so there are no rounds. With the argument `check` it
+//! fails if generic code costs over one per cent more.
 
 #![allow(
     clippy::disallowed_types,
@@ -21,11 +21,11 @@ const CALLS: usize = 10_000;
 /// How many calls are posted between two takes.
 const BATCHES: [usize; 2] = [1, 100];
 
-/// What generic code may cost beside hand-written code.
+/// The most that generic code may cost, relative to hand-written code.
 const RATIO_MAX: f64 = 1.01;
 
 fn main() -> ExitCode {
-    // `cargo bench` and `cargo test --benches` pass flags of the standard harness.
+    // `cargo bench` and `cargo test --benches` pass the flags of the standard harness.
     let words: Vec<String> = std::env::args()
         .skip(1)
         .filter(|w| !w.starts_with("--"))

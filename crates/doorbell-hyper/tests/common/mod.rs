@@ -14,15 +14,15 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
 
-/// Over HTTP/1.
+/// An HTTP/1 request.
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n";
 
-/// Greets whoever asks.
+/// A service that answers every request with a greeting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello;
 
 impl Hello {
-    /// What it says.
+    /// The greeting.
     pub(crate) const TEXT: &str = "hello, world";
 }
 
@@ -36,7 +36,7 @@ impl Service<Request<Incoming>> for Hello {
     }
 }
 
-/// Makes one that greets.
+/// Creates a greeting service.
 pub(crate) fn hello() -> Hello {
     Hello
 }
@@ -48,7 +48,7 @@ pub(crate) fn bind() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Reads until the greeting; panics where the connection ends before.
+/// Reads until the end of the greeting; panics if the connection ends before.
 pub(crate) async fn answer(stream: &TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.ends_with(Hello::TEXT.as_bytes()) {
@@ -64,34 +64,34 @@ pub(crate) async fn answer(stream: &TcpStream) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// Asks once, and takes the answer.
+/// Makes a request and reads the answer.
 pub(crate) async fn ask(stream: &TcpStream) -> String {
     stream.write_all(REQUEST).await.unwrap();
     answer(stream).await
 }
 
-/// Whether the other end closes; waits for it. What was sent before is left out.
+/// Waits until the other end closes, and discards what was sent before.
 pub(crate) async fn closes(stream: &TcpStream) {
     let mut some = [0; 512];
-    // An error is an end too.
+    // An error counts as an end.
     while let Ok(1..) = stream.read(&mut some).await {}
 }
 
-/// What the future gives; panics where it takes so long that it hangs.
+/// The output of the future; panics if it takes so long that it counts as hung.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     let long = std::time::Duration::from_mins(1);
     let it = doorbell::time::timeout(long, future).await;
     it.expect("it came to no end within a minute")
 }
 
-/// A client of HTTP/2, and what becomes of its connection.
+/// An HTTP/2 client, and the task of its connection.
 pub(crate) async fn client_2(address: SocketAddr) -> (Client2, JoinHandle<hyper::Result<()>>) {
     let io = DoorbellIo::new(TcpStream::connect(address).await.unwrap());
     let (client, connection) = http2::handshake(DoorbellExecutor, io).await.unwrap();
     (client, doorbell::spawn(connection))
 }
 
-/// Asks, without a body.
+/// A client for requests without a body.
 pub(crate) type Client2 = http2::SendRequest<Empty<Bytes>>;
 
 /// A request for hyper's clients.
@@ -100,7 +100,7 @@ pub(crate) fn request(path: &str) -> Request<Empty<Bytes>> {
     Request::get(uri).body(Empty::new()).unwrap()
 }
 
-/// Asks over HTTP/2 and takes the answer.
+/// Makes an HTTP/2 request and reads the answer.
 pub(crate) async fn ask_2(client: &Client2, path: &str) -> hyper::Result<Bytes> {
     let answer = client.clone().send_request(request(path)).await?;
     Ok(answer.into_body().collect().await?.to_bytes())

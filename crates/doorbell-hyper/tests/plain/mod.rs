@@ -1,4 +1,4 @@
-//! A client of the standard library's sockets, and what it is served by. It knows as much of HTTP/1.1 as is needed.
+//! A minimal HTTP/1.1 client on the standard library's sockets, and servers for it.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 #![allow(
@@ -15,10 +15,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-/// Each test of a binary has the process for itself. Where one has failed the others run all the same.
+/// Gives each test of a binary the process for itself. If one has failed, the others still run.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -31,16 +31,16 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why no answer came.
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// The connection ended before the first byte.
     Unbegun(io::Error),
-    /// It ended in the midst.
+    /// It ended in the middle.
     Truncated(io::Error),
 }
 
-/// A connection on which one thing is asked after the other.
+/// A connection for one request after another.
 #[derive(Debug)]
 pub(crate) struct Client(BufReader<TcpStream>);
 
@@ -74,7 +74,7 @@ impl Client {
         self.answer()
     }
 
-    /// Reads a whole answer, and no byte more. What is cut short is no answer.
+    /// Reads exactly one answer. A truncated answer is an error.
     pub(crate) fn answer(&mut self) -> Result<Answer, Lost> {
         match self.0.fill_buf() {
             Ok([]) => return Err(Lost::Unbegun(io::ErrorKind::UnexpectedEof.into())),
@@ -118,7 +118,7 @@ impl Client {
         }
     }
 
-    /// A line without its end, which must be there.
+    /// A line without its line end, which must be there.
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         self.0.read_line(&mut line)?;
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Waits until the server closes it, without another byte.
+    /// Waits until the server closes it without another byte.
     pub(crate) fn assert_closed(&mut self) {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
@@ -138,7 +138,7 @@ impl Client {
         assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
     }
 
-    /// Resets it: with nothing to linger for, a close says so to the other end.
+    /// Resets it: with a linger time of zero, closing sends a reset.
     pub(crate) fn reset(self) {
         rustix::net::sockopt::set_socket_linger(self.stream(), Some(Duration::ZERO)).unwrap();
     }
@@ -149,7 +149,7 @@ pub(crate) fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: here\r\n\r\n")
 }
 
-/// What the process has: how many descriptors of each kind, and threads.
+/// The resources of the process: descriptors of each kind, and threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Has {
     pub(crate) sockets: usize,
@@ -160,7 +160,8 @@ pub(crate) struct Has {
 }
 
 impl Has {
-    /// Whether the descriptors are the same: in a binary of several tests the harness has threads that come and go.
+    /// Whether the descriptors are the same. In a binary with several tests the harness's threads come and
+    /// go.
     pub(crate) fn is_but_threads(&self, other: &Has) -> bool {
         let threads = other.threads;
         *other
@@ -195,7 +196,7 @@ impl Has {
         }
     }
 
-    /// Waits until the process has that: what ends is gone a moment later.
+    /// Waits until the condition holds: resources of what has ended disappear a moment later.
     pub(crate) fn wait_for(is_it: impl Fn(&Has) -> bool, when: &str) -> Has {
         let start = Instant::now();
         loop {

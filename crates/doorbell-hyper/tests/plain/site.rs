@@ -17,24 +17,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How long the body of `/big` is: more than sockets hold.
+/// The length of `/big`'s body: more than the sockets hold.
 pub(crate) const BIG: usize = 16 << 20;
 
-/// How long the body of `/sized` is.
+/// The length of `/sized`'s body.
 pub(crate) const SIZED: usize = 100_000;
 
-/// How many pieces `/chunks` comes in, and how long each of them is.
+/// The number of pieces of `/chunks`, and the length of each.
 pub(crate) const CHUNKS: usize = 20;
 pub(crate) const CHUNK: usize = 1_000;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The byte at that place of a body.
+/// The byte at this position of a body.
 pub(crate) fn byte_at(at: usize) -> u8 {
     (at % 251) as u8
 }
 
-/// Whether it is a whole body of that length.
+/// Whether this is a complete body of that length.
 pub(crate) fn is_whole(body: &[u8], length: usize) -> bool {
     let right = |(at, byte): (usize, &u8)| *byte == byte_at(at);
     body.len() == length && body.iter().enumerate().all(right)
@@ -45,11 +45,11 @@ pub(crate) fn is_whole(body: &[u8], length: usize) -> bool {
 pub(crate) struct Seen {
     /// Requests.
     pub(crate) requests: AtomicU64,
-    /// Bodies of requests that ended before their time.
+    /// Request bodies that ended too early.
     pub(crate) broken: AtomicU64,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) runtime: Runtime,
@@ -60,14 +60,14 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Two cores and a free port.
+    /// Starts it on two cores and a free port.
     pub(crate) fn start(with: impl FnOnce(Server) -> Server) -> Site {
         let runtime = Builder::new().cores(2).build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let stopped = async {
-            // Without a sender nobody will tell it to end.
+            // Without a sender it is never told to end.
             if stopped.await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -97,7 +97,7 @@ impl Site {
         served
     }
 
-    /// Waits until the handlers have seen so many.
+    /// Waits until the handlers have seen this many.
     pub(crate) fn wait_for(&self, what: fn(&Seen) -> &AtomicU64, count: u64) {
         let start = Instant::now();
         while what(&self.seen).load(SeqCst) < count {
@@ -117,7 +117,7 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(byte_at).collect()
 }
 
-/// A body without one, whose pieces come one after another.
+/// A body without a length, in several pieces.
 fn chunks() -> Body {
     let pieces = futures_util::stream::unfold(0, |piece| async move {
         if piece == CHUNKS {
@@ -149,7 +149,7 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>) -> Result<Response<
             let length = body.map(|it| it.to_bytes().len());
             sized(length.unwrap_or(0).to_string())
         }
-        // What was asked for.
+        // Echoes the path.
         other => sized(other.to_owned()),
     };
     Ok(Response::new(body))

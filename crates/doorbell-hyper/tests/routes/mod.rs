@@ -1,5 +1,5 @@
-//! A server whose routes have classes, and what their handlers and bodies have done. `/fair/known` is the route
-//! `known` of class Fair, and so on.
+//! A server whose routes have classes, and what their handlers and bodies have done. `/fair/known` is route
+//! `known` in class Fair, and so on.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 #![allow(
@@ -30,19 +30,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Of the routes below `/rt`; not that of the connections.
+/// The class of the routes below `/rt`, different from that of the connections.
 pub(crate) const URGENT: Class = Class::rt(60);
 
-/// What `/chunks` sends: what is there at once, what comes soon and what comes later.
+/// The number of frames of `/chunks`: some are there at once, some come soon and some later.
 pub(crate) const CHUNKS: usize = 60;
 
-/// How long `/computes` does, of its thread's time.
+/// How long `/computes` computes, in CPU time of its thread.
 pub(crate) const WORK: Duration = Duration::from_millis(5);
 
-/// How long each frame of a body without an end is.
+/// The length of each frame of an endless body.
 pub(crate) const ENDLESS: usize = 64 << 10;
 
-/// How long `/brief` computes: more than it takes a client to ask for it.
+/// How long `/brief` computes: longer than a client needs to request it.
 pub(crate) const BRIEF: Duration = Duration::from_micros(20);
 
 /// What the handlers and their bodies have done.
@@ -54,13 +54,13 @@ pub(crate) struct Seen {
     pub(crate) polls: Mutex<Vec<Option<Class>>>,
     /// Handlers that wait.
     pub(crate) waiting: AtomicUsize,
-    /// Those of them that were dropped.
+    /// How many of them were dropped.
     pub(crate) dropped: AtomicUsize,
-    /// Frames that bodies have given, and errors.
+    /// Frames and errors that bodies have given.
     pub(crate) frames: AtomicUsize,
     /// Bodies that were dropped after their last step.
     pub(crate) bodies_ended: AtomicUsize,
-    /// Those that were dropped before.
+    /// Bodies that were dropped before it.
     pub(crate) bodies_cut: AtomicUsize,
 }
 
@@ -69,7 +69,7 @@ impl Seen {
         self.polls.lock().unwrap().push(current_class());
     }
 
-    /// Waits until there are so many.
+    /// Waits until there are this many.
     pub(crate) fn wait_for(&self, what: fn(&Seen) -> &AtomicUsize, count: usize, when: &str) {
         let start = Instant::now();
         while what(self).load(SeqCst) < count {
@@ -90,7 +90,7 @@ pub(crate) fn class_of(request: &Request<Incoming>) -> Class {
     }
 }
 
-/// What `/chunks` sends in all.
+/// All that `/chunks` sends.
 pub(crate) fn all_chunks() -> String {
     (0..CHUNKS).map(chunk).collect()
 }
@@ -114,7 +114,7 @@ fn chunks() -> impl Iterator<Item = Step> {
     })
 }
 
-/// Computes for so long, on a CPU of its own; beside others it takes as much longer as it has less of it.
+/// Computes for `time` on an otherwise idle CPU, and longer on a shared one.
 pub(crate) fn compute(time: Duration) {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -124,7 +124,7 @@ pub(crate) fn compute(time: Duration) {
     while now() < end {}
 }
 
-/// Waits for ever.
+/// Waits forever.
 async fn wait(seen: &Arc<Seen>) {
     struct Guard(Arc<Seen>);
     impl Drop for Guard {
@@ -147,7 +147,7 @@ async fn handle(request: Request<Incoming>, seen: Arc<Seen>) -> io::Result<Respo
         "empty" => Pieces::known(&seen, ""),
         "silent" => is(vec![]),
         "chunks" => Pieces::new(&seen, chunks()),
-        // It is known how long they are, but not that there are no more.
+        // The length is known, but not that no more frames follow.
         "sized" => Pieces::new(&seen, chunks()).sized(all_chunks().len() as u64),
         "late" => is(vec![Step::Later, data("late")]),
         "trailers" => {
@@ -203,7 +203,7 @@ pub(crate) fn service(
     service_fn(move |request| handle(request, Arc::clone(&seen)))
 }
 
-/// A server of those routes that runs.
+/// A running server of those routes.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) runtime: Runtime,
@@ -214,7 +214,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// Two cores and a free port.
+    /// Starts it on two cores and a free port.
     pub(crate) fn start() -> Routes {
         Routes::on(Builder::new().cores(2), |server| server)
     }
@@ -245,7 +245,7 @@ impl Routes {
     }
 }
 
-/// All that comes of one request, until the connection ends; without the date.
+/// All bytes that one request gets until the connection ends, without the date.
 pub(crate) fn raw(address: SocketAddr, method: &str, path: &str, fields: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -261,7 +261,7 @@ pub(crate) fn raw(address: SocketAddr, method: &str, path: &str, fields: &str) -
     lines.filter(|line| !line.starts_with("date: ")).collect()
 }
 
-/// Whether somebody who knows HTTP/1.1 takes that for a whole answer.
+/// Whether an HTTP/1.1 client takes this for a complete answer.
 pub(crate) fn is_complete(raw: &str) -> bool {
     let Some((head, body)) = raw.split_once("\r\n\r\n") else {
         return false;

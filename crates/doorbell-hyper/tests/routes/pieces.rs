@@ -1,4 +1,4 @@
-//! A body that comes as a test wants it to.
+//! A body whose steps a test determines.
 
 use super::{ENDLESS, Seen};
 use doorbell::time::{Sleep, sleep};
@@ -12,30 +12,30 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// What a body does next.
+/// The next step of a body.
 #[derive(Debug)]
 pub(crate) enum Step {
     Data(Bytes),
     Trailers(HeaderMap),
-    /// It is `Pending` once, and has already woken who polls it.
+    /// `Pending` once, after waking its poller.
     Soon,
-    /// It is `Pending` until a timer fires.
+    /// `Pending` until a timer fires.
     Later,
-    /// It is `Pending` for ever.
+    /// `Pending` forever.
     Never,
-    /// Frames without an end.
+    /// Frames without end.
     Endless,
     Fail,
     Panic,
 }
 
-/// A body that does one step after the other.
+/// A body that takes one step after another.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     steps: VecDeque<Step>,
-    /// What it says its length is.
+    /// The length that it claims.
     length: Option<u64>,
-    /// Whether it says that it is at its end before it is polled there.
+    /// Whether it reports its end before it is polled there.
     tells_end: bool,
     timer: Option<Sleep>,
     seen: Arc<Seen>,
@@ -52,7 +52,7 @@ impl Pieces {
         }
     }
 
-    /// Of a known length, as `Full`.
+    /// A body of known length, like `Full`.
     pub(crate) fn known(seen: &Arc<Seen>, bytes: impl Into<Bytes>) -> Pieces {
         let bytes = bytes.into();
         let length = bytes.len() as u64;
@@ -62,7 +62,7 @@ impl Pieces {
         body
     }
 
-    /// It says that it is so long.
+    /// Claims this length.
     pub(crate) fn sized(mut self, length: u64) -> Pieces {
         self.length = Some(length);
         self

@@ -1,4 +1,4 @@
-//! What the system's calls cost whoever makes them, and a switch between two threads of one CPU.
+//! The cost of system calls, and of a switch between two threads of one CPU.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
@@ -15,32 +15,32 @@ use crate::measure::{Clock, median};
 
 /// Calls between two readings of the clock.
 const CALLS: u32 = 2_000;
-/// Between two threads of one CPU.
+/// Round trips between two threads of one CPU.
 const HOPS: Trips = Trips {
     per_chunk: 32,
     chunks: 41,
 };
 
-/// Threads that are started, one after the other.
+/// Threads that are started one after another.
 const THREADS: usize = 32;
 
-/// The least a system call costs.
+/// The cost of the cheapest system call.
 pub(super) fn syscall_ns(clock: Clock) -> f64 {
     each_ns(clock, || {
         std::hint::black_box(rustix::process::getppid());
     })
 }
 
-/// A futex wake for which nobody waits.
+/// A futex wake without a waiter.
 pub(super) fn futex_call_ns(clock: Clock) -> f64 {
     let word = AtomicU32::new(0);
     each_ns(clock, || wake(&word))
 }
 
-/// A write to an eventfd for which nobody waits.
+/// A write to an eventfd without a waiter.
 ///
 /// # Errors
-/// [`LabError::System`] if there is no eventfd.
+/// [`LabError::System`] if no eventfd can be created.
 pub(super) fn eventfd_call_ns(clock: Clock) -> Result<f64, LabError> {
     let descriptor = new_eventfd()?;
     Ok(each_ns(clock, || ring(&descriptor)))
@@ -54,13 +54,13 @@ pub(super) fn new_eventfd() -> Result<OwnedFd, LabError> {
     })
 }
 
-/// Adds one to an eventfd, and so wakes who reads it.
+/// Adds one to an eventfd, which wakes its reader.
 pub(super) fn ring(descriptor: &OwnedFd) {
-    // It fails only if the sum overflows, which takes more writes than anybody makes.
+    // It fails only if the sum overflows, which takes far more writes.
     let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
 }
 
-/// What `epoll_wait` tells of, of one eventfd.
+/// An epoll set that watches one eventfd.
 pub(super) fn new_epoll(descriptor: &OwnedFd) -> Result<OwnedFd, LabError> {
     let made = epoll::create(epoll::CreateFlags::CLOEXEC).and_then(|poller| {
         let data = epoll::EventData::new_u64(0);
@@ -73,23 +73,22 @@ pub(super) fn new_epoll(descriptor: &OwnedFd) -> Result<OwnedFd, LabError> {
     })
 }
 
-/// Waits until an eventfd was rung, and empties it.
+/// Waits until an eventfd was rung, and resets it.
 pub(super) fn await_ring(poller: &OwnedFd, descriptor: &OwnedFd) {
     let mut events = [epoll::Event {
         flags: epoll::EventFlags::empty(),
         data: epoll::EventData::new_u64(0),
     }];
-    // An error ends as a spurious wake, after which the caller looks again, and the sum that is
-    // read is of no interest.
+    // After an error the caller looks again, as after a spurious wake. The sum itself is not needed.
     if epoll::wait(poller, &mut events, None).is_ok() {
         let _ = rustix::io::read(descriptor, &mut [0_u8; 8]);
     }
 }
 
-/// A write to an eventfd, an `epoll_wait` that finds it, and the read that empties it.
+/// A write to an eventfd, an `epoll_wait` that finds it, and the read that resets it.
 ///
 /// # Errors
-/// [`LabError::System`] if there is no eventfd or no epoll.
+/// [`LabError::System`] if no eventfd or epoll set can be created.
 pub(super) fn eventfd_turn_ns(clock: Clock) -> Result<f64, LabError> {
     let descriptor = new_eventfd()?;
     let poller = new_epoll(&descriptor)?;
@@ -107,7 +106,7 @@ pub(super) fn wake(word: &AtomicU32) {
 
 /// Waits until woken, as long as the word is `seen`.
 pub(super) fn wait(word: &AtomicU32, seen: u32) {
-    // Whatever it says, the caller looks at the word again.
+    // Whatever the call returns, the caller looks at the word again.
     let _ = futex::wait(word, futex::Flags::PRIVATE, seen, None);
 }
 
@@ -118,12 +117,12 @@ pub(super) fn clock_ns(clock: Clock) -> f64 {
     })
 }
 
-/// One hint that the CPU spins.
+/// One spin-loop hint.
 pub(super) fn relax_ns(clock: Clock) -> f64 {
     each_ns(clock, Host::relax)
 }
 
-/// Starting a thread, for the starter.
+/// Starting a thread, as seen by the thread that starts it.
 ///
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started.
@@ -145,17 +144,17 @@ pub(super) fn spawn_ns(clock: Clock) -> Result<f64, LabError> {
     Ok(median(&taken).unwrap_or_default())
 }
 
-/// The slice that the kernel gives the calling thread; `None` if it does not say, as before 6.12.
+/// The kernel's time slice for the calling thread; `None` on kernels before 6.12, which do not report it.
 pub(super) fn slice_ns() -> Option<u64> {
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
-    // SAFETY: all fields are integers; zero is a value of each.
+    // SAFETY: all fields are integers, and zero is valid for each.
     let mut found: libc::sched_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes `size` bytes at most, which is what `found` has; 0 is this thread.
+    // SAFETY: the kernel writes at most `size` bytes, the size of `found`; 0 means this thread.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, size, 0) };
     (done == 0 && found.sched_runtime > 0).then_some(found.sched_runtime)
 }
 
-/// From one thread to another of the same CPU: a futex wake, a futex wait and a switch.
+/// From one thread to another on the same CPU: a futex wake, a futex wait and a switch.
 ///
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started or pinned.

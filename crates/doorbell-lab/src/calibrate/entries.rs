@@ -1,8 +1,8 @@
-//! From the figures of the probes to the numbers of a profile.
+//! Converts the figures of the probes into the numbers of a profile.
 //!
-//! A simulated wake costs the waker a system call and the wake itself; then come the interrupt, the
-//! idle exit if the CPU sleeps, and a switch. So the parts are taken from what was measured as a
-//! whole, by subtraction within one round; their sum is what was measured.
+//! A simulated wake costs the waker a system call and the wake itself. After that come the interrupt, the
+//! idle exit if the CPU sleeps, and a context switch. Each part is computed by subtraction within one round
+//! from figures of the whole, so the sum of the parts is what was measured.
 
 use doorbell_sim::profile::{KEYS, Profile};
 
@@ -11,18 +11,18 @@ use super::probe::{Id, PROBES, Round};
 use super::stand::{Distance, Stand};
 use crate::measure::{Spread, median};
 
-/// A line goes four times in a round trip: each side takes it to write it, and to see the answer.
+/// A line moves four times in a round trip: each side fetches it to write it, and again to see the answer.
 const MOVES_PER_TRIP: f64 = 4.0;
 
-/// What a profile says of one key.
+/// A profile's value for one key, and its source.
 pub(super) type Entry = (u64, String);
 
-/// Where the numbers come from.
+/// The data that the numbers come from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) stand: &'a Stand,
     pub(super) rounds: &'a [Round],
-    /// What stands where nothing could be measured.
+    /// The profile whose values stand where nothing could be measured.
     pub(super) like: &'a Profile,
 }
 
@@ -34,7 +34,7 @@ impl Sources<'_> {
             FutexToRun, FutexWake, Hop, Late, LateAwake, Memory, OwnHit, OwnRmw, Relax, Spawn,
             Syscall,
         };
-        // Where there is one CPU, nobody on another one can be woken.
+        // With only one CPU there is no thread on another one to wake.
         let alone = self.stand.other().is_none();
         match name {
             "sockets" | "llc_groups_per_socket" | "cores_per_llc" | "smt" => self.extent(name),
@@ -60,7 +60,7 @@ impl Sources<'_> {
                 name,
                 "this process may use one CPU, so no other one can be woken",
             ),
-            // What is left of a wake without its call and without the switch at its end.
+            // A wake without its system call and without the switch at its end.
             "ipi_latency_ns" => {
                 self.sum(name, &[AwakeToRun, FutexCall, Syscall], &[AwakeWake, Hop])
             }
@@ -73,7 +73,7 @@ impl Sources<'_> {
         }
     }
 
-    /// The median over the rounds of what some probes give, less what others give.
+    /// The median, over the rounds, of the sum of some probes minus the sum of others.
     fn sum(&self, name: &str, plus: &[Id], minus: &[Id]) -> Entry {
         let of = |round: &Round| -> Option<f64> {
             let total = |ids: &[Id]| ids.iter().map(|id| round.of(*id)).sum::<Option<f64>>();
@@ -91,7 +91,7 @@ impl Sources<'_> {
         self.measured(name, &how, "ns", of)
     }
 
-    /// How much longer a computation takes beside another one.
+    /// How much longer a computation takes beside another one on the same core.
     fn busy(&self, name: &str) -> Entry {
         let (alone, beside) = (Id::WorkAlone, Id::WorkBeside);
         let [one, other] = [beside, alone].map(|id| PROBES[id as usize]);
@@ -101,7 +101,7 @@ impl Sources<'_> {
         })
     }
 
-    /// What a line costs at a distance.
+    /// The cost of a line at a distance.
     fn trip(&self, name: &str, distance: Distance) -> Entry {
         let id = match distance {
             Distance::Sibling => Id::TripSibling,
@@ -145,7 +145,7 @@ impl Sources<'_> {
         (value, source)
     }
 
-    /// A whole number that the key may have, and whether that is another one.
+    /// The nearest whole number that the key allows, and whether it differs from the value.
     fn in_range(name: &str, value: f64) -> (u64, bool) {
         let key = KEYS.iter().find(|key| key.name == name);
         let (least, most) = key.map_or((0, u64::MAX), |key| (key.least, key.most));

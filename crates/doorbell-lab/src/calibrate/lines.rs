@@ -1,4 +1,4 @@
-//! What memory costs: a line that is one's own, one that another CPU has, one that nobody has.
+//! The cost of memory: a line in the own cache, in another CPU's cache, and in no cache.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -8,18 +8,18 @@ use super::trips::{self, Apart, Trips};
 use crate::error::LabError;
 use crate::measure::Clock;
 
-/// Accesses to a line that is there already.
+/// Accesses to a line that is already cached.
 const HITS: u32 = 200_000;
-/// Of a line: some ten microseconds a chunk.
+/// Round trips of a line: about ten microseconds a chunk.
 const TRIPS: Trips = Trips {
     per_chunk: 128,
     chunks: 101,
 };
 /// Accesses to lines that no cache holds.
 const MISSES: u32 = 100_000;
-/// A pool that no cache holds: more than most last-level caches have for one core.
+/// The size of a pool that no cache holds: more than most last-level caches offer one core.
 const LARGE_BYTES: usize = 128 << 20;
-/// One that the first-level cache holds.
+/// The size of a pool that the first-level cache holds.
 const SMALL_BYTES: usize = 4 << 10;
 
 /// A locked add to a line in the first-level cache.
@@ -27,21 +27,21 @@ pub(super) fn own_rmw_ns(clock: Clock) -> f64 {
     let word = Apart(AtomicU32::new(0));
     let start = clock.now();
     for _ in 0..HITS {
-        // ORDER: nobody else sees the word; SeqCst is what the instruction is anyway.
+        // ORDER: no other thread sees the word; SeqCst is what the instruction is anyway.
         word.0.fetch_add(1, Ordering::SeqCst);
     }
     let end = clock.now();
     clock.ns_between(start, end) as f64 / f64::from(HITS)
 }
 
-/// A sequentially consistent fence behind a store, as it is used.
+/// A sequentially consistent fence behind a store, its usual place.
 pub(super) fn fence_ns(clock: Clock) -> f64 {
     let word = Apart(AtomicU32::new(0));
-    // Somebody might see it: the compiler must not drop the stores and join the fences.
+    // Another thread could see the word, so the compiler must not drop the stores or merge the fences.
     hint::black_box(&word);
     let start = clock.now();
     for turn in 0..HITS {
-        // ORDER: nobody else sees the word; what is measured is the instruction.
+        // ORDER: relaxed; no other thread sees the word, and only the instruction is measured.
         word.0.store(turn, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -49,7 +49,7 @@ pub(super) fn fence_ns(clock: Clock) -> f64 {
     clock.ns_between(start, end) as f64 / f64::from(HITS)
 }
 
-/// A line to the CPU `there` and back, both sides spinning on one word.
+/// A line to the CPU `there` and back, while both sides spin on one word.
 ///
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started or pinned.
@@ -61,17 +61,17 @@ pub(super) fn round_trip_ns(stand: &Stand, there: usize) -> Result<f64, LabError
 #[derive(Debug)]
 pub(super) struct Pool {
     lines: Vec<Apart<AtomicUsize>>,
-    /// Where the chase goes on.
+    /// Where the next chase starts.
     next: usize,
 }
 
 impl Pool {
-    /// One that the first-level cache holds.
+    /// A pool that the first-level cache holds.
     pub(super) fn small() -> Self {
         Self::of(SMALL_BYTES)
     }
 
-    /// One that no cache holds.
+    /// A pool that no cache holds.
     pub(super) fn large() -> Self {
         Self::of(LARGE_BYTES)
     }
@@ -93,13 +93,13 @@ impl Pool {
         Self { lines, next: 0 }
     }
 
-    /// Loads of lines, each waiting for the one before.
+    /// A chain of loads, each dependent on the one before.
     fn chase_ns(&mut self, clock: Clock, steps: u32) -> f64 {
-        // It goes on where it ended: the lines it began with are cached.
+        // Starts where the last chase ended: the lines at its start are cached.
         let mut at = self.next;
         let start = clock.now();
         for _ in 0..steps {
-            // ORDER: nobody writes any more.
+            // ORDER: relaxed; the lines are no longer written.
             at = self.lines[at].0.load(Ordering::Relaxed);
         }
         let end = clock.now();
@@ -109,7 +109,7 @@ impl Pool {
 
     /// A load of a line in the first-level cache.
     pub(super) fn hit_ns(&mut self, clock: Clock) -> f64 {
-        // Once round, so that they are there.
+        // One round to cache the lines.
         self.chase_ns(clock, self.lines.len() as u32);
         self.chase_ns(clock, HITS)
     }
@@ -120,14 +120,14 @@ impl Pool {
     }
 }
 
-/// Asks for large pages, without which a miss would be one of the address translation too.
+/// Asks for huge pages. Without them the miss would include one of the address translation.
 fn in_large_pages<T>(memory: &Vec<T>) {
     const PAGE: usize = 4 << 10;
     let bytes = memory.capacity() * size_of::<T>();
     let start = memory.as_ptr().addr().next_multiple_of(PAGE);
     let inside = (memory.as_ptr().addr() + bytes).saturating_sub(start) / PAGE * PAGE;
     let start = memory.as_ptr().with_addr(start).cast_mut().cast();
-    // SAFETY: the range lies in memory that the vector owns, and a wish changes nothing of it.
+    // SAFETY: the range lies in memory that the vector owns, and this advice does not change the contents.
     let _ = unsafe { libc::madvise(start, inside, libc::MADV_HUGEPAGE) };
 }
 
@@ -141,7 +141,7 @@ mod tests {
         let mut at = 0;
         let mut length = 0;
         loop {
-            // ORDER: nobody else sees the pool.
+            // ORDER: relaxed; no other thread sees the pool.
             at = pool.lines[at].0.load(Ordering::Relaxed);
             length += 1;
             if at == 0 {

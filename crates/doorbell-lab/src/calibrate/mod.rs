@@ -1,15 +1,14 @@
-//! `doorbell calibrate`: what this host is made of and what everything costs on it, as a profile of
-//! the simulator.
+//! `doorbell calibrate`: measures this host and describes it as a profile of the simulator.
 //!
-//! The probes are small measurements of their own and share nothing with the lab's scenarios: what
-//! the simulator says of a scenario must not have been put into it.
+//! The probes are small measurements of their own and share nothing with the lab's scenarios. So what the
+//! simulator predicts of a scenario is not derived from that scenario.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `stand.rs` | which CPUs there are, and how far apart |
+//! | `stand.rs` | the CPUs, and their distances |
 //! | `lines.rs`, `calls.rs`, `wakes.rs`, `work.rs` | the measurements |
-//! | `trips.rs` | round trips between two threads, which some of them are made of |
-//! | `probe.rs` | the table of probes; a round |
+//! | `trips.rs` | round trips between two threads, used by some measurements |
+//! | `probe.rs` | the table of probes, and a round of all of them |
 //! | `entries.rs` | from figures to the keys of a profile |
 
 mod calls;
@@ -35,29 +34,27 @@ use self::stand::Stand;
 use crate::error::LabError;
 use crate::progress::Progress;
 
-/// What stands in the profile where nothing can be measured: a small guest, as most hosts that
-/// somebody tries this on are.
+/// The profile whose values are used where nothing can be measured: a small virtual machine.
 const LIKE: &str = "vm-2";
 
 /// What the user asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CalibrateOptions {
-    /// How often everything is measured.
+    /// How often each probe is measured.
     pub rounds: u32,
-    /// Where the profile is written.
+    /// The file to which the profile is written.
     pub out: Option<PathBuf>,
-    /// JSON instead of the table.
+    /// Print JSON instead of the table.
     pub json: bool,
 }
 
 /// Measures this host and writes the profile, if a file is named.
 ///
 /// # Errors
-/// [`LabError::System`] if a probe cannot be made, [`LabError::File`] if the profile cannot be
-/// written.
+/// [`LabError::System`] if a probe cannot run, [`LabError::File`] if the profile cannot be written.
 pub fn run(options: &CalibrateOptions) -> Result<Calibration, LabError> {
     if let Some(path) = &options.out {
-        // Before anything is measured: a path that cannot be written costs no time.
+        // Opened before any measurement, so a path that cannot be written costs no time.
         let file = fs::OpenOptions::new().append(true).create(true).open(path);
         file.map_err(|source| crate::file_error(path, source))?;
     }

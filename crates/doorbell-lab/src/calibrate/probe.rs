@@ -1,4 +1,4 @@
-//! What is measured: a table of probes, and one round of all of them.
+//! The table of probes, and one round of all of them.
 
 use super::calls;
 use super::lines::{self, Pool};
@@ -8,12 +8,12 @@ use super::work;
 use crate::error::LabError;
 use crate::progress::Progress;
 
-/// One measurement. Its figure is a median of its own in every round.
+/// One measurement. Its figure in a round is the median of several readings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     /// Its name in tables and in JSON.
     pub(super) name: &'static str,
-    /// How it is measured, as a profile's source says it.
+    /// How it is measured, as the profile's source states it.
     pub(super) how: &'static str,
     run: fn(&mut Bench) -> Result<Option<f64>, LabError>,
 }
@@ -47,7 +47,7 @@ impl Bench {
         Ok(self.stand.other().map(wake).transpose()?.map(part))
     }
 
-    /// As [`Bench::wake`], to a CPU that does not sleep.
+    /// Like [`Bench::wake`], for a CPU that is kept awake.
     fn wake_awake(&self, part: fn(Wake) -> f64) -> Result<Option<f64>, LabError> {
         let Some(there) = self.stand.other() else {
             return Ok(None);
@@ -60,7 +60,7 @@ impl Bench {
         )?)))
     }
 
-    /// How late a sleep ends on a CPU that never sleeps itself.
+    /// How late a sleep ends on a CPU that is kept awake.
     fn lateness_awake(&mut self) -> Result<Option<f64>, LabError> {
         let _awake = Awake::keep(self.stand.here)?;
         wakes::lateness_ns(&self.stand).map(Some)
@@ -76,7 +76,7 @@ const fn probe(
     Probe { name, how, run }
 }
 
-/// The number of a probe.
+/// The index of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Id {
     OwnHit,
@@ -153,10 +153,10 @@ pub(super) const PROBES: [Probe; 25] = [
     probe("syscall", "getppid in a row", |bench| {
         Ok(Some(calls::syscall_ns(bench.stand.clock)))
     }),
-    probe("futex_call", "futex wakes that find nobody", |bench| {
+    probe("futex_call", "futex wakes without a waiter", |bench| {
         Ok(Some(calls::futex_call_ns(bench.stand.clock)))
     }),
-    probe("eventfd_call", "eventfd writes that find nobody", |bench| {
+    probe("eventfd_call", "eventfd writes without a waiter", |bench| {
         calls::eventfd_call_ns(bench.stand.clock).map(Some)
     }),
     probe(
@@ -174,7 +174,7 @@ pub(super) const PROBES: [Probe; 25] = [
     }),
     probe(
         "futex_wake",
-        "the waker's call for a thread that sleeps on a CPU that rested 1 ms",
+        "the waker's call for a thread that sleeps on a CPU that was idle for 1 ms",
         |bench| bench.wake(Means::Futex, |wake| wake.call_ns),
     ),
     probe(
@@ -194,12 +194,12 @@ pub(super) const PROBES: [Probe; 25] = [
     ),
     probe(
         "eventfd_wake",
-        "the waker's write for a thread that is in epoll_wait on a CPU that rested 1 ms",
+        "the waker's write for a thread that is in epoll_wait on a CPU that was idle for 1 ms",
         |bench| bench.wake(Means::Eventfd, |wake| wake.call_ns),
     ),
     probe(
         "late",
-        "how late a sleep of 1 ms ends on a CPU that has nothing else to do",
+        "how late a sleep of 1 ms ends on an otherwise idle CPU",
         |bench| wakes::lateness_ns(&bench.stand).map(Some),
     ),
     probe(
@@ -219,7 +219,7 @@ pub(super) const PROBES: [Probe; 25] = [
     ),
 ];
 
-/// The figures of a round, in the order of [`PROBES`]; `None` where this host lacks what it takes.
+/// The figures of a round, in the order of [`PROBES`]; `None` where this host lacks what the probe needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Round(pub(super) [Option<f64>; PROBES.len()]);
 
@@ -227,7 +227,7 @@ impl Round {
     /// Measures everything once.
     ///
     /// # Errors
-    /// That of the probe that failed.
+    /// The error of the probe that failed.
     pub(super) fn run(
         bench: &mut Bench,
         number: u32,

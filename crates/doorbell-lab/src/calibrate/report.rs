@@ -1,4 +1,4 @@
-//! What a calibration says.
+//! The result of a calibration.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use super::stand::Stand;
 use crate::error::LabError;
 use crate::measure::{Spread, median};
 
-/// What was measured, and the profile made of it.
+/// The figures, and the profile made from them.
 #[derive(Debug)]
 pub struct Calibration {
     profile: Profile,
@@ -40,7 +40,7 @@ struct Json<'a> {
 struct JsonProbe {
     probe: &'static str,
     how: &'static str,
-    /// Absent where this host lacks what it takes.
+    /// Absent where this host lacks what the probe needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     median_ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

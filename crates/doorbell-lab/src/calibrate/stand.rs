@@ -1,4 +1,4 @@
-//! Which CPUs are measured, and how far apart they are.
+//! The CPUs that are measured, and the distances between them.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,24 @@ use doorbell_machine::{Cpu, Host, Machine as _, Topology};
 use crate::error::LabError;
 use crate::measure::Clock;
 
-/// How far one CPU is from another.
+/// The distance between two CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Distance {
     /// Hardware threads of one core.
     Sibling,
-    /// Two cores with a last-level cache in common.
+    /// Two cores that share a last-level cache.
     Cache,
-    /// One socket, two last-level caches.
+    /// Two last-level caches of one socket.
     Socket,
     /// Two sockets.
     Remote,
 }
 
 impl Distance {
-    /// From near to far.
+    /// From nearest to farthest.
     pub(super) const ALL: [Self; 4] = [Self::Sibling, Self::Cache, Self::Socket, Self::Remote];
 
-    /// As in a sentence: "two CPUs …".
+    /// In words, to follow "two CPUs …".
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Sibling => "that are SMT siblings",
@@ -47,7 +47,7 @@ impl Distance {
     }
 }
 
-/// The machine in the numbers of a profile, where every part is as large as the largest.
+/// The machine's parts as a profile describes them. Every part counts as large as the largest of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) sockets: u64,
@@ -73,30 +73,30 @@ impl Extent {
         }
     }
 
-    /// How many CPUs a machine of this extent has.
+    /// How many CPUs such a machine has.
     pub(super) fn cpus(self) -> u64 {
         self.sockets * self.llcs_per_socket * self.cores_per_llc * self.smt
     }
 }
 
-/// What is measured on, and with what.
+/// The CPUs and the clock used for measuring.
 #[derive(Debug, Clone)]
 pub(super) struct Stand {
     pub(super) clock: Clock,
-    /// Where the measuring thread runs.
+    /// The CPU of the measuring thread.
     pub(super) here: usize,
-    /// A CPU at each [`Distance`], in their order.
+    /// A CPU at each [`Distance`], in order.
     partners: [Option<usize>; 4],
     pub(super) extent: Extent,
-    /// What could not be read, or does not fit into a profile's regular shape.
+    /// What could not be read, or does not fit a profile's regular shape.
     pub(super) remarks: Vec<String>,
 }
 
 impl Stand {
-    /// This host, as far as this process may use it.
+    /// The part of this host that this process may use.
     ///
     /// # Errors
-    /// [`LabError::TooFewCpus`] if it may not use any CPU.
+    /// [`LabError::TooFewCpus`] if the process may not use any CPU.
     pub(super) fn of_this_host() -> Result<Self, LabError> {
         Self::of(&Host::topology(), Clock::calibrated())
     }
@@ -136,7 +136,7 @@ impl Stand {
         self.partners[distance as usize]
     }
 
-    /// The nearest CPU that is not a sibling, else the sibling, else none: there is one CPU.
+    /// The nearest CPU that is not a sibling, else the sibling. `None` if there is only one CPU.
     pub(super) fn other(&self) -> Option<usize> {
         let [sibling, apart @ ..] = self.partners;
         apart.into_iter().flatten().next().or(sibling)

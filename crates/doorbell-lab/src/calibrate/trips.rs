@@ -9,24 +9,24 @@ use super::stand::Stand;
 use crate::error::LabError;
 use crate::measure::{Pin, median, spawn_pinned};
 
-/// Written to end the partner.
+/// The value that ends the partner.
 const STOP: u32 = u32::MAX;
 
-/// In lines of its own: two, since CPUs fetch them in pairs.
+/// A word on two cache lines of its own, since CPUs fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Apart<T>(pub(super) T);
 
-/// How much is measured.
+/// The size of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trips {
     /// Round trips before the clock is read again.
     pub(super) per_chunk: u32,
-    /// Of so many chunks the median counts: what a disturbed one says does not.
+    /// The number of chunks. The median over them ignores disturbed ones.
     pub(super) chunks: u32,
 }
 
-/// A word to the CPU `there` and back. Both sides sleep on a futex until it is their turn, or spin.
+/// A word to the CPU `there` and back. Each side sleeps on a futex until its turn, or spins.
 ///
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started or pinned.
@@ -63,7 +63,7 @@ pub(super) fn round_trip_ns<const SLEEPS: bool>(
     Ok(median(&chunks).unwrap_or_default())
 }
 
-/// Answers odd numbers by the next even one.
+/// Answers each odd number with the next even one.
 fn answer<const SLEEPS: bool>(word: &AtomicU32) {
     let mut seen = 0;
     loop {
@@ -77,15 +77,15 @@ fn answer<const SLEEPS: bool>(word: &AtomicU32) {
 }
 
 fn write<const SLEEPS: bool>(word: &AtomicU32, value: u32) {
-    // ORDER: only values travel, nothing is published by them; the kernel looks for sleepers behind
-    // a fence of its own.
+    // ORDER: relaxed; the value publishes nothing else, and the kernel looks for sleepers behind its own
+    // fence.
     word.store(value, Ordering::Relaxed);
     if SLEEPS {
         wake(word);
     }
 }
 
-/// Waits for another value than `seen`.
+/// Waits for a value other than `seen`.
 fn await_other<const SLEEPS: bool>(word: &AtomicU32, seen: u32) -> u32 {
     loop {
         // ORDER: as in `write`.
@@ -114,7 +114,7 @@ mod tests {
         };
         let slept = round_trip_ns::<true>(&stand, stand.here, trips);
         assert!(slept.expect("it can be started") > 0.0);
-        // On one CPU, two that spin would wait for the end of each other's slice.
+        // On one CPU each of two spinning threads would wait for the end of the other's slice.
         if let Some(there) = stand.other() {
             let spun = round_trip_ns::<false>(&stand, there, trips);
             assert!(spun.expect("it can be started") > 0.0);

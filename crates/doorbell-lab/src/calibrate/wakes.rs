@@ -1,4 +1,4 @@
-//! How long after a wake the woken thread runs, on a CPU that sleeps and on one that does not.
+//! How soon a woken thread runs, on a CPU that sleeps and on one that is kept awake.
 
 use std::hint;
 use std::os::fd::OwnedFd;
@@ -16,16 +16,16 @@ use super::stand::Stand;
 use crate::error::{LabError, last_system_error};
 use crate::measure::{Clock, Pin, Tick, median, spawn_pinned};
 
-/// Wakes of which the median counts.
+/// The number of wakes; their median counts.
 const WAKES: u32 = 60;
-/// How long a CPU is left alone before it is woken: long enough to have gone to sleep, also where it
-/// polls for 200 µs first.
-const REST: Duration = Duration::from_millis(1);
+/// How long a CPU is left alone before the wake. That is long enough for it to sleep, even if it polls for
+/// 200 µs first.
+const IDLE: Duration = Duration::from_millis(1);
 
-/// Written to end the woken thread.
+/// The value that ends the woken thread.
 const STOP: u32 = u32::MAX;
 
-/// By what a thread is woken.
+/// The means of waking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Means {
     /// A futex.
@@ -34,14 +34,14 @@ pub(super) enum Means {
     Eventfd,
 }
 
-/// What the waker and the woken share.
+/// What the waker and the woken thread share.
 #[derive(Debug)]
 struct Bell {
     means: Means,
-    /// How often it rang.
+    /// How often it was rung.
     word: AtomicU32,
     descriptor: OwnedFd,
-    /// Waits for the descriptor.
+    /// The epoll set that watches the descriptor.
     poller: OwnedFd,
 }
 
@@ -57,7 +57,7 @@ impl Bell {
     }
 
     fn ring(&self, word: u32) {
-        // ORDER: only the value travels; the system call orders the rest.
+        // ORDER: SeqCst; only the value travels, and the system call orders the rest.
         self.word.store(word, Ordering::SeqCst);
         match self.means {
             Means::Futex => wake(&self.word),
@@ -65,7 +65,7 @@ impl Bell {
         }
     }
 
-    /// Blocks until it rings again after `seen`, and returns what it holds then.
+    /// Blocks until it is rung again after `seen`. Returns the new value.
     fn wait(&self, seen: u32) -> u32 {
         loop {
             match self.means {
@@ -81,19 +81,19 @@ impl Bell {
     }
 }
 
-/// What a wake takes.
+/// The cost of a wake.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wake {
-    /// The waker's call.
+    /// The waker's system call.
     pub(super) call_ns: f64,
-    /// From just before the call to the first step of the woken thread.
+    /// From just before the call until the woken thread runs.
     pub(super) to_run_ns: f64,
 }
 
 /// Wakes a thread on the CPU `there`.
 ///
 /// # Errors
-/// [`LabError::System`] if a thread or an eventfd cannot be had.
+/// [`LabError::System`] if a thread or an eventfd cannot be created.
 pub(super) fn wake_of(stand: &Stand, there: usize, means: Means) -> Result<Wake, LabError> {
     let bell = Arc::new(Bell::new(means)?);
     let (woken, wakes) = channel();
@@ -105,9 +105,9 @@ pub(super) fn wake_of(stand: &Stand, there: usize, means: Means) -> Result<Wake,
     let (mut calls, mut runs) = (Vec::new(), Vec::new());
     if here.is_ok() {
         for turn in 1..=WAKES {
-            // This CPU stays awake, so that only the other one has to get up.
-            let rested = Instant::now();
-            while rested.elapsed() < REST {
+            // This CPU stays awake, so only the other one has to leave its idle state.
+            let idle_since = Instant::now();
+            while idle_since.elapsed() < IDLE {
                 hint::spin_loop();
             }
             let start = clock.now();
@@ -130,7 +130,7 @@ pub(super) fn wake_of(stand: &Stand, there: usize, means: Means) -> Result<Wake,
     })
 }
 
-/// Says when it was woken, each time.
+/// Sends the time at which it was woken, each time.
 fn answer(bell: &Bell, clock: Clock, woken: &Sender<Tick>) {
     let mut seen = 0;
     loop {
@@ -142,8 +142,7 @@ fn answer(bell: &Bell, clock: Clock, woken: &Sender<Tick>) {
     }
 }
 
-/// How much later than its deadline a sleep on this CPU ends: the timer's interrupt, getting up, and
-/// a switch.
+/// How late a sleep on this CPU ends: the timer interrupt, the idle exit and a switch.
 ///
 /// # Errors
 /// [`LabError::System`] if the thread cannot be pinned.
@@ -152,7 +151,7 @@ pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
     let slack = TimerSlack::least()?;
     let mut late = Vec::with_capacity(WAKES as usize);
     for _ in 0..WAKES {
-        let until_ns = Host::os_now_ns() + REST.as_nanos() as u64;
+        let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
         sleep_until(until_ns);
         late.push(Host::os_now_ns().saturating_sub(until_ns) as f64);
     }
@@ -165,11 +164,11 @@ fn sleep_until(until_ns: u64) {
         tv_sec: (until_ns / 1_000_000_000).cast_signed(),
         tv_nsec: (until_ns % 1_000_000_000).cast_signed(),
     };
-    // A signal ends it early; then it is not late, which the median bears.
+    // A signal can end the sleep early; the median absorbs that.
     let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &deadline);
 }
 
-/// The calling thread's timers, exact to a nanosecond for as long as this lives.
+/// Sets the calling thread's timer slack to the minimum, and restores it when dropped.
 #[derive(Debug)]
 struct TimerSlack {
     before_ns: libc::c_ulong,
@@ -197,7 +196,7 @@ fn set_timer_slack(ns: libc::c_ulong) {
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns) };
 }
 
-/// A thread that keeps a CPU from sleeping and gives way to every other thread at once.
+/// A thread that keeps a CPU awake and yields to every other thread at once.
 #[derive(Debug)]
 pub(super) struct Awake {
     stop: Arc<AtomicBool>,
@@ -208,7 +207,7 @@ impl Awake {
     /// Keeps `cpu` awake until dropped.
     ///
     /// # Errors
-    /// [`LabError::System`] if the thread cannot be started or may not run below all others.
+    /// [`LabError::System`] if the thread cannot be started or cannot get the idle policy.
     pub(super) fn keep(cpu: usize) -> Result<Self, LabError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (told, tells) = channel();
@@ -217,7 +216,7 @@ impl Awake {
             let policy = below_all_others();
             let fine = policy.is_ok();
             let _ = told.send(policy);
-            // ORDER: a request to end; nothing else is handed over.
+            // ORDER: relaxed; a request to end, which publishes nothing else.
             while fine && !shared.load(Ordering::Relaxed) {
                 hint::spin_loop();
             }
@@ -237,17 +236,17 @@ impl Awake {
 
 impl Drop for Awake {
     fn drop(&mut self) {
-        // ORDER: a request to end; nothing else is handed over.
+        // ORDER: relaxed; a request to end, which publishes nothing else.
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It does nothing that could panic.
+            // The thread does nothing that can panic.
             let _ = thread.join();
         }
     }
 }
 
 fn below_all_others() -> Result<(), LabError> {
-    // SAFETY: all fields are integers; zero is a value of each.
+    // SAFETY: all fields are integers, and zero is valid for each.
     let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live value, and 0 means the calling thread.
     let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };

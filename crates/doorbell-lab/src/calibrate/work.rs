@@ -1,4 +1,4 @@
-//! What a computation takes on a CPU whose SMT sibling idles, and beside one that computes too.
+//! The time of a computation on a CPU whose SMT sibling is idle, and on one whose sibling computes.
 
 use std::hint;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::stand::{Distance, Stand};
 use crate::error::LabError;
 use crate::measure::{Pin, median, spawn_pinned};
 
-/// Rounds of the computation between two readings of the clock: some ten microseconds.
+/// Rounds of the computation between two readings of the clock: about ten microseconds.
 const TURNS: u32 = 8_192;
-/// Of so many chunks the median counts.
+/// The number of chunks; their median counts.
 const CHUNKS: u32 = 101;
 
-/// Four sums that do not wait for each other, as in code that keeps a core busy by itself.
+/// Four independent sums, as in code that keeps a core busy by itself.
 fn compute(turns: u32) -> u64 {
     let mut sums = [1_u64, 2, 3, 4];
     for turn in 0..turns {
@@ -24,7 +24,7 @@ fn compute(turns: u32) -> u64 {
     hint::black_box(sums).into_iter().fold(0, u64::wrapping_add)
 }
 
-/// A chunk of the computation, here.
+/// One chunk of the computation on this CPU.
 ///
 /// # Errors
 /// [`LabError::System`] if the thread cannot be pinned.
@@ -40,7 +40,7 @@ pub(super) fn alone_ns(stand: &Stand) -> Result<f64, LabError> {
     Ok(median(&chunks).unwrap_or_default())
 }
 
-/// The same while a sibling does the same all the time; none where there is no sibling.
+/// The same while the sibling computes all the time; `None` if there is no sibling.
 ///
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started or pinned.
@@ -56,7 +56,7 @@ fn while_busy_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
     let stop = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&stop);
     let thread = spawn_pinned("work-partner", there, move || {
-        // ORDER: a request to end; nothing else is handed over.
+        // ORDER: relaxed; a request to end, which publishes nothing else.
         while !shared.load(Ordering::Relaxed) {
             hint::black_box(compute(hint::black_box(TURNS)));
         }
@@ -79,7 +79,7 @@ mod tests {
     fn a_computation_takes_time_also_beside_another() {
         let stand = Stand::of_this_host().expect("there is a CPU");
         assert!(alone_ns(&stand).expect("it can be pinned") > 0.0);
-        // Any other CPU will do to see that the partner starts and ends.
+        // Any other CPU serves to check that the partner starts and ends.
         let there = Host::topology()
             .cpus
             .last()

@@ -1,4 +1,4 @@
-//! The options of processes that scenarios start for themselves.
+//! The options of child processes that scenarios start.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use clap::{Args, Subcommand};
 
 use crate::scenario::http::{ServerOptions, server_flags};
 
-/// The longest that such a process lives, in seconds.
+/// The longest life of such a process, in seconds.
 const SECONDS_MAX: u64 = 3_600;
 
-/// What can be served.
+/// What to serve.
 #[derive(Debug, Subcommand)]
 pub enum ServerCommand {
-    /// A web server of `lab http`: says where it listens, ends when standard input does
+    /// A web server of `lab http`: prints its address, and ends with standard input
     #[command(after_help = "Examples:\n  \
             sleep 60 | doorbell lab-server http --who tokio --listen 127.0.0.1:8080")]
     Http(HttpServerArgs),
 }
 
-/// Who can ask.
+/// Which client.
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
-    /// Idle connections of `lab http`: says how many, ends when standard input does
+    /// Idle connections of `lab http`: prints their number, and ends with standard input
     #[command(after_help = "Examples:\n  \
             sleep 60 | doorbell lab-client http --connect 127.0.0.1:8080 --connections 1000")]
     Http(HttpClientArgs),
@@ -36,7 +36,7 @@ pub struct HttpServerArgs {
     #[arg(long, value_name = "SERVER", value_parser = PossibleValuesParser::new(server_flags()))]
     who: String,
 
-    /// Where it listens; port 0 for any
+    /// Its address; port 0 for any
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 
@@ -44,17 +44,17 @@ pub struct HttpServerArgs {
     #[arg(long, value_name = "N")]
     compute_steps: Option<u64>,
 
-    /// It ends after so many seconds
+    /// End after this many seconds
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     seconds_max: u64,
 
-    /// Give up the privilege to run threads before all others first
+    /// First give up the privilege to run threads before all others
     #[arg(long)]
     unprivileged: bool,
 }
 
 impl HttpServerArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> ServerOptions {
         ServerOptions {
             who: self.who.clone(),
@@ -73,11 +73,11 @@ pub struct HttpClientArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub connect: SocketAddr,
 
-    /// How many connections; fewer if the process may not have so many descriptors
+    /// How many connections; fewer if the process may not open as many descriptors
     #[arg(long, value_name = "N")]
     pub connections: u64,
 
-    /// It ends after so many seconds
+    /// End after this many seconds
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub seconds_max: u64,
 }

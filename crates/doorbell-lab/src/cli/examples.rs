@@ -1,4 +1,4 @@
-//! The examples of the help are right: each can be parsed, and chooses somebody.
+//! Checks the examples of the help: each can be parsed and matches a contestant.
 
 use clap::{CommandFactory as _, Parser as _};
 
@@ -6,9 +6,9 @@ use super::{Cli, Command, LabCommand};
 use crate::scenario::Stage;
 use crate::scenario::labels::labels;
 
-/// Examples that a help text has, as words: a pipe, a redirection and what is said of them left out.
+/// The examples in a help text, as words, without pipes, redirections and explanations.
 fn examples(help: &str) -> Vec<Vec<String>> {
-    // Above them stands how the command is used, with names in the place of words; below them may be columns.
+    // The usage line above them has placeholders; columns may follow below.
     let (_, help) = help.split_once("Examples:").unwrap_or_default();
     let lines = help.lines().map(str::trim);
     let lines = lines.take_while(|line| *line != "Columns:");
@@ -22,7 +22,7 @@ fn examples(help: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The help of a command and of all below it.
+/// The help of a command and of all its subcommands.
 fn helps(command: &mut clap::Command) -> Vec<String> {
     let mut all = vec![command.render_long_help().to_string()];
     command

@@ -1,4 +1,4 @@
-//! The long help of each scenario: examples, and what the columns mean.
+//! The long help of each scenario: examples, and the meaning of the columns.
 
 use crate::scenario::{call, urgent};
 
@@ -16,7 +16,7 @@ pub(super) fn call_help() -> String {
 pub(super) fn urgent_help() -> String {
     let more = "doorbell lab urgent --unprivileged            without the privilege to run before all others\n  \
         doorbell lab urgent --slices                  threads only, in about 2 minutes\n  \
-        doorbell lab urgent --slices --only nice      of these, only those that say `nice`\n  ";
+        doorbell lab urgent --slices --only nice      of these, only rows with `nice` in their names\n  ";
     let examples = examples(
         "urgent",
         "the whole table, in about 12 minutes",
@@ -26,7 +26,7 @@ pub(super) fn urgent_help() -> String {
     help(&examples, urgent::reading())
 }
 
-/// The help of a scenario; `whole` is said of its first example, `only` is somebody's name.
+/// The help of a scenario. `whole` explains its first example, and `only` matches contestants.
 pub(super) fn trial_help(scenario: &str, whole: &str, only: &str, reading: &[&str]) -> String {
     help(&examples(scenario, whole, only, ""), reading)
 }
@@ -36,13 +36,13 @@ fn examples(scenario: &str, whole: &str, only: &str, more: &str) -> String {
     format!(
         "Examples:\n  \
          {command}    {whole}\n  \
-         {command} --quick --only {only}    a first look at rows with `{only}` in their names, and at what they are \
-         compared with\n  \
+         {command} --quick --only {only}    a first look at rows with `{only}` in their names, and at their \
+         baselines\n  \
          {more}{command} --json | jq '.rows[] | [.contestant, .variant, .metrics]'\n"
     )
 }
 
-/// Examples, and below them what each column means.
+/// The examples, followed by the meaning of each column.
 fn help(examples: &str, reading: &[&str]) -> String {
     let mut text = format!("{examples}\nColumns:\n");
     for sentence in reading {

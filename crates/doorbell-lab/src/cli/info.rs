@@ -5,7 +5,7 @@ use clap::Args;
 /// Options of `info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
-    /// Print JSON instead of the table; what is not known is `null`
+    /// Print JSON instead of the table; unknown values are `null`
     #[arg(long)]
     pub json: bool,
 }

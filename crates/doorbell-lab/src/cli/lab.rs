@@ -8,13 +8,13 @@ use super::ROUNDS_MAX;
 use crate::scenario::{Effort, Options};
 use crate::tour::TourOptions;
 
-/// The most calls in a round: their numbers have to fit into the words that carry them.
+/// The most calls in a round: their numbers must fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
 
 /// Options of the tour.
 #[derive(Debug, Args)]
 pub struct TourArgs {
-    /// How often each contestant is run [default: 1 to 7, different for each scenario]
+    /// How often each contestant runs [default: 1 to 7, depending on the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     rounds: Option<u32>,
 
@@ -30,13 +30,13 @@ pub struct TourArgs {
     #[arg(long)]
     json: bool,
 
-    /// Show all columns; without it, columns that do not fit into 120 characters are left out
+    /// Show all columns; by default columns beyond a width of 120 characters are omitted
     #[arg(long)]
     wide: bool,
 }
 
 impl TourArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> TourOptions {
         TourOptions {
             rounds: self.rounds.or(self.quick.then_some(1)),
@@ -53,8 +53,8 @@ pub struct CallArgs {
     #[command(flatten)]
     common: LabArgs,
 
-    /// Calls of each contestant in a round; those that park make a twentieth
-    /// [default: 100000, with --quick 10000]
+    /// Calls of each contestant in a round; contestants that park make a twentieth [default: 100000, with
+    /// --quick 10000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CALLS_MAX))]
     calls: Option<u32>,
 }
@@ -75,11 +75,11 @@ pub struct UrgentArgs {
     #[command(flatten)]
     common: LabArgs,
 
-    /// Before measuring, give up the privilege to run threads before all others
+    /// First give up the privilege to run threads before all others
     #[arg(long)]
     pub unprivileged: bool,
 
-    /// Measure threads only: what slices and nice values do for a thread that is woken
+    /// Measure threads only: the effect of slices and nice values on a woken thread
     #[arg(long)]
     pub slices: bool,
 }
@@ -96,7 +96,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     common: LabArgs,
 
-    /// Before they serve, servers give up the privilege to run threads before all others
+    /// Servers first give up the privilege to run threads before all others
     #[arg(long)]
     pub unprivileged: bool,
 }
@@ -110,16 +110,15 @@ impl HttpArgs {
 /// Options of every scenario.
 #[derive(Debug, Args)]
 pub struct LabArgs {
-    /// How often each contestant is run [default: 7, with --quick 2]
+    /// How often each contestant runs [default: 7, with --quick 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     rounds: Option<u32>,
 
-    /// Few rounds of little work: a first look, not figures to rely on
+    /// Few rounds with little work: a first look, not reliable figures
     #[arg(long)]
     quick: bool,
 
-    /// Measure only contestants whose name or variant contains this, and the contestants that they
-    /// are compared with
+    /// Measure only contestants whose name or variant contains this, and those that they are compared with
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 
@@ -127,17 +126,17 @@ pub struct LabArgs {
     #[arg(long)]
     json: bool,
 
-    /// Show all columns; without it, columns that do not fit into 120 characters are left out
+    /// Show all columns; by default columns beyond a width of 120 characters are omitted
     #[arg(long)]
     wide: bool,
 
-    /// Write a page with a chart to this file as well
+    /// Also write a page with a chart to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 impl LabArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> Options {
         let usual = if self.quick {
             Effort::QUICK

@@ -17,7 +17,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// How often everything is measured
+    /// How often each probe is measured
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     rounds: u32,
 
@@ -27,7 +27,7 @@ pub struct CalibrateArgs {
 }
 
 impl CalibrateArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> CalibrateOptions {
         CalibrateOptions {
             rounds: self.rounds,
@@ -37,15 +37,14 @@ impl CalibrateArgs {
     }
 }
 
-/// What can be done on simulated machines.
+/// What to do on simulated machines.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Run many seeds through every shape of program, each twice
     ///
-    /// The first failure ends it: its seed, what was found, the last events of each core and the
-    /// command that repeats it are printed, and the exit status is 1. The table says which rare
-    /// branches of the protocols were reached, and by how many seeds; those below 1 per cent are
-    /// marked as rare.
+    /// The first failure ends the run. Its seed, its cause, the last events of each core and the command
+    /// that repeats it are printed, and the exit status is 1. The table shows which rare branches of the
+    /// protocols were reached, and by how many seeds. Those below 1 per cent are marked as rare.
     ///
     /// Ranges are written as in Rust: `A..B` without B, `A..=B` with it.
     #[command(after_help = "Examples:\n  \
@@ -55,11 +54,11 @@ pub enum SimCommand {
             doorbell sim fuzz --json | jq '.marks[] | select(.percent < 1)'")]
     Fuzz(FuzzArgs),
 
-    /// Run one seed again, and write what happened as a trace
+    /// Repeat one seed, and write a trace of it
     ///
-    /// The trace has a track for each thread of each core: when it ran, spun, waited and was
-    /// parked; with arrows from each post to where it ran. Perfetto (ui.perfetto.dev) and Chrome
-    /// (`chrome://tracing`) show it.
+    /// The trace has a track for each thread of each core: when it ran, spun, waited and was parked, with
+    /// arrows from each post to where it ran. Perfetto (ui.perfetto.dev) and Chrome (`chrome://tracing`)
+    /// show it.
     #[command(after_help = "Examples:\n  \
             doorbell sim replay 17\n  \
             doorbell sim replay 17 --shape storm --cores 12 --memory tso --trace out.json")]
@@ -67,7 +66,7 @@ pub enum SimCommand {
 
     /// Break lines of the protocols on purpose, and see which seed notices
     ///
-    /// The exit status is 1 if nobody notices one. They are part of a build of their own:
+    /// The exit status is 1 if no seed notices one. Mutants need a separate build:
     /// `cargo run --release --features mutants -- sim mutants`.
     #[command(after_help = "Examples:\n  \
             doorbell sim mutants\n  \
@@ -97,10 +96,10 @@ fn cores(text: &str) -> Result<Span, SpanError> {
     text.parse::<Span>()?.of_cores()
 }
 
-/// What every run of the simulator has.
+/// Options of every run of the simulator.
 #[derive(Debug, Args)]
 struct MachineArgs {
-    /// On how many cores there are workers; each seed picks a number
+    /// The number of cores with workers; each seed picks one
     #[arg(long, value_name = "A..B", default_value = "2..=16", value_parser = cores)]
     cores: Span,
 
@@ -108,8 +107,8 @@ struct MachineArgs {
     #[arg(long, value_enum, default_value_t = Memory::Sc)]
     memory: Memory,
 
-    /// The machine: a built-in profile or the path of a file; as many parts of it are taken as
-    /// the cores need
+    /// The machine: a built-in profile or the path of a file; as many of its parts are used as the cores
+    /// need
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
 }
@@ -124,7 +123,7 @@ pub struct FuzzArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// One shape of program instead of all
+    /// Only this shape of program
     #[arg(long, value_name = "NAME")]
     shape: Option<String>,
 
@@ -134,7 +133,7 @@ pub struct FuzzArgs {
 }
 
 impl FuzzArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> FuzzOptions {
         FuzzOptions {
             seeds: self.seeds,
@@ -146,7 +145,7 @@ impl FuzzArgs {
         }
     }
 
-    /// Whether JSON is wanted.
+    /// Whether to print JSON.
     pub fn json(&self) -> bool {
         self.json
     }
@@ -172,7 +171,7 @@ pub struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> ReplayOptions {
         ReplayOptions {
             seed: self.seed,
@@ -188,15 +187,15 @@ impl ReplayArgs {
 /// Options of the hunts.
 #[derive(Debug, Args)]
 pub struct MutantsArgs {
-    /// The seeds of each hunt, which ends at the first that notices
+    /// The seeds of each hunt, which ends at the first seed that notices
     #[arg(long, value_name = "A..B", default_value = "0..10000")]
     seeds: Span,
 
-    /// On how many cores there are workers; each seed picks a number
+    /// The number of cores with workers; each seed picks one
     #[arg(long, value_name = "A..B", default_value = "2..=8", value_parser = cores)]
     cores: Span,
 
-    /// What one core may see of another's stores [default: that under which each shows]
+    /// What one core may see of another's stores [default: the model under which each mutant shows]
     #[arg(long, value_enum)]
     memory: Option<Memory>,
 
@@ -204,7 +203,7 @@ pub struct MutantsArgs {
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 
-    /// Only the mutant of this name, and in this process
+    /// Only this mutant, in this process
     #[arg(long, value_name = "NAME", hide = true, conflicts_with = "only")]
     here: Option<String>,
 
@@ -214,7 +213,7 @@ pub struct MutantsArgs {
 }
 
 impl MutantsArgs {
-    /// What these arguments mean together.
+    /// The options that these arguments amount to.
     pub fn options(&self) -> MutantsOptions {
         MutantsOptions {
             seeds: self.seeds,
@@ -226,7 +225,7 @@ impl MutantsArgs {
         }
     }
 
-    /// Whether JSON is wanted.
+    /// Whether to print JSON.
     pub fn json(&self) -> bool {
         self.json
     }

@@ -1,4 +1,4 @@
-//! What is read of the machine, and what the OS says when it is asked.
+//! What is read from the machine, and what the OS answers to requests.
 
 use std::fmt;
 use std::fs;
@@ -8,20 +8,20 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities, current_timer_slack};
 use serde::Serialize;
 
-/// The priority that urgent workers ask for, unless told otherwise.
+/// The priority that urgent workers request by default.
 const PRIORITY: u8 = 10;
-/// How a clock that asks the kernel is named.
+/// The name of a clock that asks the kernel.
 pub(super) const KERNEL_CLOCK: &str = "clock_gettime";
 
-/// What the OS said when it was asked for a policy.
+/// The OS's answer to a request for a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
-    /// Yes, and it says so when it is asked again.
+    /// Granted, and confirmed when read back.
     Given,
-    /// Yes, but it has something else.
+    /// Granted, but something else was read back.
     Ignored,
-    /// No, and why.
+    /// Refused, with the reason.
     Refused(String),
 }
 
@@ -29,13 +29,13 @@ impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Asked::Given => f.write_str("yes"),
-            Asked::Ignored => f.write_str("no: the OS takes it and forgets it"),
+            Asked::Ignored => f.write_str("no: the OS accepts it but ignores it"),
             Asked::Refused(why) => write!(f, "no: {why}"),
         }
     }
 }
 
-/// What was read and tried. `None` where there is no such file, or it says something else.
+/// What was read and tried. `None` if a file is missing or not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Seen {
     /// The kernel's release.
@@ -44,9 +44,9 @@ pub struct Seen {
     pub cpus: Vec<usize>,
     /// How many CPUs the machine has.
     pub cpus_on_machine: usize,
-    /// For how many CPUs the control groups leave time (`cpu.max`); `None` if they do not bound it.
+    /// The number of CPUs that the control groups allow (`cpu.max`); `None` if they set no limit.
     pub cpu_quota: Option<usize>,
-    /// What a look at the clock reads.
+    /// The clock that the runtime reads.
     pub clock: &'static str,
     /// The kernel's own clock source.
     pub kernel_clock_source: Option<String>,
@@ -54,24 +54,24 @@ pub struct Seen {
     pub sched_fifo: Asked,
     /// Whether a thread may have a slice of 100 µs.
     pub short_slice: Asked,
-    /// Whether a thread may run where nobody else wants the CPU.
+    /// Whether a thread may have the policy that runs only on otherwise idle CPUs.
     pub sched_idle: Asked,
-    /// Whether the program has the capability.
+    /// Whether the process has the capability.
     pub cap_sys_nice: Option<bool>,
-    /// The greatest priority without it (`RLIMIT_RTPRIO`).
+    /// The greatest priority without that capability (`RLIMIT_RTPRIO`).
     pub rtprio_max: Option<u64>,
-    /// How long threads that run before all others may do so in a period; -1 for always.
+    /// How long real-time threads may run in a period; -1 for no limit.
     pub rt_runtime_us: Option<i64>,
     /// That period.
     pub rt_period_us: Option<i64>,
     /// By how much the kernel may delay the sleeps of an ordinary thread of this program.
     pub timer_slack_ns: Option<u64>,
-    /// The same of a worker.
+    /// The same for a worker.
     pub worker_timer_slack_ns: Option<u64>,
 }
 
 impl Seen {
-    /// Of the machine and the process as they are. What a worker has is not looked at.
+    /// Reads the machine and the process. Does not look at workers.
     pub fn here() -> Self {
         let cpus = Host::topology().cpus;
         let clock = if reads_tsc() { "TSC" } else { KERNEL_CLOCK };
@@ -85,7 +85,7 @@ impl Seen {
             short_slice: ask(Policy::sooner),
             sched_idle: ask(|_| Policy::Idle),
             cap_sys_nice: sets.map(|sets| sets.effective.contains(CapabilitySet::SYS_NICE)),
-            // No limit at all is all priorities there are.
+            // Without a limit all priorities are allowed.
             rtprio_max: Some(getrlimit(Resource::Rtprio).current.unwrap_or(99)),
             timer_slack_ns: current_timer_slack().ok(),
             worker_timer_slack_ns: None,
@@ -93,7 +93,7 @@ impl Seen {
         }
     }
 
-    /// What the files say, and nothing else.
+    /// Fills in what the files say, and nothing else.
     pub(super) fn of_files(read: impl Fn(&str) -> Option<String>) -> Self {
         let line = |path: &str| {
             let text = read(path)?;
@@ -122,7 +122,7 @@ impl Seen {
     }
 }
 
-/// Asks the OS for a policy, made of what a thread of this program has, on a thread that ends.
+/// Requests a policy, derived from this program's own, on a temporary thread.
 fn ask(wanted: impl FnOnce(Policy) -> Policy + Send + 'static) -> Asked {
     let tried = std::thread::spawn(move || {
         let wanted = wanted(Host::policy()?);
@@ -139,7 +139,7 @@ fn ask(wanted: impl FnOnce(Policy) -> Policy + Send + 'static) -> Asked {
     }
 }
 
-/// What is known, or that nothing is.
+/// The value as text, or "not known".
 pub(super) fn known(value: Option<&impl ToString>) -> String {
     value.map_or_else(|| "not known".to_owned(), ToString::to_string)
 }

@@ -1,7 +1,7 @@
-//! `doorbell info`: what this machine allows a runtime, and what one gets.
+//! `doorbell info`: what this machine allows a runtime, and what a runtime gets.
 //!
-//! What is read is in `look.rs`, what a small runtime gets in `workers.rs`; here both become facts with
-//! remedies. What cannot be read is "not known", and never an error.
+//! `look.rs` reads the machine, and `workers.rs` starts a small runtime. This module turns both into facts
+//! with remedies. What cannot be read is "not known", and never an error.
 
 mod look;
 mod text;
@@ -13,24 +13,24 @@ use crate::error::LabError;
 pub use look::{Asked, Seen};
 pub use workers::WorkerFact;
 
-/// What was found out.
+/// The findings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Info {
     /// What was read and tried.
     #[serde(flatten)]
     pub seen: Seen,
-    /// What the workers of a small runtime got that has opened all classes.
+    /// What the workers of a small runtime got after it has opened all classes.
     pub workers: Vec<WorkerFact>,
-    /// The settings of its switches, as `DOORBELL_SWITCHES` has them.
+    /// Its switches, in the syntax of `DOORBELL_SWITCHES`.
     pub switches: String,
-    /// What could be better, and what to do about it.
+    /// What could be better, and how.
     pub remedies: Vec<String>,
 }
 
-/// Looks around, and starts a small runtime.
+/// Reads the machine and starts a small runtime.
 ///
 /// # Errors
-/// [`LabError::Build`] if there is none to be had, as with a wrong `DOORBELL_SWITCHES`.
+/// [`LabError::Build`] if the runtime cannot be built, for example with a wrong `DOORBELL_SWITCHES`.
 pub fn run() -> Result<Info, LabError> {
     let (workers, worker_slack_ns, switches) = workers::try_out()?;
     let mut seen = Seen::here();
@@ -50,7 +50,7 @@ impl Info {
     }
 }
 
-/// What could be better, in the order of its weight.
+/// What could be better, most important first.
 fn remedies(seen: &Seen, workers: &[WorkerFact]) -> Vec<String> {
     let mut all = Vec::new();
     if let Asked::Refused(why) = &seen.sched_fifo {
@@ -97,7 +97,7 @@ fn remedies(seen: &Seen, workers: &[WorkerFact]) -> Vec<String> {
     all
 }
 
-/// Why there is no `SCHED_FIFO`, and what to do.
+/// Why `SCHED_FIFO` is not available, and what to do.
 fn fifo_remedy(seen: &Seen, why: &str) -> String {
     let privileged =
         seen.cap_sys_nice == Some(true) || seen.rtprio_max.is_some_and(|most| most > 0);

@@ -1,9 +1,9 @@
-//! What is said of machines that are made up, and of this one.
+//! The texts for made-up machines and for this one.
 
 use super::look::KERNEL_CLOCK;
 use super::*;
 
-/// A machine on which everything is as one would have it.
+/// A machine on which everything is as wanted.
 fn fine() -> Seen {
     let files = [
         ("/proc/sys/kernel/osrelease", "6.18.0-test\n"),
@@ -106,7 +106,7 @@ fn what_is_refused_comes_with_its_remedy() {
             "ulimit -r",
         ],
     );
-    // With the privilege it must be something else.
+    // With the privilege, the remedy is a different one.
     for privileged in [
         Seen {
             cap_sys_nice: Some(true),
@@ -161,7 +161,7 @@ fn this_machine_is_looked_at() {
     let info = run().expect("a runtime can be built");
     let seen = &info.seen;
     assert!(!seen.cpus.is_empty() && seen.cpus_on_machine >= seen.cpus.len());
-    // No privilege is needed for that.
+    // This needs no privilege.
     assert_eq!(seen.sched_idle, Asked::Given);
     let classes = |class: &'static str| {
         let workers = info.workers.iter();

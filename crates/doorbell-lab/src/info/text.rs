@@ -1,4 +1,4 @@
-//! The two forms: for people and for programs.
+//! The two output forms: table and JSON.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use super::look::known;
 use super::{Info, Seen};
 use crate::error::LabError;
 
-/// How wide the names are.
+/// The width of the name column.
 const NAMES: usize = 22;
 
 impl Info {
-    /// One JSON object. What is not known is `null`.
+    /// One JSON object. Unknown values are `null`.
     ///
     /// # Errors
-    /// [`LabError::Json`] if something has no JSON form.
+    /// [`LabError::Json`] if a value has no JSON form.
     pub fn to_json(&self) -> Result<String, LabError> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }

@@ -1,4 +1,4 @@
-//! What a small runtime gets.
+//! What the workers of a small runtime get.
 
 use doorbell::{Builder, Class, Runtime, WorkerPolicy};
 use rustix::thread::current_timer_slack;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::LabError;
 
-/// More say nothing new.
+/// More cores would add no information.
 const CORES_MAX: usize = 2;
 
 /// How the OS schedules a worker.
@@ -16,13 +16,13 @@ pub struct WorkerFact {
     pub core: usize,
     /// Its class.
     pub class: String,
-    /// What it asked for.
+    /// The policy that it requested.
     pub wanted: String,
-    /// What it has; `None` if the OS does not say.
+    /// The policy that it has; `None` if the OS does not report it.
     pub got: Option<String>,
-    /// Whether that is the same.
+    /// Whether the two are the same.
     pub is_as_wanted: bool,
-    /// All of it in one sentence, with what to do.
+    /// The same in one sentence, with what to do.
     pub says: String,
 }
 
@@ -39,12 +39,12 @@ impl WorkerFact {
     }
 }
 
-/// Starts a runtime and opens all its classes: the workers, the timer slack of one, the switches.
+/// Starts a runtime and opens all classes. Returns its workers, the timer slack of one, and the switches.
 pub(super) fn try_out() -> Result<(Vec<WorkerFact>, Option<u64>, String), LabError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = Builder::new().cores(cores.min(CORES_MAX)).build()?;
     for class in [Class::rt(50), Class::BATCH, Class::FAIR] {
-        // A worker says what it got before its first task.
+        // A worker reports its policy before its first task.
         for core in 0..runtime.cores() {
             open(&runtime, class, core)?;
         }

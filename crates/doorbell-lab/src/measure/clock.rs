@@ -1,8 +1,8 @@
 //! The clock behind per-call timings.
 //!
-//! The time-stamp counter costs about a third of `clock_gettime` on a virtual machine, and a call
-//! across cores can be as short as three reads of the slower one. It is used only where the kernel
-//! itself trusts it, which is when the kernel's clock source is `tsc`.
+//! On a virtual machine the time-stamp counter costs about a third of `clock_gettime`, and a call across
+//! cores can be as short as three reads of the latter. The counter is used only where the kernel trusts it,
+//! that is, where the kernel's clock source is `tsc`.
 
 use std::fs;
 use std::thread;
@@ -12,9 +12,9 @@ use doorbell_machine::{Host, Machine};
 
 /// How long the counter is compared with the kernel's clock.
 const CALIBRATION: Duration = Duration::from_millis(50);
-/// How many neighbouring reads the overhead is taken from.
+/// How many consecutive reads determine the overhead.
 const OVERHEAD_READS: u32 = 2_000;
-/// Where the kernel names its clock source.
+/// The file with the name of the kernel's clock source.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// A moment, in the clock's own unit.
@@ -61,7 +61,7 @@ impl Clock {
         clock
     }
 
-    /// Now. All reads before it are done, and no write after it can be seen by others yet.
+    /// The time now. All earlier reads are done, and no later write is visible to other CPUs yet.
     #[inline(always)]
     pub fn now(&self) -> Tick {
         match self.source {
@@ -70,7 +70,7 @@ impl Clock {
         }
     }
 
-    /// The time from `start` to `end`, 0 if `end` is the earlier.
+    /// The time from `start` to `end`; 0 if `end` is earlier.
     #[inline(always)]
     pub fn ns_between(&self, start: Tick, end: Tick) -> u64 {
         (end.0.saturating_sub(start.0) as f64 * self.ns_per_tick).round() as u64
@@ -81,8 +81,8 @@ impl Clock {
         self.overhead_ns
     }
 
-    /// The least by which two different readings differ. Some counters run in strides: on AMD's Zen
-    /// the time-stamp counter moves 100 million times a second, by 26 or so at once.
+    /// The least difference between two readings. Some counters advance in steps: on AMD's Zen the
+    /// time-stamp counter advances 100 million times a second, by about 26 each time.
     pub fn step_ns(&self) -> f64 {
         self.step_ns
     }
@@ -108,8 +108,7 @@ impl Clock {
     }
 
     fn measured_overhead_ns(&self) -> f64 {
-        // The mean of a run of reads is finer than one tick; the least of several runs was not
-        // disturbed.
+        // The mean of a run of reads is finer than one tick. The minimum over the runs is undisturbed.
         let runs = (0..16).map(|_| {
             let start = self.now();
             for _ in 1..OVERHEAD_READS {
@@ -135,11 +134,11 @@ fn monotonic_ns() -> u64 {
 #[inline(always)]
 fn read_tsc() -> u64 {
     use std::arch::x86_64::{_mm_lfence, _rdtsc};
-    // SAFETY: every x86-64 CPU has both instructions, and neither touches memory.
+    // SAFETY: every x86-64 CPU has both instructions, and neither accesses memory.
     unsafe {
-        // The fence keeps the counter from being read before the answer has been. None is needed
-        // behind: a request is a store, and a store is seen by others only after what stands before
-        // it is done.
+        // The fence keeps the counter from being read before earlier loads are done. No fence is needed
+        // after it: a request is a store, and other CPUs see a store only after all instructions before it
+        // are done.
         _mm_lfence();
         _rdtsc()
     }
@@ -159,7 +158,7 @@ fn tsc_ns_per_tick() -> f64 {
     (ns_after - ns_before) as f64 / ticks as f64
 }
 
-/// Both clocks at one moment: of several tries, the one that took the shortest.
+/// Reads both clocks at one moment: of several tries, the shortest.
 fn paired_reading() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..32 {
@@ -182,8 +181,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     }
 }
 
-/// Runs `work` and returns what it gave and how long it took, for durations of milliseconds and
-/// more.
+/// Runs `work`. Returns its result and its duration, for durations of at least milliseconds.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let value = work();

@@ -1,4 +1,4 @@
-//! Which CPUs a scenario uses, and how threads are kept on them.
+//! The CPUs that a scenario uses, and the pinning of threads to them.
 
 use std::fs;
 use std::io;
@@ -12,9 +12,9 @@ use crate::error::LabError;
 /// The CPUs of a caller and a callee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// Where the caller runs.
+    /// The caller's CPU.
     pub caller_cpu: usize,
-    /// Where the callee runs.
+    /// The callee's CPU.
     pub callee_cpu: usize,
     /// Whether the two are hardware threads of one core, because the process has no other pair.
     pub smt_siblings: bool,
@@ -31,8 +31,8 @@ impl Placement {
     }
 }
 
-/// The first allowed CPU, and the first after it that is not its SMT sibling. If there are only
-/// siblings, the second is one and the placement says so.
+/// The first allowed CPU, and the next one that is not its SMT sibling. If there are only siblings, the
+/// second CPU is one of them and the placement says so.
 ///
 /// # Errors
 /// [`LabError::TooFewCpus`] if fewer than two CPUs are allowed.
@@ -84,10 +84,10 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// Moves the calling thread to `cpu`. Dropping the pin restores the mask it had.
+    /// Moves the calling thread to `cpu`. Dropping the pin restores its former mask.
     ///
     /// # Errors
-    /// [`LabError::System`] if the CPU is not one that the thread may use.
+    /// [`LabError::System`] if the thread may not use the CPU.
     pub fn to(cpu: usize) -> Result<Self, LabError> {
         let before = affinity()?;
         set_affinity(cpu)?;
@@ -97,14 +97,14 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // The mask was this thread's own a moment ago; if the system now refuses it, the thread
-        // stays where it is, which a later pin repairs.
+        // The thread had this mask before. If the system refuses it now, the thread stays where it is, and
+        // a later pin corrects that.
         let _ = sched_setaffinity(None, &self.before);
     }
 }
 
-/// Starts a thread that runs `work` on `cpu` and nowhere else. The calling thread visits `cpu`
-/// meanwhile.
+/// Starts a thread that runs `work` on `cpu` and nowhere else. The calling thread moves to `cpu` to start
+/// it.
 ///
 /// # Errors
 /// [`LabError::System`] if the CPU may not be used or no thread can be started.
@@ -113,7 +113,7 @@ pub fn spawn_pinned<T: Send + 'static>(
     cpu: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, LabError> {
-    // A new thread inherits the mask of the one that starts it, so it never runs anywhere else.
+    // A new thread inherits its parent's mask, so it never runs elsewhere.
     let _there = Pin::to(cpu)?;
     thread::Builder::new()
         .name(name.to_owned())

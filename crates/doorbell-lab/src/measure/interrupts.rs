@@ -1,8 +1,8 @@
 //! Interrupts that one CPU sends to another, from `/proc/interrupts`.
 //!
-//! Two rows count: RES, by which a busy CPU is told to reschedule, and CAL, by which it is told to
-//! run a function; the wake-up of an idle CPU shows as CAL. Other architectures give the rows other
-//! labels but the same descriptions, so both are looked at.
+//! Two rows count: RES tells a busy CPU to reschedule, and CAL tells it to run a function. Waking an idle
+//! CPU counts as CAL. Other architectures label the rows differently but describe them alike, so both are
+//! checked.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use crate::error::LabError;
 
 const INTERRUPTS: &str = "/proc/interrupts";
 
-/// How many RES and CAL interrupts there have been since the machine started, summed over its CPUs.
+/// RES and CAL interrupts since the machine started, summed over its CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupts {
     count: u64,
 }
 
 impl Interrupts {
-    /// Reads the counts; `None` on a kernel that has neither row.
+    /// Reads the counts; `None` if the kernel has neither row.
     ///
     /// # Errors
     /// [`LabError::File`] if `/proc/interrupts` cannot be read.
@@ -31,14 +31,14 @@ impl Interrupts {
         Ok(Self::parse(&text))
     }
 
-    /// Sums the rows of interest in the text of `/proc/interrupts`.
+    /// Sums the two rows in the text of `/proc/interrupts`.
     fn parse(text: &str) -> Option<Self> {
         let mut rows = text.lines().filter_map(count_of_row).peekable();
         rows.peek()?;
         Some(Self { count: rows.sum() })
     }
 
-    /// How many there have been since `earlier`.
+    /// The interrupts since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> u64 {
         self.count.saturating_sub(earlier.count)
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_row_ends_at_its_description() {
-        // A description may begin with a digit; a column never follows the text.
+        // A description may contain a digit; columns never follow text.
         assert_eq!(count_of_row("RES: 5 6 text 7"), Some(11));
         assert_eq!(count_of_row("no colon here"), None);
     }

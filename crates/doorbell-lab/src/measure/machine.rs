@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! The machine on which the figures were taken.
 
 use std::fmt;
 use std::fs;
@@ -10,7 +10,7 @@ use super::cpu::{Placement, allowed_cpus};
 use super::rest::Rest;
 use crate::error::LabError;
 
-/// From here on the CPUs count as busy with other programs.
+/// From this share on the CPUs count as busy with other programs.
 const BUSY_PERCENT: f64 = 10.0;
 
 /// The machine and the instruments.
@@ -18,13 +18,13 @@ const BUSY_PERCENT: f64 = 10.0;
 pub struct Machine {
     /// The processor's name.
     pub cpu_model: String,
-    /// Whether a hypervisor is underneath.
+    /// Whether it is a virtual machine.
     pub virtual_machine: bool,
     /// The CPUs this process may use.
     pub cpus_allowed: Vec<usize>,
-    /// Where callers run.
+    /// The CPU of callers.
     pub caller_cpu: usize,
-    /// Where callees run.
+    /// The CPU of callees.
     pub callee_cpu: usize,
     /// Whether those two are hardware threads of one core.
     pub smt_siblings: bool,
@@ -38,19 +38,19 @@ pub struct Machine {
     pub clock: &'static str,
     /// What the clock adds to each timing.
     pub clock_overhead_ns: f64,
-    /// The least by which two readings of the clock differ.
+    /// The least difference between two readings of the clock.
     pub clock_step_ns: f64,
-    /// RES and CAL interrupts per second of the machine at rest.
+    /// RES and CAL interrupts per second of the idle machine.
     pub idle_interrupts_per_s: f64,
     /// The share of all CPUs that was in use while this program waited.
     pub idle_busy_percent: f64,
 }
 
 impl Machine {
-    /// Looks around.
+    /// Describes this machine.
     ///
     /// # Errors
-    /// [`LabError::System`] if the affinity mask cannot be read. Whatever else is missing is
+    /// [`LabError::System`] if the affinity mask cannot be read. Anything else that is missing is
     /// "unknown".
     pub fn describe(clock: &Clock, placement: Placement, rest: Rest) -> Result<Self, LabError> {
         let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -76,8 +76,7 @@ impl Machine {
         })
     }
 
-    /// Whether other programs, or the hypervisor, kept a good part of the CPUs busy just before the
-    /// run.
+    /// Whether other programs, or the hypervisor, kept much of the CPUs busy just before the run.
     pub fn was_busy(&self) -> bool {
         self.idle_busy_percent > BUSY_PERCENT
     }
@@ -98,7 +97,7 @@ impl fmt::Display for Machine {
         write!(
             out,
             "{}{guest}, Linux {}, idle {}; caller on CPU {}, callee on CPU {}{siblings}, \
-             of {} allowed; clock {} (adds {:.0} ns to each time); at rest {:.0} RES+CAL/s, \
+             of {} allowed; clock {} (adds {:.0} ns to each time); without load {:.0} RES+CAL/s, \
              CPUs {:.0} % busy",
             self.cpu_model,
             self.kernel,
@@ -122,7 +121,7 @@ fn line_of(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| unknown(), |text| text.trim().to_owned())
 }
 
-/// The value of the first line of `/proc/cpuinfo` that names the processor.
+/// The processor's name, from the first line of `/proc/cpuinfo` that has it.
 fn cpu_model(cpu_info: &str) -> String {
     let named = |key: &str| {
         let line = cpu_info.lines().find(|line| line.starts_with(key))?;

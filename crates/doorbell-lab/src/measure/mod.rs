@@ -1,4 +1,4 @@
-//! The instruments: each module measures one thing and knows no scenario.
+//! The instruments: each module measures one thing and is independent of the scenarios.
 
 mod clock;
 mod cpu;

@@ -1,4 +1,4 @@
-//! What another process has used, from its clock and `/proc`.
+//! The resource use of another process, from its clock and `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,13 +22,13 @@ impl Process {
         Self(number)
     }
 
-    /// How long its threads ran, those that have ended included.
+    /// The CPU time of its threads, including those that have ended.
     ///
     /// # Errors
     /// [`LabError::System`] if there is no such process.
     pub fn cpu(self) -> Result<Duration, LabError> {
         let mut clock: libc::clockid_t = 0;
-        // SAFETY: the pointer is valid for writing one clock id, which is all that the call does.
+        // SAFETY: the pointer is valid for writing one clock id, and the call writes nothing else.
         let status = unsafe { libc::clock_getcpuclockid(self.0.cast_signed(), &raw mut clock) };
         if status != 0 {
             return Err(LabError::System {
@@ -40,14 +40,14 @@ impl Process {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: the pointer is valid for writing one `timespec`, which is all that the call does.
+        // SAFETY: the pointer is valid for writing one `timespec`, and the call writes nothing else.
         if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
             return Err(last_system_error("clock_gettime of another process"));
         }
         Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    /// How much memory of its own it has now, in bytes.
+    /// The size of its resident memory (Rss), in bytes.
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
@@ -57,7 +57,7 @@ impl Process {
         Ok(1024 * count_of(&text, "Rss:"))
     }
 
-    /// How many descriptors it has open.
+    /// The number of its open descriptors.
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
@@ -67,7 +67,7 @@ impl Process {
         Ok(entries.count())
     }
 
-    /// How often each of its threads has left a CPU to wait; each time ends in a wake-up.
+    /// How often each of its threads has left a CPU to wait. Each time ends with a wake-up.
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
@@ -76,7 +76,7 @@ impl Process {
         let entries = fs::read_dir(&folder).map_err(|source| cannot_read(&folder, source))?;
         let mut all = BTreeMap::new();
         for entry in entries.flatten() {
-            // A thread that ends meanwhile is none.
+            // A thread that ends meanwhile is skipped.
             if let Ok(status) = fs::read_to_string(entry.path().join("status")) {
                 let thread = entry.file_name().to_string_lossy().into_owned();
                 all.insert(thread, count_of(&status, "voluntary_ctxt_switches:"));
@@ -91,7 +91,7 @@ impl Process {
 }
 
 impl Switches {
-    /// How often threads have left a CPU since `earlier`, of those that are still there.
+    /// How often threads have left a CPU since `earlier`, summed over threads that still exist.
     pub fn since(&self, earlier: &Self) -> u64 {
         let each = self.0.iter();
         each.map(|(thread, now)| now - earlier.0.get(thread).copied().unwrap_or(0))
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn nobody_is_an_error() {
-        // Above the greatest number that Linux gives.
+        // Larger than any process number of Linux.
         let nobody = Process::with_number(1 << 23);
         assert!(nobody.cpu().is_err());
         assert!(nobody.resident_bytes().is_err() && nobody.descriptors().is_err());

@@ -1,4 +1,4 @@
-//! What the machine does by itself, while this program waits.
+//! The machine's own activity while this program waits.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use super::clock::timed;
 use super::interrupts::Interrupts;
 use crate::error::LabError;
 
-/// The kernel's account of the CPUs' time.
+/// The kernel's accounting of CPU time.
 const STAT: &str = "/proc/stat";
-/// Where the idle time stands in it, and the time idle while waiting for a disk.
+/// The fields with idle time: idle, and idle while waiting for a disk.
 const IDLE_FIELDS: [usize; 2] = [3, 4];
-/// How many fields add up to the whole time; later ones are contained in earlier ones.
+/// How many fields add up to the total; later ones are parts of earlier ones.
 const TIME_FIELDS: usize = 8;
 
-/// The machine at rest.
+/// The activity of the idle machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rest {
     interrupts_per_s: f64,
@@ -24,7 +24,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Does nothing for `span` and looks what happens.
+    /// Waits for `span` and counts what happens.
     ///
     /// # Errors
     /// [`LabError::File`] if `/proc/interrupts` or `/proc/stat` cannot be read.
@@ -49,18 +49,18 @@ impl Rest {
         self.interrupts_per_s
     }
 
-    /// The share of all CPUs that other programs, or the hypervisor, took.
+    /// The share of all CPUs that other programs, or the hypervisor, used.
     pub fn busy_percent(self) -> f64 {
         self.busy_percent
     }
 
-    /// What is left of `count` interrupts in `span` when the machine's own are taken off.
+    /// How many of `count` interrupts within `span` exceed those of the idle machine.
     pub fn excess_interrupts(self, count: u64, span: Duration) -> f64 {
         (count as f64 - self.interrupts_per_s * span.as_secs_f64()).max(0.0)
     }
 }
 
-/// The time of all CPUs since the machine started, in the kernel's ticks.
+/// The CPU time of all CPUs since the machine started, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct CpuTime {
     idle: u64,
@@ -77,7 +77,7 @@ impl CpuTime {
         Ok(Self::parse(&text).unwrap_or_default())
     }
 
-    /// Reads the line of all CPUs together.
+    /// Parses the line for all CPUs together.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let fields: Vec<u64> = line

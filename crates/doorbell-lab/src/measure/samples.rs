@@ -9,7 +9,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Room for `count` timings, already backed by memory: recording one causes no page fault.
+    /// Allocates memory for `count` timings and touches it, so recording one causes no page fault.
     pub fn with_room_for(count: u32) -> Self {
         let mut values_ns = vec![u64::MAX; count as usize];
         values_ns.clear();
@@ -27,7 +27,7 @@ impl Samples {
         self.values_ns.extend_from_slice(&other.values_ns);
     }
 
-    /// How many timings there are.
+    /// The number of timings.
     pub fn len(&self) -> usize {
         self.values_ns.len()
     }
@@ -37,8 +37,8 @@ impl Samples {
         self.values_ns.is_empty()
     }
 
-    /// The percentiles asked for, in their order; `None` where there are too few timings for one.
-    /// `step_ns` is the clock's.
+    /// The given percentiles, in order; `None` where there are too few timings. `step_ns` is the clock's
+    /// step.
     pub fn percentiles_ns<const N: usize>(
         &self,
         percents: [f64; N],

@@ -1,16 +1,16 @@
 //! Percentiles, medians and spreads.
 
-/// The least and the greatest of several figures.
+/// The minimum and maximum of several figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of `values`; `None` of nothing.
+    /// The spread of `values`; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (first, rest) = values.split_first()?;
         let start = Self {
@@ -24,7 +24,7 @@ impl Spread {
     }
 }
 
-/// The middle value, or the mean of the two middle ones; `None` of nothing.
+/// The middle value, or the mean of the two middle ones; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
@@ -39,8 +39,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The coefficient of variation: the standard deviation of a sample, in per cent of its mean.
-/// `None` of nothing; 0 of a single value.
+/// The coefficient of variation: the sample's standard deviation in per cent of its mean. `None` without
+/// values; 0 for a single one.
 pub fn variation_percent(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
@@ -52,26 +52,26 @@ pub fn variation_percent(values: &[f64]) -> Option<f64> {
     Some(100.0 * deviation / mean)
 }
 
-/// So many values have to lie beyond a percentile. With fewer, it is hardly more than the greatest one:
-/// p99 takes 1,000 values, p99.9 takes 10,000, the median 20.
+/// The least number of values beyond a percentile; with fewer it is hardly more than the maximum. So p99
+/// needs 1,000 values, p99.9 needs 10,000, and the median 20.
 const BEYOND_MIN: f64 = 10.0;
 
-/// Whether `count` values are enough for this percentile. The least and the greatest need one.
+/// Whether `count` values are enough for this percentile. The minimum and maximum need one.
 pub fn is_enough(count: usize, percent: f64) -> bool {
     let beyond = percent.min(100.0 - percent);
-    // Percentiles such as 99.9 are no binary fractions.
+    // Percentiles such as 99.9 are not exact in binary.
     beyond <= 0.0 || count as f64 * beyond / 100.0 > BEYOND_MIN - 1e-6
 }
 
-/// The value that `percent` of the values do not exceed; `None` where there are too few values for it:
-/// at least 10 have to lie beyond it, and on its other side. `sorted` ascends. `step` is the clock's.
+/// The value that `percent` of the values do not exceed. `None` if fewer than 10 values lie beyond it, or
+/// on the other side. `sorted` is ascending, and `step` is the clock's step.
 pub fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
     is_enough(sorted.len(), percent).then(|| rank(sorted, percent, step))?
 }
 
-/// This is the nearest-rank percentile, made finer than the clock: values that differ by less than
-/// `step` read the same, so among equal values the rank tells where between half a step below and
-/// half a step above the percentile lies. With a `step` of 0 it is the nearest rank itself.
+/// The nearest-rank percentile, refined below the clock's step. Values that differ by less than `step` read
+/// the same. So among equal values the rank decides where the percentile lies between half a step below and
+/// half a step above. With a `step` of 0 it is the plain nearest rank.
 fn rank(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
     debug_assert!(sorted.is_sorted(), "a percentile is taken of sorted values");
     debug_assert!(
@@ -80,7 +80,7 @@ fn rank(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
     );
     let last = sorted.len().checked_sub(1)?;
     let rank = percent / 100.0 * sorted.len() as f64;
-    // 99.9 and others are no binary fractions.
+    // 99.9 and others are not exact in binary.
     let value = sorted[((rank - 1e-6).ceil() as usize).saturating_sub(1).min(last)];
     let below = sorted.partition_point(|other| *other < value);
     let equal = sorted.partition_point(|other| *other <= value) - below;
@@ -163,13 +163,13 @@ mod tests {
 
     #[test]
     fn ranks_among_equal_values_divide_the_step() {
-        // Read off a clock of steps of 10, all lie in 125..135; so the middle one is near 130.
+        // With a clock step of 10 all values lie in 125..135, so the middle one is near 130.
         assert_eq!(rank(&[130; 8], 50.0, 10.0), Some(130.0));
-        // A quarter read 120, so the median lies a third of the way through 125..135.
+        // A quarter read 120, so the median lies a third of the way into 125..135.
         let mostly_higher = [120, 120, 130, 130, 130, 130, 130, 130];
         let middle = rank(&mostly_higher, 50.0, 10.0).expect("there are values");
         assert!((middle - (125.0 + 10.0 / 3.0)).abs() < 1e-9, "{middle}");
-        // Nothing takes less than no time.
+        // No duration is negative.
         assert_eq!(rank(&[0, 0], 0.0, 10.0), Some(0.0));
     }
 }

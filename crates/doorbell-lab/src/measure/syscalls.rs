@@ -1,9 +1,9 @@
 //! Counts the system calls of a contestant with the kernel's tracepoint `raw_syscalls:sys_enter`.
 //!
-//! A counter belongs to the thread that opens it and to every thread that it starts from then on,
-//! directly or not; reading it adds up those that still run and those that have ended. While a
-//! counter is open every system call of the machine takes the kernel's slower path, some 100 ns
-//! longer, so calls are counted in a pass of their own and never while they are timed.
+//! A counter covers the thread that opens it and, recursively, every thread started from then on. Reading
+//! it sums up running and ended threads. While a counter is open, every system call of the machine takes
+//! the kernel's slower path, about 100 ns longer. So calls are counted in a separate pass and never while
+//! they are timed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,29 +12,29 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 
-/// Where tracefs is mounted.
+/// Possible mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// The tracepoint's number, below tracefs.
+/// The file with the tracepoint's number, below tracefs.
 const EVENT_ID: &str = "events/raw_syscalls/sys_enter/id";
-/// How restrictive the kernel is.
+/// The file with the kernel's restriction level for perf.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
 const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-/// Bit 1 of the flags: threads started later are counted too.
+/// Bit 1 of the flags: also count threads that are started later.
 const INHERIT: u64 = 1 << 1;
 
-/// Why system calls cannot be counted here, and what would change that.
+/// Why system calls cannot be counted here, and how to change that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// tracefs is not mounted, or this user may not look into it.
+    /// tracefs is not mounted, or this user may not read it.
     #[error(
         "tracefs cannot be read ({reason}): run as root, and if it is not mounted, \
          `mount -t tracefs nodev /sys/kernel/tracing`"
     )]
     NoTracefs {
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// The kernel refused the counter.
@@ -43,15 +43,14 @@ pub enum Unavailable {
          kernel.perf_event_paranoid (now {paranoid}) to -1"
     )]
     Refused {
-        /// What the system said.
+        /// The system's error.
         reason: String,
         /// The value of `kernel.perf_event_paranoid`.
         paranoid: String,
     },
 }
 
-/// The leading part of the kernel's `perf_event_attr`, which every kernel accepts (version 0, 64
-/// bytes).
+/// The first part of the kernel's `perf_event_attr`, which every kernel accepts (version 0, 64 bytes).
 #[repr(C)]
 #[derive(Default)]
 struct PerfEventAttr {
@@ -69,14 +68,14 @@ struct PerfEventAttr {
 
 const _: () = assert!(size_of::<PerfEventAttr>() == 64);
 
-/// The means to open counters.
+/// Opens counters.
 #[derive(Debug, Clone, Copy)]
 pub struct SyscallSource {
     event_id: u64,
 }
 
 impl SyscallSource {
-    /// Looks for the tracepoint and tries a counter once.
+    /// Finds the tracepoint and opens a counter once, as a test.
     ///
     /// # Errors
     /// [`Unavailable`], which says what to change.
@@ -88,7 +87,7 @@ impl SyscallSource {
         Ok(source)
     }
 
-    /// Counts from now on, in the calling thread and in those it will start.
+    /// Counts from now on, in the calling thread and in threads that it starts.
     ///
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
@@ -97,7 +96,7 @@ impl SyscallSource {
         self.open_with(this_thread, INHERIT)
     }
 
-    /// Counts from now on in one thread of this process, and in none that it starts.
+    /// Counts from now on in one thread of this process, but not in threads that it starts.
     ///
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
@@ -115,7 +114,7 @@ impl SyscallSource {
         };
         let any_cpu: libc::c_int = -1;
         let no_group: libc::c_int = -1;
-        // SAFETY: `attr` is a `perf_event_attr` of the size it states and outlives the call, which
+        // SAFETY: `attr` is a `perf_event_attr` of the size that it states. It outlives the call, which
         // only reads it; the other arguments are plain numbers.
         let fd = unsafe {
             libc::syscall(
@@ -134,7 +133,7 @@ impl SyscallSource {
                     .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
             });
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+        // SAFETY: the kernel has just created this descriptor, and no other code has it.
         let file = unsafe { File::from_raw_fd(fd as libc::c_int) };
         Ok(SyscallCounter { file })
     }
@@ -147,10 +146,10 @@ pub struct SyscallCounter {
 }
 
 impl SyscallCounter {
-    /// The system calls so far, by threads that run and by threads that have ended.
+    /// The number of system calls so far, by running and ended threads.
     ///
     /// # Errors
-    /// [`LabError::System`] if the kernel does not give the count.
+    /// [`LabError::System`] if the kernel does not return the count.
     pub fn read(&self) -> Result<u64, LabError> {
         let mut bytes = [0; 8];
         (&self.file)
@@ -201,7 +200,7 @@ mod tests {
     #[test]
     fn one_thread_can_be_counted_by_itself() {
         const CALLS: u64 = 500;
-        // A few more: the thread waits for the other, and answers.
+        // Some more: the thread waits for the other one, and answers.
         const CEILING: u64 = CALLS + 50;
         let source = match SyscallSource::find() {
             Ok(source) => source,
@@ -226,7 +225,7 @@ mod tests {
         let counter = source.open_for(number).expect("this process may count");
         request.send(()).expect("the child waits");
         answers.recv().expect("the child calls");
-        // Those of this thread are not in it.
+        // The calls of this thread are not counted.
         for _ in 0..CALLS {
             let _ = rustix::process::getppid();
         }
@@ -239,7 +238,7 @@ mod tests {
     #[test]
     fn a_child_is_counted_while_it_runs_and_after() {
         const CALLS: u64 = 1_000;
-        // A few more: the threads start, wait for each other and read the counter.
+        // Some more: the threads start, wait for each other and read the counter.
         const CEILING: u64 = CALLS + 200;
         let counter = match SyscallSource::find().and_then(SyscallSource::open) {
             Ok(counter) => counter,

@@ -1,4 +1,4 @@
-//! What single threads of this process have used, from `/proc/self/task`.
+//! The resource use of single threads of this process, from `/proc/self/task`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ const TASKS: &str = "/proc/self/task";
 pub struct Threads(BTreeSet<i32>);
 
 impl Threads {
-    /// Those that live now.
+    /// The threads that exist now.
     ///
     /// # Errors
     /// [`LabError::File`] if the directory cannot be read.
@@ -25,13 +25,13 @@ impl Threads {
         Ok(Self(numbers.collect()))
     }
 
-    /// Those that are not among `earlier`.
+    /// The threads that are not among `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self(self.0.difference(&earlier.0).copied().collect())
     }
 
-    /// How many there are.
+    /// The number of threads.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -41,7 +41,7 @@ impl Threads {
         self.0.iter().copied()
     }
 
-    /// What all of them have used since they were started.
+    /// The sum of what the threads have used since they started.
     ///
     /// # Errors
     /// [`LabError::File`] if one of them has ended.
@@ -56,7 +56,7 @@ impl Threads {
             let status = read("status")?;
             all.voluntary_switches += count_of(&status, "voluntary_ctxt_switches:");
             all.involuntary_switches += count_of(&status, "nonvoluntary_ctxt_switches:");
-            // Some kernels are built without it.
+            // Some kernels are built without schedstat.
             all.cpu_ns = all
                 .cpu_ns
                 .zip(read("schedstat").ok().and_then(|text| first_number(&text)))
@@ -66,14 +66,14 @@ impl Threads {
     }
 }
 
-/// What several threads have used.
+/// The resource use of several threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadsUse {
     /// How often one of them left a CPU to wait.
     pub voluntary_switches: u64,
     /// How often one of them had to leave a CPU to another thread.
     pub involuntary_switches: u64,
-    /// How long they ran; `None` on a kernel that does not say.
+    /// Their CPU time; `None` if the kernel does not report it.
     pub cpu_ns: Option<u64>,
 }
 
@@ -102,7 +102,7 @@ impl ThreadsUse {
     }
 }
 
-/// The number behind `label` at the begin of a line of a status file; 0 without it.
+/// The number after `label` at the start of a line of a status file; 0 if there is none.
 pub(super) fn count_of(status: &str, label: &str) -> u64 {
     let found = status.lines().find_map(|line| line.strip_prefix(label));
     found.and_then(first_number).unwrap_or(0)

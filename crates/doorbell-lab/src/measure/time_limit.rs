@@ -1,7 +1,7 @@
-//! Ends the program when a contestant stands still.
+//! Ends the program when a contestant hangs.
 //!
-//! A caller waits for its answer for as long as it takes, as a program does; so a call that is lost
-//! shows as a contestant that never ends. The time limit turns this into a message.
+//! A caller waits for its answer without a timeout, as a program does. So a lost call shows as a contestant
+//! that never ends. The time limit turns this into a message.
 
 use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 
-/// The exit status of a run in which a contestant stood still.
+/// The exit status of a run in which a contestant hung.
 const EXIT_STOOD_STILL: i32 = 3;
 
 #[derive(Debug)]
@@ -27,19 +27,19 @@ struct Shared {
 
 impl Shared {
     fn limit(&self) -> MutexGuard<'_, Option<Limit>> {
-        // A panic elsewhere cannot leave the option half-written.
+        // A panic elsewhere cannot leave the option half written.
         self.limit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A thread that sleeps until the deadline of what has a limit.
+/// A thread that sleeps until the current deadline.
 #[derive(Debug)]
 pub struct TimeLimit {
     shared: Arc<Shared>,
 }
 
 impl TimeLimit {
-    /// Starts the thread; nothing has a limit yet. It lives until the program ends.
+    /// Starts the thread, without a deadline. It lives until the program ends.
     ///
     /// # Errors
     /// [`LabError::System`] if no thread can be started.
@@ -56,7 +56,7 @@ impl TimeLimit {
         Ok(Self { shared })
     }
 
-    /// Limits what goes on until the result is dropped. `label` says in the message what stood still.
+    /// Sets a deadline until the result is dropped. The message names `label` as what hung.
     #[must_use]
     pub fn arm(&self, label: String, limit: Duration) -> Armed<'_> {
         *self.shared.limit() = Some(Limit {
@@ -68,7 +68,7 @@ impl TimeLimit {
     }
 }
 
-/// Something has a time limit.
+/// A deadline in force.
 #[derive(Debug)]
 pub struct Armed<'a> {
     time_limit: &'a TimeLimit,
@@ -76,7 +76,7 @@ pub struct Armed<'a> {
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
-        // The thread is not woken: it finds out at the deadline, or when it is next armed.
+        // The thread is not woken: it notices at the deadline, or when it is armed again.
         *self.time_limit.shared.limit() = None;
     }
 }
@@ -108,7 +108,7 @@ fn wait_for_overdue(shared: &Shared) {
 mod tests {
     use super::*;
 
-    /// Set for the process that is to stand still.
+    /// Set for the child process that is to hang.
     const STAND_STILL: &str = "DOORBELL_LAB_TEST_STAND_STILL";
 
     #[test]

@@ -1,34 +1,34 @@
-//! What the process used, from `getrusage`.
+//! The resource use of this process, from `getrusage`.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use crate::error::{LabError, last_system_error};
 
-/// What all threads of this process, alive or ended, have used since it started.
+/// What all threads of this process, running or ended, have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// How long they ran, in the kernel or not.
+    /// Their CPU time, in user and kernel mode.
     pub cpu: Duration,
-    /// How often one of them left a CPU to wait; each ends in a wake-up.
+    /// How often a thread left a CPU to wait. Each time ends with a wake-up.
     pub voluntary_switches: u64,
-    /// How often one of them had to leave a CPU to another thread.
+    /// How often a thread had to leave a CPU to another thread.
     pub involuntary_switches: u64,
 }
 
 impl Usage {
-    /// Until now.
+    /// The use until now.
     ///
     /// # Errors
     /// [`LabError::System`] if the kernel refuses.
     pub fn now() -> Result<Self, LabError> {
         let mut usage = MaybeUninit::<libc::rusage>::uninit();
-        // SAFETY: the pointer is valid for writing one `rusage`, which is all that the call does.
+        // SAFETY: the pointer is valid for writing one `rusage`, and the call writes nothing else.
         let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
         if status != 0 {
             return Err(last_system_error("getrusage"));
         }
-        // SAFETY: the call succeeded, so it has filled the structure in.
+        // SAFETY: the call succeeded, so it has filled the structure.
         let usage = unsafe { usage.assume_init() };
         Ok(Self {
             cpu: duration_of(usage.ru_utime) + duration_of(usage.ru_stime),
@@ -54,7 +54,7 @@ fn duration_of(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
-/// How often a thread of this process, alive or ended, has left a CPU: of its own will or not.
+/// How often threads of this process, running or ended, have left a CPU, voluntarily or not.
 ///
 /// # Errors
 /// [`LabError::System`] if the kernel refuses.
@@ -85,7 +85,7 @@ mod tests {
             request.send(()).expect("the callee waits");
             replies.recv().expect("the callee answers");
         }
-        // Every sleep is a switch of the callee, which is still alive here.
+        // Every sleep is a switch of the callee, which still runs here.
         let after = context_switches().expect("getrusage works");
         assert!(after - before >= 50, "{before} to {after}");
         drop(request);

@@ -1,4 +1,4 @@
-//! Bars on a logarithmic axis, as SVG that takes its colours from the page.
+//! A bar chart on a logarithmic axis, as SVG that takes its colours from the page.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use super::{Chart, Report, Row, Series, figure, whole};
 
 /// The drawing's size is in these units; the page scales it.
 const WIDTH: f64 = 960.0;
-/// Where the bars begin; names stand left of it.
+/// Where the bars begin; the names are left of it.
 const LEFT: f64 = 330.0;
-/// Where the axis ends; room for the longest figure stays right of it.
+/// Where the axis ends; the figures are right of it.
 const RIGHT: f64 = WIDTH - 90.0;
 /// Where the first row begins.
 const TOP: f64 = 52.0;
-/// How far right of the axis's begin the least value lies at least, in decades.
+/// The least distance of the smallest value from the start of the axis, in decades.
 const LEAST_BAR: f64 = 0.25;
 const BAR_HEIGHT: f64 = 13.0;
 const BAR_GAP: f64 = 3.0;
@@ -21,14 +21,14 @@ const ROW_GAP: f64 = 16.0;
 
 /// A logarithmic axis over whole decades.
 struct Axis {
-    /// The exponents of its ends.
+    /// The exponents of both ends.
     first: i32,
     last: i32,
 }
 
 impl Axis {
-    /// The decades that hold all `values`, and some room left of the least so that its bar can be
-    /// seen.
+    /// An axis of the decades that contain all `values`, with some room below the least one so that its bar
+    /// is visible.
     fn over(values: impl Iterator<Item = f64>) -> Option<Self> {
         let exponents = values.filter(|value| *value > 0.0).map(f64::log10);
         let (low, high) = exponents.fold(
@@ -45,7 +45,7 @@ impl Axis {
         })
     }
 
-    /// Where `value` lies, within the axis.
+    /// The position of `value`, clamped to the axis.
     fn x(&self, value: f64) -> f64 {
         let span = f64::from(self.last - self.first);
         let part = (value.log10() - f64::from(self.first)) / span;
@@ -53,7 +53,7 @@ impl Axis {
     }
 }
 
-/// Draws the chart of a report; nothing if there is nothing to draw.
+/// Draws the chart of a report; empty if there is nothing to draw.
 pub(super) fn svg(report: &Report) -> String {
     let Chart {
         title,

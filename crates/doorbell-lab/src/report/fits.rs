@@ -1,13 +1,13 @@
-//! For the tests of the scenarios: whether a table fits.
+//! For tests of scenarios: checks that a table fits.
 
 use super::table::TABLE_MAX;
 use super::{Cell, Column, Grid, MainTable, Metrics, Row, main_grid};
 
-/// As long as a figure gets that matters.
+/// As long as a relevant figure gets.
 const LONG: f64 = 123_456.0;
 
-/// Looks that the table of these contestants is no wider than it may be, with long figures in all cells,
-/// and still has the columns `kept`.
+/// Checks that the table of these contestants, with long figures in all cells, is not too wide and still
+/// has the columns `kept`.
 pub(crate) fn assert_table<'a>(
     names: impl Iterator<Item = (&'a str, &'a str)>,
     columns: &[Column],
@@ -34,7 +34,7 @@ pub(crate) fn assert_table<'a>(
     assert_grid(main_grid(columns, &rows, 7), kept);
 }
 
-/// The same of a table of its own form.
+/// The same for a main table of a scenario's own form.
 pub(crate) fn assert_main(table: &MainTable, kept: &[&str]) {
     assert_grid(Grid::of(&table.titles, &table.rows), kept);
 }

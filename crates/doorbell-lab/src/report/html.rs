@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing from elsewhere.
+//! The report as one self-contained page.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ impl Report {
         out.push_str(&html_table(&self.grid()));
         let _ = writeln!(out, "<p>{}</p>", escaped(&self.gist));
         if let Some(counters) = self.counters_grid() {
-            out.push_str("<h2>Counters of the contestants' own</h2>\n");
+            out.push_str("<h2>The contestants' own counters</h2>\n");
             out.push_str(&html_table(&counters));
         }
         for table in &self.side_tables {
@@ -83,7 +83,7 @@ fn html_row(tag: &str, cells: &[String]) -> String {
     out + "</tr>"
 }
 
-/// Text as it has to stand in a page.
+/// Escapes text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! The report for programs.
+//! The report as JSON.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct JsonReport<'a> {
     tables: Vec<JsonTable<'a>>,
 }
 
-/// A table beside the rows, as it is printed.
+/// An additional table, as it is printed.
 #[derive(Serialize)]
 struct JsonTable<'a> {
     caption: &'a str,
@@ -33,7 +33,7 @@ struct JsonList<'a> {
     reports: Vec<JsonReport<'a>>,
 }
 
-/// The metrics that all contestants have and a contestant's own, in one map.
+/// The common metrics and a contestant's own counters, in one map.
 #[derive(Serialize)]
 struct JsonRow<'a> {
     contestant: &'a str,
@@ -42,7 +42,7 @@ struct JsonRow<'a> {
 }
 
 impl Report {
-    /// One JSON object. A metric that is not known is left out.
+    /// One JSON object, without unknown metrics.
     ///
     /// # Errors
     /// [`LabError::Json`] if a figure has no JSON form.

@@ -1,4 +1,4 @@
-//! What a scenario found, and its three forms: a table, JSON and a page.
+//! The results of a scenario, and their three forms: a table, JSON and a page.
 
 mod chart;
 mod html;
@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::measure::Machine;
 
-/// Figures by name. Names end in their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
+/// Figures by name. Names end with their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
-    /// Adds a figure; one that is not known is left out.
+    /// Adds a figure, unless it is unknown.
     pub fn put(&mut self, name: &str, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.0.insert(name.to_owned(), value);
@@ -34,41 +34,41 @@ impl Metrics {
     }
 }
 
-/// One contestant in one arrangement.
+/// One contestant in one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Who.
+    /// The contestant.
     pub contestant: String,
-    /// In which arrangement.
+    /// The variant.
     pub variant: String,
-    /// What all contestants have.
+    /// The metrics that all contestants have.
     pub metrics: Metrics,
-    /// What only this one counts.
+    /// The counters that only this one has.
     pub counters: Metrics,
 }
 
-/// What a cell shows.
+/// The content of a cell.
 #[derive(Debug, Clone, Copy)]
 pub enum Cell {
     /// One metric.
     Figure(&'static str),
-    /// The least and the greatest round.
+    /// The minimum and maximum over the rounds.
     Spread {
-        /// The metric of the least.
+        /// The metric of the minimum.
         low: &'static str,
-        /// The metric of the greatest.
+        /// The metric of the maximum.
         high: &'static str,
     },
-    /// A number of rounds, of all rounds.
+    /// A number of rounds, out of all rounds.
     OfRounds(&'static str),
 }
 
 /// A column of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// What stands above it.
+    /// Its title.
     pub title: &'static str,
-    /// What stands in it.
+    /// Its cells.
     pub cell: Cell,
 }
 
@@ -81,7 +81,7 @@ impl Column {
         }
     }
 
-    /// A column of the least and the greatest value of a metric over the rounds.
+    /// A column with the minimum and maximum of a metric over the rounds.
     pub const fn spread(title: &'static str, low: &'static str, high: &'static str) -> Self {
         Column {
             title,
@@ -93,7 +93,7 @@ impl Column {
 /// One bar of each row in the chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Series {
-    /// What the bar is.
+    /// What the bar shows.
     pub title: &'static str,
     /// The metric of its length.
     pub metric: &'static str,
@@ -103,10 +103,10 @@ pub struct Series {
     pub high: &'static str,
 }
 
-/// The picture of the page.
+/// The chart of the page.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What stands above it.
+    /// Its title.
     pub title: &'static str,
     /// The unit of its axis.
     pub unit: &'static str,
@@ -114,57 +114,56 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// A table of its own below the others: texts, the first two columns names.
+/// An additional table below the main one. Its cells are texts, and the first two columns are names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SideTable {
-    /// What stands above it.
+    /// Its caption.
     pub caption: &'static str,
     /// The columns.
     pub titles: Vec<&'static str>,
-    /// As many cells in each row.
+    /// The rows, each with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// The main table of a scenario in which a row is not one contestant; the first two columns are
-/// names.
+/// The main table of a scenario whose rows are not single contestants. The first two columns are names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MainTable {
     /// The columns.
     pub titles: Vec<&'static str>,
-    /// As many cells in each row.
+    /// The rows, each with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Everything a scenario found.
+/// All results of a scenario.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The scenario's name.
     pub scenario: &'static str,
-    /// What the figures were taken on.
+    /// The machine on which the figures were taken.
     pub machine: Machine,
     /// How often each contestant was run.
     pub rounds: u32,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What the table shows of them.
+    /// The columns of the table.
     pub columns: Vec<Column>,
-    /// What is shown instead of one row for each contestant.
+    /// The main table, if a row is not one contestant.
     pub main: Option<MainTable>,
     /// What the table shows, in one sentence.
     pub gist: String,
-    /// Tables that mirror somebody else's, such as a seed's.
+    /// Tables laid out as other ones, such as a seed's.
     pub side_tables: Vec<SideTable>,
     /// How to read the table.
     pub reading: &'static [&'static str],
-    /// What is particular about this run.
+    /// What is special about this run.
     pub notes: Vec<String>,
-    /// The picture.
+    /// The chart.
     pub chart: Chart,
     /// The median of the limit, drawn as a line in the chart.
     pub limit_ns: Option<f64>,
 }
 
-/// A table of text: a heading, and rows of as many cells.
+/// A table of text: titles, and rows with one cell per title.
 struct Grid {
     titles: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -194,7 +193,7 @@ impl Report {
         main_grid(&self.columns, &self.rows, self.rounds)
     }
 
-    /// The contestants' own counters; `None` if nobody has any.
+    /// The contestants' own counters; `None` if there are none.
     fn counters_grid(&self) -> Option<Grid> {
         let names: BTreeSet<&str> = self
             .rows
@@ -253,22 +252,22 @@ impl Cell {
     }
 }
 
-/// What stands for a figure that is not known.
+/// The text for an unknown figure.
 fn not_available() -> String {
     "n/a".to_owned()
 }
 
-/// A figure, or what stands for one that is not known.
+/// A figure, or the text for an unknown one.
 pub(crate) fn known(value: Option<f64>) -> String {
     value.map_or_else(not_available, figure)
 }
 
-/// A number that counts something, or an even one.
+/// A count, or a figure without decimals.
 fn whole(value: f64) -> String {
     with_commas(&format!("{value:.0}"))
 }
 
-/// A number with about three digits that matter, and commas between thousands.
+/// A number with about three significant digits, and commas between thousands.
 pub fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,

@@ -1,19 +1,19 @@
-//! The report as text: aligned columns, then how to read them.
+//! The report as text: aligned columns, then an explanation.
 
 use super::{Grid, Report};
 
 /// The first columns hold names and are aligned on the left, all others on the right.
 const NAME_COLUMNS: usize = 2;
-/// How wide a table may be, unless all its columns are wanted.
+/// The greatest width of a table, unless all columns are requested.
 pub(super) const TABLE_MAX: usize = 120;
-/// How long a line below the table may be.
+/// The greatest length of a line below the table.
 const LINE_MAX: usize = 100;
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
 impl Report {
-    /// The tables, and under them what they show, how to read them and what is particular about this
-    /// run. Columns for which there is no room are left out unless it `is_wide`.
+    /// The tables, and below them what they show, how to read them and what is special about this run.
+    /// Omits columns that do not fit, unless it `is_wide`.
     pub fn to_table(&self, is_wide: bool) -> String {
         let mut text = self.tables(is_wide);
         text.push('\n');
@@ -28,7 +28,7 @@ impl Report {
         text
     }
 
-    /// The main table, and under it what it shows.
+    /// The main table, and below it what it shows.
     pub(crate) fn to_short_table(&self, is_wide: bool) -> String {
         let mut text = self.grid().printed(is_wide);
         text.push('\n');
@@ -53,7 +53,7 @@ impl Report {
         text
     }
 
-    /// What the figures were taken on.
+    /// The machine on which the figures were taken.
     pub(crate) fn machine_line(&self) -> String {
         let mut text = String::new();
         push_wrapped(&mut text, &format!("machine: {}", self.machine));
@@ -61,7 +61,7 @@ impl Report {
     }
 }
 
-/// Adds a paragraph in lines of at most [`LINE_MAX`] characters; all but its first are indented.
+/// Appends a paragraph in lines of at most [`LINE_MAX`] characters, indented after the first.
 pub(super) fn push_wrapped(text: &mut String, paragraph: &str) {
     let mut column = 0;
     for word in paragraph.split_whitespace() {
@@ -80,7 +80,7 @@ pub(super) fn push_wrapped(text: &mut String, paragraph: &str) {
     text.push('\n');
 }
 
-/// What is particular about several runs, each thing once.
+/// The notes of several runs, without duplicates.
 pub(crate) fn notes_once(reports: &[Report]) -> String {
     let mut said: Vec<&String> = Vec::new();
     let mut text = String::new();
@@ -94,7 +94,7 @@ pub(crate) fn notes_once(reports: &[Report]) -> String {
 }
 
 impl Grid {
-    /// As text: all columns, or those for which there is room, and which are left out.
+    /// The table as text: with all columns, or with those that fit and a line that names the omitted ones.
     fn printed(mut self, is_wide: bool) -> String {
         let left_out = if is_wide {
             Vec::new()
@@ -109,8 +109,8 @@ impl Grid {
         text
     }
 
-    /// Leaves out columns until the table is no wider than `most`: spreads from the last one on, then
-    /// others from the last one on, never the names. Returns the titles of what is left out.
+    /// Removes columns until the table is at most `most` wide: first spreads from the last one on, then
+    /// others from the last one on, never names. Returns the titles of the removed columns.
     pub(super) fn fit(&mut self, most: usize) -> Vec<String> {
         let mut left_out = Vec::new();
         while self.width() > most {
@@ -130,13 +130,13 @@ impl Grid {
         left_out
     }
 
-    /// How wide the widest line is.
+    /// The width of the widest line.
     pub(super) fn width(&self) -> usize {
         let widths = self.widths();
         widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
     }
 
-    /// The rows under their titles and a rule, each column as wide as its widest cell.
+    /// The titles, a rule and the rows, each column as wide as its widest cell.
     pub(super) fn aligned(&self) -> String {
         let widths = self.widths();
         let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();

@@ -1,4 +1,4 @@
-//! What every scenario does around its rounds: whom it lets in, and what it tells about the run.
+//! What every scenario does around its rounds: selects contestants and notes what is special about the run.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -17,10 +17,10 @@ pub(super) fn order(round: u32, count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| (place + round as usize) % count)
 }
 
-/// Whether each of `labels` contains `only`, whatever the case.
+/// Whether each of `labels` contains `only`, ignoring case.
 ///
 /// # Errors
-/// [`LabError::NoSuchContestant`] if none does.
+/// [`LabError::NoSuchContestant`] if none of them does.
 pub(super) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool>, LabError> {
     let wanted = only.unwrap_or_default().to_lowercase();
     let matches: Vec<bool> = labels
@@ -36,7 +36,7 @@ pub(super) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool
     })
 }
 
-/// What the reader has to know of any run, if it is so.
+/// Notes for the reader that can apply to any run.
 pub(super) fn caveats(machine: &Machine, uncounted: Option<&Unavailable>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(reason) = uncounted {
@@ -44,7 +44,7 @@ pub(super) fn caveats(machine: &Machine, uncounted: Option<&Unavailable>) -> Vec
     }
     if machine.was_busy() {
         let busy = "other programs used the CPUs before this run: expect wide spreads, and interrupt \
-                    counts that are off by theirs";
+                    counts that include theirs";
         notes.push(busy.to_owned());
     }
     if let Some(switches) = std::env::var_os("DOORBELL_SWITCHES") {
@@ -66,7 +66,7 @@ pub(super) fn figure_of<'a>(
     known(found.and_then(|row| row.metrics.get(metric)))
 }
 
-/// An error of tokio's when it builds a runtime.
+/// An error of building a tokio runtime.
 pub(super) fn tokio_error(source: io::Error) -> LabError {
     LabError::System {
         what: "building a tokio runtime",
@@ -74,15 +74,15 @@ pub(super) fn tokio_error(source: io::Error) -> LabError {
     }
 }
 
-/// Has the kernel end the calling thread's sleeps without the delay of up to 50 us that threads have by
-/// default. Doorbell's workers ask for the same.
+/// Sets the calling thread's timer slack to the minimum; the default delays sleeps by up to 50 us.
+/// Doorbell's workers do the same.
 pub(super) fn shortest_slack() {
-    // A kernel that refuses has no slack either.
+    // A kernel that refuses this has no timer slack.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io first.
-/// Call it from a thread that is bound to no CPU.
+/// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io
+/// first. Call it from a thread that is not pinned.
 pub(super) fn start_async_io() -> Result<(), LabError> {
     static ONCE: Once = Once::new();
     if ONCE.is_completed() {
@@ -94,7 +94,7 @@ pub(super) fn start_async_io() -> Result<(), LabError> {
     join(first, "async-io-first")
 }
 
-/// Starts a thread with the shortest timer slack, on a CPU if one is given.
+/// Starts a thread with the minimal timer slack, on `cpu` if given.
 pub(super) fn thread_on<T: Send + 'static>(
     name: &'static str,
     cpu: Option<usize>,
@@ -120,8 +120,8 @@ pub(super) fn join<T>(thread: JoinHandle<T>, name: &'static str) -> Result<T, La
     thread.join().map_err(panicked)
 }
 
-/// A tokio runtime with all its drivers and a worker on each of these CPUs, with the timer slack of
-/// doorbell's workers. Closures that block are on both in turn.
+/// A tokio runtime with all its drivers, a worker on each of these CPUs and the timer slack of doorbell's
+/// workers. Its blocking threads alternate between the CPUs.
 pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabError> {
     tokio_builder(cpus).build().map_err(tokio_error)
 }
@@ -133,10 +133,10 @@ pub(super) fn tokio_builder(cpus: [usize; 2]) -> tokio::runtime::Builder {
     builder
         .worker_threads(cpus.len())
         .on_thread_start(move || {
-            // ORDER: a number for each thread, nothing more.
+            // ORDER: relaxed; a number for each thread, which publishes nothing.
             let place = next.fetch_add(1, Ordering::Relaxed);
-            // A CPU of the process can be pinned to; else the worker runs where it may. The mask is
-            // not to be restored: the thread is the worker's.
+            // Pinning works if the process may use the CPU; else the worker runs anywhere. The former mask
+            // is not restored, as the thread belongs to the runtime.
             std::mem::forget(Pin::to(cpus[place % cpus.len()]));
             shortest_slack();
         })
@@ -144,7 +144,7 @@ pub(super) fn tokio_builder(cpus: [usize; 2]) -> tokio::runtime::Builder {
     builder
 }
 
-/// Has each contestant tried: it cannot run before it is set up, and ends behind it.
+/// Runs each contestant: it must refuse to run before its setup, and end after it.
 #[cfg(test)]
 pub(super) fn try_each(
     trials: Vec<Box<dyn super::trial::Trial>>,
@@ -159,7 +159,7 @@ pub(super) fn try_each(
     }
 }
 
-/// Looks that the table of these contestants fits, and still has the columns `kept`.
+/// Checks that the table of these contestants fits and still has the columns `kept`.
 #[cfg(test)]
 pub(super) fn assert_fits(
     trials: &[Box<dyn super::trial::Trial>],
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// The status of async-io's thread and the timer slack of it. A thread gets its name when it runs first.
+    /// The status and the timer slack of async-io's thread. A thread gets its name when it first runs.
     fn thread_of_async_io() -> Option<(String, String)> {
         let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
         let tasks = std::fs::read_dir("/proc/self/task").expect("proc is there");

@@ -1,20 +1,20 @@
-//! What the rounds know of a contestant.
+//! A contestant, as the rounds see it.
 
 use std::collections::BTreeMap;
 
 use crate::error::LabError;
 use crate::measure::{Clock, Placement, Samples};
 
-/// Whether a contestant's callee spins for calls or has to be woken.
+/// Whether a contestant's callee spins for calls or must be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speed {
-    /// A call takes well below a microsecond or two: many are made.
+    /// A call takes at most a microsecond or two, so many are made.
     Fast,
-    /// Each call wakes a thread: a twentieth as many are made.
+    /// Each call wakes a thread, so a twentieth as many are made.
     Parked,
 }
 
-/// What a contestant is built from.
+/// What a contestant is built with.
 #[derive(Debug, Clone, Copy)]
 pub struct Stage {
     /// The clock that times calls.
@@ -25,7 +25,7 @@ pub struct Stage {
 
 #[cfg(test)]
 impl Stage {
-    /// For a test; `None`, and said, on a computer whose CPUs are too few.
+    /// For a test; `None`, with a message, on a computer with too few CPUs.
     pub fn for_tests() -> Option<Self> {
         match Placement::of_this_process() {
             Ok(placement) => Some(Self {
@@ -40,14 +40,14 @@ impl Stage {
     }
 }
 
-/// What a pass showed besides its timings.
+/// The findings of a pass, beside its timings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// How many calls reported where they ran.
+    /// How many calls reported their CPU.
     pub reported_count: u32,
-    /// How many of those ran on another CPU than their caller's.
+    /// How many of those ran on another CPU than their caller.
     pub crossed_count: u32,
-    /// Counters of the contestant's own, by name with the unit last, such as `passes_per_call`.
+    /// The contestant's own counters, named with the unit last, such as `passes_per_call`.
     pub counters: BTreeMap<String, f64>,
 }
 
@@ -61,36 +61,36 @@ impl Observed {
 
 /// One way to do what the scenario asks for.
 ///
-/// Every pass is `setup`, one or more `run`, `teardown`. All threads are started in `setup` (or by
-/// a thread started there), because system calls are counted in such threads only; and all have
-/// ended when `teardown` returns, because the limit is measured right after it on the same CPUs.
+/// Every pass is `setup`, one or more `run`, `teardown`. All threads must start in `setup` (or be started
+/// by such a thread), because system calls are counted only in those. They must have ended when `teardown`
+/// returns, because the limit is then measured on the same CPUs.
 pub trait Contestant {
-    /// Who, such as `tokio`.
+    /// Its name, such as `tokio`.
     fn name(&self) -> &str;
 
-    /// In which arrangement, such as `one runtime, spawn`.
+    /// Its variant, such as `one runtime, spawn`.
     fn variant(&self) -> &str;
 
-    /// How many calls suit it.
+    /// Its speed, which determines how many calls it makes.
     fn speed(&self) -> Speed;
 
-    /// Starts threads and runtimes. The calling thread may run on every CPU of the process; what is
-    /// to be pinned pins itself.
+    /// Starts threads and runtimes. The calling thread may run on every CPU of the process; threads that
+    /// need a pin pin themselves.
     ///
     /// # Errors
     /// If a thread or a runtime cannot be started.
     fn setup(&mut self) -> Result<(), LabError>;
 
-    /// Makes `calls` calls, one after the other, and records the time of each in `samples`.
+    /// Makes `calls` calls, one after another, and records the time of each in `samples`.
     ///
     /// # Errors
-    /// If a call was lost or ran twice, or if it was not set up.
+    /// If a call was lost or ran twice, or without `setup`.
     fn run(&mut self, calls: u32, samples: &mut Samples) -> Result<Observed, LabError>;
 
-    /// Ends all threads. Called also after a `setup` or a `run` that failed.
+    /// Ends all threads. Also called after a failed `setup` or `run`.
     ///
     /// # Errors
-    /// If a thread panicked, or ran another number of calls than were answered.
+    /// If a thread panicked, or ran a different number of calls than were answered.
     fn teardown(&mut self) -> Result<(), LabError>;
 }
 

@@ -1,4 +1,4 @@
-//! For the tests of the help: who takes part in each scenario.
+//! For the tests of the help: the contestants of each scenario.
 
 use super::contestant::Stage;
 use super::trial::Trial;
@@ -7,7 +7,7 @@ use super::{
     wake,
 };
 
-/// "name (variant)" of everybody in the scenario that the command line calls `name`.
+/// "name (variant)" of each contestant of the scenario with this command-line name.
 pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
     let trials: Vec<Box<dyn Trial>> = match name {
         "call" => {

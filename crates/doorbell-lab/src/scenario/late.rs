@@ -1,4 +1,4 @@
-//! What scenarios share that measure how late something is: percentiles, columns and picture.
+//! What scenarios that measure lateness share: percentiles, columns and chart.
 
 use crate::measure::Samples;
 use crate::report::{Chart, Column, Series};
@@ -9,12 +9,12 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
     ["p99_us", "p99_min_us", "p99_max_us"],
 ];
 
-/// When there is a percentile. Part of what every table with percentiles says.
-pub(super) const ENOUGH: &str = "A percentile needs at least 10 times beyond it, so p99 takes 1,000 times. If every round has enough, it is taken \
-     in each round. Else it is taken of all rounds together, and has no spread. If those are too few, it is n/a. \
-     max is the greatest time of all rounds.";
+/// When a percentile exists. A part of the explanation of every table with percentiles.
+pub(super) const ENOUGH: &str = "A percentile needs at least 10 times beyond it, so p99 needs 1,000 times. If every round has enough, it is \
+     taken in each round. Otherwise it is taken over all rounds together and has no spread. If those are too few, it \
+     is n/a. max is the maximum over all rounds.";
 
-/// Percentiles by their names, in µs; those for which there are times enough.
+/// Percentiles by name, in µs; those for which there are enough times.
 pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
     let found = late.percentiles_ns([50.0, 99.0, 99.5, 99.9, 100.0], 0.0);
     let names = ["p50_us", "p99_us", "p995_us", "p999_us", "max_us"];
@@ -22,7 +22,7 @@ pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str,
     named.filter_map(|(name, ns)| Some((name, ns? / 1_000.0)))
 }
 
-/// Half of the times and 99 of 100, each with its spread over the rounds.
+/// The columns p50 and p99, each with its spread over the rounds.
 pub(super) fn columns() -> Vec<Column> {
     let [p50, p99] = [["p50 us", "p50 spread"], ["p99 us", "p99 spread"]];
     let columns = [p50, p99].into_iter().zip(SPREADS);
@@ -44,7 +44,7 @@ pub(super) fn ratio(title: &'static str) -> [Column; 2] {
     ]
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart(title: &'static str) -> Chart {
     let series = ["p50", "p99"].into_iter().zip(SPREADS);
     Chart {

@@ -1,21 +1,21 @@
-//! What a scenario holds its figures against: limits, as a table of their own.
+//! The goals of a scenario, as a table of their own.
 
 use crate::report::{SideTable, known};
 
-/// One figure, and how much it may be at most or has to be at least.
+/// A figure, and the bound that it must keep.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Limit {
-    /// What is limited, such as `p99 by a call`.
+    /// The name of the figure, such as `p99 by a call`.
     pub(super) what: String,
-    /// In which unit, or against what.
+    /// Its unit, or what it is relative to.
     pub(super) unit: &'static str,
-    /// What is wanted.
+    /// The bound.
     pub(super) wanted: Bound,
-    /// What was found; `None` where nothing was.
+    /// The figure found; `None` if there is none.
     pub(super) found: Option<f64>,
 }
 
-/// On which side of a number a figure has to be.
+/// The side of a number on which a figure must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Bound {
     /// Not above it.
@@ -49,7 +49,7 @@ impl Limit {
     }
 }
 
-/// All limits as a table; none of no limits.
+/// All limits as a table; no table without limits.
 pub(super) fn table(limits: &[Limit]) -> Vec<SideTable> {
     let rows: Vec<_> = limits.iter().map(Limit::cells).collect();
     let table = (!rows.is_empty()).then(|| SideTable {

@@ -1,4 +1,4 @@
-//! How much work a run does.
+//! The amount of work of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use super::contestant::Speed;
 /// A parked contestant makes this many times fewer calls.
 const PARKED_DIVISOR: u32 = 20;
 
-/// What the user asked for.
+/// The options of a scenario.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How much work.
+    /// The amount of work.
     pub effort: Effort,
-    /// A first look: less work of every kind.
+    /// A first look, with less work of every kind.
     pub quick: bool,
     /// Only contestants whose name or variant contains this.
     pub only: Option<String>,
-    /// JSON instead of the table.
+    /// Print JSON instead of the table.
     pub json: bool,
-    /// All columns of the tables, also where they are wider than 120 characters.
+    /// All columns of the tables, even beyond 120 characters.
     pub is_wide: bool,
-    /// A page to write besides.
+    /// The file for an additional page.
     pub html: Option<PathBuf>,
-    /// Which part of a longer run this is, for the progress.
+    /// The part of a longer run that this is, for the progress bar.
     pub place: Option<String>,
 }
 
@@ -34,12 +34,12 @@ pub struct Effort {
     pub rounds: u32,
     /// How many calls a fast contestant makes in one round.
     pub calls: u32,
-    /// How long the machine is watched at rest.
+    /// How long the idle machine is watched.
     pub idle_span: Duration,
 }
 
 impl Effort {
-    /// For figures to rely on.
+    /// For reliable figures.
     pub const FULL: Self = Self {
         rounds: 7,
         calls: 100_000,

@@ -1,7 +1,7 @@
 //! Runs contestants interleaved, each between two readings of the physical limit.
 //!
-//! On a shared machine the distance between two CPUs changes by the minute. So every contestant's
-//! pass stands between two limits, is judged by them alone, and is thrown away when they disagree.
+//! On a shared machine the distance between two CPUs changes from minute to minute. So every pass is judged
+//! by the two limits around it, and is discarded when they differ too much.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::progress::Progress;
 pub const LIMIT_TOLERANCE_X: f64 = 1.5;
 /// How often a pass between unequal limits is repeated within its round.
 pub const RETRIES_MAX: u32 = 2;
-/// One call in this many is made beforehand and not measured.
+/// One call in this many is made before the measurement.
 const WARM_UP_DIVISOR: u32 = 10;
 /// The pass that counts system calls makes this many times fewer calls.
 const COUNTED_DIVISOR: u32 = 4;
-/// A call that takes longer than this on average is taken for lost.
+/// A call that takes longer on average counts as lost.
 const CALL_MAX: Duration = Duration::from_millis(1);
-/// Time for a pass besides its calls before it is taken for stuck.
+/// The time for a pass beyond its calls; a pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 /// The figures of one kept round.
@@ -36,24 +36,24 @@ pub struct Figures {
     pub p99_ns: Option<f64>,
     /// The mean of the limits before and after.
     pub limit_ns: f64,
-    /// RES and CAL interrupts per 1,000 calls, the machine's own taken off.
+    /// RES and CAL interrupts per 1,000 calls, minus those of the idle machine.
     pub interrupts_per_1k: Option<f64>,
     /// Context switches of the process per 1,000 calls.
     pub switches_per_1k: f64,
-    /// System calls per 1,000 calls, from a pass of its own.
+    /// System calls per 1,000 calls, from a separate pass.
     pub syscalls_per_1k: Option<f64>,
-    /// What else was seen.
+    /// Further findings.
     pub observed: Observed,
 }
 
-/// What a contestant left behind.
+/// The results of a contestant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tape {
     /// The rounds that were kept.
     pub kept: Vec<Figures>,
-    /// How many rounds were given up after [`RETRIES_MAX`] repetitions.
+    /// How many rounds were dropped after [`RETRIES_MAX`] repetitions.
     pub rounds_dropped: u32,
-    /// How many passes were thrown away, those of kept rounds included.
+    /// How many passes were discarded, including those of kept rounds.
     pub passes_dropped: u32,
 }
 
@@ -65,22 +65,22 @@ pub type LimitProbe<'a> = dyn FnMut() -> Result<f64, LabError> + 'a;
 pub struct Contest<'a> {
     /// Rounds and calls.
     pub effort: Effort,
-    /// Takes the limit.
+    /// Measures the limit.
     pub limit: &'a mut LimitProbe<'a>,
     /// The clock that times the calls.
     pub clock: Clock,
-    /// What the machine does by itself.
+    /// The idle machine's own activity.
     pub rest: Rest,
-    /// The means to count system calls, where there is one.
+    /// Counts system calls, if possible.
     pub syscalls: Option<SyscallSource>,
-    /// Watches for contestants that stand still.
+    /// Ends the program when a contestant hangs.
     pub time_limit: &'a TimeLimit,
-    /// Tells how far the run is.
+    /// Shows the progress of the run.
     pub progress: &'a Progress,
 }
 
-/// The mean of the two limits around a pass, or `None` if they differ by more than
-/// [`LIMIT_TOLERANCE_X`] and the pass is not to be trusted.
+/// The mean of the two limits around a pass; `None` if they differ by more than [`LIMIT_TOLERANCE_X`], so
+/// that the pass is not trusted.
 pub fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
     let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
     let usable = low > 0.0 && high / low <= LIMIT_TOLERANCE_X;
@@ -88,7 +88,7 @@ pub fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
 }
 
 impl Figures {
-    /// Half of the calls, in limits of the same round.
+    /// The median call, in units of the limit of the same round.
     pub fn p50_x(&self) -> Option<f64> {
         Some(self.p50_ns? / self.limit_ns)
     }
@@ -98,7 +98,7 @@ impl Contest<'_> {
     /// Runs every contestant in every round. The tapes are in the order of the contestants.
     ///
     /// # Errors
-    /// The first error of a contestant, of the limit or of an instrument; it names the contestant.
+    /// The first error of a contestant (which it names), of the limit or of an instrument.
     pub fn run(&mut self, contestants: &mut [Box<dyn Contestant>]) -> Result<Vec<Tape>, LabError> {
         let mut tapes = vec![Tape::default(); contestants.len()];
         for round in 0..self.effort.rounds {
@@ -116,7 +116,7 @@ impl Contest<'_> {
         Ok(tapes)
     }
 
-    /// One contestant's part of one round.
+    /// One contestant's part of a round.
     fn round_of(
         &mut self,
         contestant: &mut dyn Contestant,
@@ -138,7 +138,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Times the calls, and counts what costs nothing to count.
+    /// Times the calls, and reads the counters that do not slow them down.
     fn timed_pass(&self, contestant: &mut dyn Contestant) -> Result<Figures, LabError> {
         let calls = self.effort.calls_of(contestant.speed());
         self.pass(contestant, calls, |contestant| {
@@ -166,7 +166,7 @@ impl Contest<'_> {
         })
     }
 
-    /// Counts system calls, which makes each of them slower and so is not done while timing.
+    /// Counts system calls. That slows each of them down, so nothing is timed meanwhile.
     fn counted_pass(&self, contestant: &mut dyn Contestant) -> Result<Option<f64>, LabError> {
         let Some(source) = self.syscalls else {
             return Ok(None);
@@ -185,7 +185,7 @@ impl Contest<'_> {
         })
     }
 
-    /// Sets up, warms up, measures and tears down. The first error counts.
+    /// Sets up, warms up, measures and tears down. Returns the first error.
     fn pass<T>(
         &self,
         contestant: &mut dyn Contestant,

@@ -1,4 +1,4 @@
-//! The rounds, with contestants and limits that are made up.
+//! Tests of the rounds, with made-up contestants and limits.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,10 +6,10 @@ use std::rc::Rc;
 use super::super::contestant::Speed;
 use super::*;
 
-/// Every call of an actor takes this long, as far as it says.
+/// The time that an actor reports for every call.
 const CALL_NS: u64 = 300;
 
-/// What happened, in order.
+/// The events, in order.
 type Log = Rc<RefCell<Vec<String>>>;
 
 struct Actor {
@@ -75,7 +75,7 @@ fn actors(names: &[&'static str], log: &Log) -> Vec<Box<dyn Contestant>> {
     names.iter().map(actor).collect()
 }
 
-/// Runs actors against limits that are read from a list, the last one repeated.
+/// Runs actors against limits from a list; the last one is repeated.
 fn play(names: &[&'static str], rounds: u32, limits: &[f64]) -> (Result<Vec<Tape>, LabError>, Log) {
     let log = Log::default();
     let mut limits_left = limits.iter();
@@ -136,7 +136,7 @@ fn a_pass_stands_between_two_limits() {
     let tapes = tapes.expect("nothing fails");
     assert_eq!(tapes[0].kept.len(), 1);
     let figures = &tapes[0].kept[0];
-    // The middle of equal timings is the timing itself, whatever the clock's step.
+    // The median of equal timings is that timing, whatever the clock's step.
     let p50_ns = figures.p50_ns.expect("20 calls are enough");
     assert!((p50_ns - CALL_NS as f64).abs() < 1e-9, "{figures:?}");
     assert_eq!(figures.p99_ns, None, "20 calls are too few");

@@ -1,14 +1,14 @@
-//! Work of a known length: it is an amount and not a time, so what is interrupted takes longer.
+//! A fixed amount of work, not of time: when it is interrupted it takes longer.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// How much is timed at once.
+/// How many steps are timed at once.
 const SAMPLE: u64 = 1_000_000;
-/// The fastest of so many counts.
+/// The number of samples; the fastest counts.
 const TRIES: usize = 5;
 
-/// How many steps a core that has nothing else to do makes in `span`.
+/// How many steps an otherwise idle core makes in `span`.
 pub(super) fn steps_for(span: Duration) -> u64 {
     let took = |_| {
         let start = Instant::now();
@@ -20,7 +20,7 @@ pub(super) fn steps_for(span: Duration) -> u64 {
     (share * SAMPLE as f64) as u64 + 1
 }
 
-/// Makes so many steps.
+/// Makes this many steps.
 pub(super) fn compute(steps: u64) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     for _ in 0..steps {

@@ -6,10 +6,10 @@ use super::rounds::{Figures, Tape};
 use crate::measure::{Spread, median};
 use crate::report::{Metrics, Row};
 
-/// Takes one figure from a round, if it is there.
+/// Takes a figure from a round, if it has it.
 type Pick = fn(&Figures) -> Option<f64>;
 
-/// Medians over the kept rounds, the spread of what is compared, and how many rounds there are.
+/// Medians over the kept rounds, the spread of the compared figure, and the number of rounds.
 pub fn summarise(contestant: &str, variant: &str, tape: &Tape) -> Row {
     let mut metrics = Metrics::default();
     let p50 = over_rounds(tape, |figures| figures.p50_ns);
@@ -117,7 +117,7 @@ mod tests {
         close(&row.metrics, "p50_min_ns", 100.0);
         close(&row.metrics, "p50_max_ns", 400.0);
         close(&row.metrics, "p99_ns", 600.0);
-        // The ratio is formed in each round, and is not the ratio of the medians.
+        // The ratio is computed per round; it is not the ratio of the medians.
         close(&row.metrics, "ratio_to_limit_x", 2.0);
         close(&row.metrics, "ratio_min_x", 1.0);
         close(&row.metrics, "ratio_max_x", 4.0);

@@ -1,37 +1,37 @@
-//! How threads ask to be scheduled.
+//! What threads request of the OS's scheduler.
 
 use doorbell_machine::{Host, Machine, Policy};
 
-/// As urgent workers have it, unless they are told otherwise.
+/// The default of urgent workers.
 const PRIORITY: u8 = 10;
-/// Above every contestant's: who wakes is not what is measured.
+/// Above that of every contestant, so that the waker's own delay is not measured.
 const WAKER_PRIORITY: u8 = 20;
-/// A slice as long as Linux gives.
+/// The longest slice that Linux grants.
 const LONG_SLICE_NS: u64 = 20_000_000;
 /// Far less than a full share.
 const LOW_NICE: i8 = 10;
 
-/// What a thread asks of the OS.
+/// A thread's request to the OS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Nothing.
+    /// No request.
     AsIs,
-    /// To run before all others.
+    /// To run before all ordinary threads.
     First,
     /// To run even before those.
     Waker,
     /// To run soon, by the shortest slice.
     Sooner,
-    /// To run long, by a long slice.
+    /// To run for long, by a long slice.
     Longer,
     /// A small share.
     Nice,
-    /// To run where nobody else does.
+    /// To run only on an otherwise idle CPU.
     Idle,
 }
 
 impl Want {
-    /// What that is for a thread that is scheduled like the calling one.
+    /// The policy for a thread that is scheduled like the calling one.
     fn policy(self) -> Policy {
         let now = Host::policy().unwrap_or_default();
         match (self, now) {
@@ -53,7 +53,8 @@ impl Want {
         }
     }
 
-    /// Asks for the calling thread. Who may not run before all others runs soon instead.
+    /// Requests it for the calling thread. If real-time priority is refused, it requests the shortest slice
+    /// instead.
     pub(super) fn ask(self) {
         let refused = self != Want::AsIs && Host::set_policy(self.policy()).is_err();
         if refused && matches!(self, Want::First | Want::Waker) {
@@ -61,7 +62,7 @@ impl Want {
         }
     }
 
-    /// Whether a thread of this program gets it: an old kernel takes a slice and forgets it.
+    /// Whether a thread of this program gets it: an old kernel accepts a slice but ignores it.
     pub(super) fn is_given(self) -> bool {
         let tried = std::thread::spawn(move || {
             let wanted = self.policy();

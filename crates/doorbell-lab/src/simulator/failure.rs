@@ -1,4 +1,4 @@
-//! How a failure of a simulated run is told.
+//! The report of a failed simulated run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::memory_name;
 
-/// Events of a thread that are shown, the last ones.
+/// How many events of a thread are shown, counted from the last.
 const EVENTS_SHOWN: usize = 8;
-/// Cores that are shown: those on which something happened last.
+/// How many cores are shown: those with the most recent events.
 const CORES_SHOWN: usize = 16;
 
-/// The command that runs a setup again.
+/// The command that repeats a setup.
 pub(super) fn replay_command(setup: &Setup, shape: &str, profile: Option<&str>) -> String {
     let mut command = format!(
         "doorbell sim replay {} --shape {shape} --cores {} --memory {}",
@@ -29,7 +29,7 @@ pub(super) fn replay_command(setup: &Setup, shape: &str, profile: Option<&str>) 
     command + " --trace out.json"
 }
 
-/// What was wrong, in one line.
+/// What failed, in one line.
 pub(super) fn what(what: &What) -> String {
     match what {
         What::Failed(failure) => failure.to_string(),
@@ -40,7 +40,7 @@ pub(super) fn what(what: &What) -> String {
     }
 }
 
-/// For programs.
+/// The failure as JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct JsonFailure {
     seed: u64,
@@ -96,7 +96,7 @@ impl JsonFailure {
     }
 }
 
-/// For people: seed, oracle, the last events of each core, and the command.
+/// The failure as text: seed, oracle, the last events of each core, and the command.
 pub(super) fn to_text(found: &Found, profile: Option<&str>) -> String {
     let setup = &found.setup;
     let mut text = format!(
@@ -117,7 +117,7 @@ pub(super) fn to_text(found: &Found, profile: Option<&str>) -> String {
     text
 }
 
-/// What happened last on each core.
+/// The last events of each core.
 pub(super) fn last_events(outcome: &Outcome) -> String {
     let mut cores: BTreeMap<usize, Vec<(usize, &ThreadReport)>> = BTreeMap::new();
     for (number, thread) in outcome.threads.iter().enumerate() {

@@ -13,29 +13,29 @@ use super::{load, memory_name, shapes_of};
 use crate::error::LabError;
 use crate::progress::Progress;
 
-/// Where no run of all shapes finds a mark rare: the run was a small one, or left shapes out.
+/// The text for a rare mark that is not rare in a full run: this run is small, or left out shapes.
 const UNEXPLAINED: &str = "not so in a run of all shapes with hundreds of seeds on 2 to 15 cores";
-/// How often the line of progress is drawn, at most.
+/// The shortest time between two updates of the progress line.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// What the user asked for.
+/// The options of the fuzzer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FuzzOptions {
     /// The seeds.
     pub seeds: Span,
-    /// How many cores the runs have.
+    /// The range of core counts.
     pub cores: Span,
     /// The memory model.
     pub memory: Memory,
-    /// Name or path of a profile.
+    /// The name or path of a profile.
     pub profile: Option<String>,
-    /// One shape instead of all.
+    /// Only this shape.
     pub shape: Option<String>,
-    /// JSON instead of the table.
+    /// Print JSON instead of the table.
     pub json: bool,
 }
 
-/// What a run of the fuzzer says.
+/// The report of a fuzzer run.
 #[derive(Debug)]
 pub struct FuzzReport {
     options: FuzzOptions,
@@ -58,7 +58,7 @@ struct Json<'a> {
     parks: u64,
     faults: u64,
     hash: String,
-    /// Whether debug assertions are part of this build, which must not change the hash.
+    /// Whether this build has debug assertions, which must not change the hash.
     debug_assertions: bool,
     interrupts_held: u64,
     seconds: f64,
@@ -71,7 +71,7 @@ struct JsonMark {
     mark: String,
     seeds: u64,
     percent: f64,
-    /// Absent where it is not rare.
+    /// Absent if it is not rare.
     #[serde(skip_serializing_if = "Option::is_none")]
     why_rare: Option<&'static str>,
 }
@@ -79,8 +79,8 @@ struct JsonMark {
 /// Runs the seeds.
 ///
 /// # Errors
-/// [`LabError::Profile`], [`LabError::NoSuchShape`], and [`LabError::Simulation`] if the machine
-/// cannot be simulated. What the seeds found is part of the report.
+/// [`LabError::Profile`], [`LabError::NoSuchShape`], and [`LabError::Simulation`] if the machine cannot be
+/// simulated. A failure that the seeds find is part of the report.
 pub fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
     let profile = load(options.profile.as_deref())?;
     let shapes = shapes_of(options.shape.as_deref())?;
@@ -111,7 +111,7 @@ pub fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
 }
 
 impl FuzzReport {
-    /// Why a mark is rare; none if it is not.
+    /// Why a mark is rare; `None` if it is not.
     fn why(&self, row: &MarkRow) -> Option<&'static str> {
         let reason = why_rare(row.mark).unwrap_or(UNEXPLAINED);
         self.done.is_rare(row).then_some(reason)
@@ -155,7 +155,7 @@ impl FuzzReport {
                 text.push('\n');
                 text.push_str(&failure::to_text(found, profile));
             }
-            None => text.push_str("no oracle objects, and every run was the same twice\n"),
+            None => text.push_str("no oracle failed, and every run was the same twice\n"),
         }
         text
     }
@@ -202,10 +202,10 @@ impl FuzzReport {
         Ok(serde_json::to_string_pretty(&json)? + "\n")
     }
 
-    /// Whether all went well.
+    /// Whether no seed failed.
     ///
     /// # Errors
-    /// [`LabError::Found`] with the command that repeats what was found.
+    /// [`LabError::Found`] with the command that repeats the failure.
     pub fn check(&self) -> Result<(), LabError> {
         let Some(found) = &self.done.found else {
             return Ok(());

@@ -1,9 +1,9 @@
-//! `doorbell sim`: the protocols on simulated machines, under seeds.
+//! `doorbell sim`: the protocols on simulated machines, determined by seeds.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `fuzz.rs` | many seeds, and what they reached |
-//! | `failure.rs` | how a failure is told, and the command that repeats it |
+//! | `fuzz.rs` | many seeds, and which marks they reached |
+//! | `failure.rs` | the report of a failure, and the command that repeats it |
 //! | `replay.rs` | one run again, and its trace |
 //! | `mutants.rs` | lines broken on purpose, which some seed must notice |
 
@@ -22,7 +22,7 @@ pub use replay::{ReplayOptions, ReplayReport, replay};
 
 use crate::error::LabError;
 
-/// What the memory models are called on the command line.
+/// The name of a memory model on the command line.
 fn memory_name(memory: Memory) -> &'static str {
     match memory {
         Memory::Sc => "sc",
@@ -30,7 +30,7 @@ fn memory_name(memory: Memory) -> &'static str {
     }
 }
 
-/// The shape of this name.
+/// The shape with this name.
 fn shape_of(name: &str) -> Result<Shape, LabError> {
     let shape = SHAPES.iter().find(|shape| shape.name == name);
     shape.copied().ok_or_else(|| LabError::NoSuchShape {
@@ -39,7 +39,7 @@ fn shape_of(name: &str) -> Result<Shape, LabError> {
     })
 }
 
-/// The shape of this name, or all of them.
+/// The shape with this name, or all shapes.
 fn shapes_of(name: Option<&str>) -> Result<Vec<Shape>, LabError> {
     name.map_or_else(|| Ok(SHAPES.to_vec()), |name| Ok(vec![shape_of(name)?]))
 }

@@ -1,6 +1,6 @@
 //! `doorbell sim mutants`.
 //!
-//! Each hunt is a process of its own: a mutant may do anything, also end the process that it is in.
+//! Each hunt is a process of its own, since a mutant may crash its process.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -13,23 +13,23 @@ use super::memory_name;
 use crate::error::LabError;
 use crate::progress::Progress;
 
-/// How much of what was noticed the table shows.
+/// How many characters of a failure the table shows.
 const WHAT_CHARS: usize = 110;
 
-/// What the user asked for.
+/// The options of the hunts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MutantsOptions {
     /// The seeds of each hunt.
     pub seeds: Span,
-    /// How many cores the runs have.
+    /// The range of core counts.
     pub cores: Span,
-    /// This memory model instead of the one under which each shows.
+    /// This memory model instead of the one under which each mutant shows.
     pub memory: Option<Memory>,
     /// Only mutants whose name contains this.
     pub only: Option<String>,
-    /// Only the mutant of this name, and in this process.
+    /// Only this mutant, in this process.
     pub here: Option<String>,
-    /// JSON instead of the table.
+    /// Print JSON instead of the table.
     pub json: bool,
 }
 
@@ -44,12 +44,12 @@ pub struct MutantsReport {
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
     mutant: String,
-    /// Absent if it cannot show here.
+    /// Absent if it cannot show in the simulator.
     memory: Option<String>,
     killed: bool,
-    /// Why it cannot show here; it was not hunted then.
+    /// Why it cannot show in the simulator; then it is not hunted.
     not_here: Option<String>,
-    /// How many were run; absent if the process did not live to say so.
+    /// How many seeds were run; absent if the process crashed.
     seeds: Option<u64>,
     seed: Option<u64>,
     shape: Option<String>,
@@ -57,7 +57,7 @@ struct Row {
     what: Option<String>,
 }
 
-/// Hunts the mutants, one after the other.
+/// Hunts the mutants, one after another.
 ///
 /// # Errors
 /// [`LabError::NoSuchMutant`], [`LabError::NoMutants`], [`LabError::System`] if a process cannot be started, and
@@ -135,7 +135,7 @@ fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Resul
     })
 }
 
-/// The same in a process of its own, whose crash is a kill too.
+/// Hunts a mutant in a child process. If the child crashes, the mutant counts as noticed.
 fn hunt_in_child(
     mutant: &Mutant,
     memory: Memory,
@@ -154,7 +154,7 @@ fn hunt_in_child(
         .map_err(failed)?;
     let report: Option<MutantsReport> = serde_json::from_slice(&output.stdout).ok();
     let row = report.and_then(|report| report.mutants.into_iter().next());
-    // One that only says that something is wrong has not crashed.
+    // An exit status of 1 or 2 reports an error; it is no crash.
     if row.is_none() && matches!(output.status.code(), Some(1 | 2)) {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(failed(std::io::Error::other(said)));
@@ -172,7 +172,7 @@ fn hunt_in_child(
     }))
 }
 
-/// The first line, as far as it has room in the table.
+/// The first line, shortened to what fits in the table.
 fn shortened(what: &str) -> String {
     let line = what.lines().next().unwrap_or_default();
     let cut = line.char_indices().nth(WHAT_CHARS);
@@ -194,7 +194,7 @@ impl MutantsReport {
             let seeds = row.seeds.map_or("-".to_owned(), |seeds| seeds.to_string());
             let not_here = row.not_here.as_ref().map(|why| format!("not here: {why}"));
             let what = row.what.as_ref().or(not_here.as_ref());
-            let what = what.map_or("NOBODY".to_owned(), |what| shortened(what));
+            let what = what.map_or("NOT NOTICED".to_owned(), |what| shortened(what));
             let _ = writeln!(
                 text,
                 "{:<24} {:<6} {seeds:>7}  {:<11} {what}",
@@ -222,7 +222,7 @@ impl MutantsReport {
     /// Whether every mutant was noticed.
     ///
     /// # Errors
-    /// [`LabError::MutantsLive`] names those that were not.
+    /// [`LabError::MutantsLive`] names the mutants that were not noticed.
     pub fn check(&self) -> Result<(), LabError> {
         let is_alive = |row: &&Row| !row.killed && row.not_here.is_none();
         let alive = self.mutants.iter().filter(is_alive);

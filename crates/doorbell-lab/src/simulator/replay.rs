@@ -15,24 +15,24 @@ use doorbell_sim::trace::MachineTrace;
 use super::{failure, load, shapes_of};
 use crate::error::LabError;
 
-/// What the user asked for.
+/// The options of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayOptions {
     /// The seed.
     pub seed: u64,
-    /// One shape; the first that fails if it is left out, else the last.
+    /// The shape; if `None`, the first that fails, else the last.
     pub shape: Option<String>,
-    /// How many cores; the seed picks one of several.
+    /// The range of core counts; the seed picks one.
     pub cores: Span,
     /// The memory model.
     pub memory: Memory,
-    /// Name or path of a profile.
+    /// The name or path of a profile.
     pub profile: Option<String>,
-    /// Where the trace is written.
+    /// The file for the trace.
     pub trace: Option<PathBuf>,
 }
 
-/// How the run ended.
+/// The result of the run.
 #[derive(Debug)]
 pub struct ReplayReport {
     options: ReplayOptions,
@@ -41,10 +41,10 @@ pub struct ReplayReport {
     outcome: Outcome,
 }
 
-/// A trace that is being written, or what went wrong with that.
+/// A trace in progress, and the error of writing it, if any.
 type Writing = Rc<RefCell<(MachineTrace<BufWriter<File>>, Option<io::Error>)>>;
 
-/// Runs a seed again.
+/// Repeats a seed.
 ///
 /// # Errors
 /// [`LabError::Profile`], [`LabError::NoSuchShape`], [`LabError::File`] if the trace cannot be
@@ -56,7 +56,7 @@ pub fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> {
     let mut shape = None;
     for candidate in shapes_of(options.shape.as_deref())? {
         shape = Some(candidate);
-        // One alone is run below, where it is traced.
+        // A single shape is run once, below, where it is traced.
         if options.shape.is_none() && (candidate.run)(&setup, None)?.failure.is_some() {
             break;
         }
@@ -92,7 +92,7 @@ fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError
         }
     });
     let outcome = (shape.run)(setup, Some(sink))?;
-    // The run is over, and its sink gone with it.
+    // The run is over, so its sink has been dropped.
     let written = Rc::into_inner(writing).map(RefCell::into_inner);
     match written {
         Some((_, Some(error))) => Err(failed(error)),
@@ -103,7 +103,7 @@ fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError
 }
 
 impl ReplayReport {
-    /// What is told.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let outcome = &self.outcome;
         let mut text = format!(
@@ -125,7 +125,7 @@ impl ReplayReport {
                 let _ = writeln!(text, "FAILED: {failure}\n");
                 text.push_str(&failure::last_events(outcome));
             }
-            None => text.push_str("no oracle objects\n"),
+            None => text.push_str("no oracle failed\n"),
         }
         if let Some(path) = &self.options.trace {
             let path = path.display();
@@ -137,10 +137,10 @@ impl ReplayReport {
         text
     }
 
-    /// Whether all went well.
+    /// Whether the run succeeded.
     ///
     /// # Errors
-    /// [`LabError::Found`] with the command that repeats it.
+    /// [`LabError::Found`] with the command that repeats the failure.
     pub fn check(&self) -> Result<(), LabError> {
         let Some(found) = &self.outcome.failure else {
             return Ok(());

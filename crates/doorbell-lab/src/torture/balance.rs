@@ -1,22 +1,22 @@
-//! What the counters of a runtime have to say once nothing is left to do.
+//! What a runtime's counters must say once nothing is left to do.
 
 use doorbell::{Handle, Metrics, WorkerCounts};
 
-/// What was asked of a runtime.
+/// The work that a runtime was given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
-    /// Closures that were posted to its workers and that ran, or may have.
+    /// Closures posted to its workers that ran or may have run.
     pub(super) closures: u64,
-    /// Those of them that ran for certain.
+    /// Those of them that certainly ran.
     pub(super) closures_min: u64,
-    /// Operations, each of which has a few tasks and timers at most.
+    /// Operations. Each has a limited number of tasks and timers.
     pub(super) operations: u64,
 }
 
-/// Tasks, wakes and timers of one operation at most.
+/// The most tasks, wakes and timers of one operation.
 const NODES_PER_OPERATION: u64 = 200;
 
-/// The counts, once they no longer change; or as they are after many looks.
+/// The counts once they no longer change, or after the last look.
 pub(super) fn rested(handle: &Handle) -> Metrics {
     let mut before = handle.metrics();
     for _ in 0..200 {
@@ -30,7 +30,7 @@ pub(super) fn rested(handle: &Handle) -> Metrics {
     before
 }
 
-/// What does not add up.
+/// The sums that do not add up.
 pub(super) fn findings(counts: &[WorkerCounts], asked: Asked) -> Vec<String> {
     let mut findings = Vec::new();
     for (core, c) in counts.iter().enumerate() {
@@ -42,7 +42,7 @@ pub(super) fn findings(counts: &[WorkerCounts], asked: Asked) -> Vec<String> {
         let ended = c.unparks_rung + c.unparks_last_test + c.unparks_deadline + c.unparks_ready;
         at_most("ended parks, parks", ended, c.parks);
         at_most("parks, ended parks and the present one", c.parks, ended + 1);
-        // Rung between the announcement and the last look, a worker does not park at all.
+        // A worker that is rung between its announcement and its last look does not park at all.
         let spared = c.rings_awake + c.rings_helped;
         let needed = c.rings.saturating_sub(spared);
         at_most(

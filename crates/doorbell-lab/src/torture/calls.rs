@@ -14,13 +14,13 @@ use super::driver::{Driver, Place};
 use super::ledger::{Due, Entry, Receipt, Refusal};
 use super::op::Op;
 
-/// An answer that no other closure gives.
+/// Marks an answer, so that it cannot come from another closure.
 const ANSWER: usize = 0xA000;
 
-/// The next of a row of posts.
+/// Posts the next entry of a chain of posts.
 fn post_next(handle: &Handle, turns: &Arc<Turns>, mut rest: Vec<(usize, Entry)>) {
-    // The runtime outlives the round, so a refusal shows as an entry that never ran; but a core
-    // that is off refuses, and with it the row ends.
+    // The runtime outlives the round, so a refused entry would show as one that never ran. But a core that
+    // is off refuses, and that ends the chain.
     let refusals: Vec<Refusal> = rest.iter().map(|(_, entry)| entry.refusal()).collect();
     if let Some((core, entry)) = rest.pop() {
         let since = turns.since(core);
@@ -54,7 +54,7 @@ impl Driver {
     pub(super) async fn call_blocking(&mut self) {
         let core = self.any_core();
         let (entry, receipt) = self.entry(core, Due::Once, Op::CallBlocking);
-        // What the callee writes here is seen without any ordering of the caller's own.
+        // The callee's writes must be visible here without further ordering by the caller.
         let mut written = [0; 4];
         let done = self.handle.call_blocking(core, || {
             entry.end();
@@ -132,7 +132,7 @@ impl Driver {
         self.finish(receipt);
     }
 
-    /// An entry for each of these cores, found by the number of the core.
+    /// An entry for each of these cores, indexed by the core's number.
     fn sheet(&mut self, cores: &[usize], due: Due, op: Op) -> (Vec<Option<Entry>>, Vec<Receipt>) {
         let mut entries: Vec<Option<Entry>> = Vec::new();
         entries.resize_with(self.handle.cores(), || None);
@@ -145,8 +145,8 @@ impl Driver {
         (entries, receipts)
     }
 
-    /// Each core answered, in the order of the cores, and its waiter saw it. Those that are off are
-    /// left out of a call to all; a call to one of them by name is refused.
+    /// Checks that each core answered, in the order of the cores, and that the waiter sees it. A call to
+    /// all leaves out cores that are off; a call to a named core that is off is refused.
     fn expect_all(
         &mut self,
         op: Op,
@@ -217,7 +217,7 @@ impl Driver {
         self.blocked(Op::AllBlocking, results, receipts);
     }
 
-    /// On a worker it has to be refused, elsewhere done.
+    /// On a worker the call must be refused, elsewhere done.
     fn blocked(
         &mut self,
         op: Op,
@@ -267,7 +267,7 @@ impl Driver {
             handle.call_on(second, move || inner.end())
         });
         let Some(next) = self.answered(Op::CallsFromCalls, &outer_receipt, call.await) else {
-            // Dropped with the closure that would have posted it.
+            // The inner closure is dropped with the one that would have posted it.
             inner_receipt.refuse();
             self.keep(inner_receipt);
             return self.finish(outer_receipt);
@@ -279,7 +279,7 @@ impl Driver {
 
     pub(super) async fn posts_from_posts(&mut self) {
         let count = 2 + self.dice.roll(5);
-        // From the last to the first. A runtime that ends refuses what its closures post.
+        // From last to first. A runtime that ends refuses what its closures post.
         let row: Vec<_> = (1..=count)
             .map(|place| {
                 let core = self.any_core();

@@ -1,4 +1,4 @@
-//! Runtimes that come and go beside the operations.
+//! Runtimes that come and go beside the operations ("guests").
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use super::ledger::Due;
 use super::op::Op;
 use super::round::Idle;
 
-/// The first bytes of the names of the threads of runtimes that come and go.
+/// The prefix of the thread names of these runtimes.
 pub(super) const GUEST: &str = "guest";
 
-/// Operations that a runtime does before it goes.
+/// The most operations of a runtime before it goes.
 const STEPS_MAX: u64 = 12;
 
-/// A way to come and go.
+/// How a runtime comes and goes.
 #[derive(Clone, Copy, Debug)]
 enum Churn {
-    /// A runtime that is done with everything when it goes.
+    /// It has finished everything when it is dropped.
     Rested,
-    /// A runtime that goes while it is called, and has tasks that are not done.
+    /// It is dropped while it is called and has unfinished tasks.
     UnderFire,
-    /// As `UnderFire`, dropped on a worker of the main runtime, which waits for nobody.
+    /// The same, dropped on a worker of the main runtime, where the drop does not wait.
     OnAWorker,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default)]
 pub(super) struct Churned {
     /// Runtimes that came and went.
@@ -38,7 +38,7 @@ pub(super) struct Churned {
     pub(super) drivers: Vec<Driver>,
 }
 
-/// Lets so many runtimes come and go.
+/// Lets this many runtimes come and go.
 pub(super) fn churn(
     main: &Handle,
     tools: &Tools,
@@ -95,11 +95,11 @@ pub(super) fn churn(
     churned
 }
 
-/// Ends a runtime while a thread calls it, and after posts that still have to run.
+/// Drops a runtime while a thread calls it, after posts that still have to run.
 fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_worker: bool) {
     let ledger = Arc::clone(&driver.tools.ledger);
     let cores = runtime.cores();
-    // Tasks of it that never end, and one that waits for a call to the main runtime.
+    // Tasks that never end, and one that awaits a call to the main runtime.
     for core in 0..cores {
         let held = driver.entry_kept(core, Due::AtMostOnce, Op::TasksAborted);
         drop(runtime.spawn(async move {
@@ -116,7 +116,7 @@ fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_wor
     drop(runtime.spawn(async move {
         let _ = main_handle.call_on(far, move || entry.end()).await;
     }));
-    // Posted before the end: they run.
+    // Posted before the drop, so they must run.
     let op = Op::Post;
     for core in 0..cores {
         let entry = driver.entry_kept(core, Due::Once, op);
@@ -140,7 +140,7 @@ fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_wor
     });
 }
 
-/// Calls until there is nobody any more; each call runs, or is refused.
+/// Calls until the runtime is gone; each call must run or be refused.
 fn call_until_gone(handle: &Handle, ledger: &super::ledger::Ledger) {
     for call in 0_usize.. {
         let mut ran = 0;

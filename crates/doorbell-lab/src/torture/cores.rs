@@ -1,4 +1,4 @@
-//! Cores of the main runtime that are taken off and put back while everything else goes on.
+//! Takes cores of the main runtime off and puts them back while everything else goes on.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -14,12 +14,12 @@ const TURNS: u32 = 60;
 /// The longest pause between two turns.
 const PAUSE_US_MAX: u64 = 1_500;
 
-/// How often each core of a runtime was turned: an odd number is that of a core that is off, or on
-/// its way there or back.
+/// How often each core of a runtime was turned. The number is odd while the core is off or on its way off
+/// or back.
 #[derive(Debug, Default)]
 pub(super) struct Turns(Vec<AtomicU64>);
 
-/// A core at one moment.
+/// A core at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Since {
     core: usize,
@@ -33,42 +33,43 @@ impl Since {
 }
 
 impl Turns {
-    /// Those of a runtime whose cores may be turned. With `Turns::default` none are.
+    /// The counts of a runtime whose cores may be turned. `Turns::default` is for one whose cores never
+    /// are.
     pub(super) fn of(cores: usize) -> Self {
         Turns((0..cores).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Now.
+    /// The core at this moment.
     pub(super) fn since(&self, core: usize) -> Since {
         let turns = self.0.get(core);
-        // ORDER: Acquire pairs with the Release of `end`: whoever sees the core back does not see
-        // the runtime refuse for its last absence.
+        // ORDER: Acquire pairs with the Release of `end`: a thread that sees the core back does not see the
+        // runtime refuse because of its last absence.
         let turns = turns.map_or(0, |turns| turns.load(Ordering::Acquire));
         Since { core, turns }
     }
 
-    /// Whether the core was off, or on its way, at some moment since.
+    /// Whether the core was off, or on its way, at any moment since.
     pub(super) fn was_off(&self, since: Since) -> bool {
-        // ORDER: Acquire; with the Release by which the runtime's own word says that the core is
-        // off, and which follows `begin`: whoever was refused sees that this has begun.
+        // ORDER: Acquire; pairs with the Release by which the runtime's own word says that the core is off.
+        // That follows `begin`, so a caller that was refused sees it.
         fence(Ordering::Acquire);
         since.turns % 2 == 1 || self.since(since.core).turns != since.turns
     }
 
-    /// Before a core is taken off.
+    /// Called before a core is taken off.
     fn begin(&self, core: usize) {
         // ORDER: Relaxed; see `was_off`.
         self.0[core].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// After it was put back.
+    /// Called after it was put back.
     fn end(&self, core: usize) {
         // ORDER: Release pairs with the Acquire of `since`.
         self.0[core].fetch_add(1, Ordering::Release);
     }
 
     fn sum(&self) -> u64 {
-        // ORDER: Relaxed; a count, read by who made it.
+        // ORDER: Relaxed; a count, read by the thread that made it.
         let counts = self.0.iter().map(|turns| turns.load(Ordering::Relaxed));
         counts.sum()
     }
@@ -77,15 +78,15 @@ impl Turns {
 /// How a core is taken off.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// And waited for: then it is empty.
+    /// The caller waits; then the core is empty.
     Awaited,
-    /// Nobody waits.
+    /// The caller does not wait.
     Dropped,
-    /// And put back before it is off.
+    /// The core is put back before it is off.
     Overtaken,
 }
 
-/// What is known of a core.
+/// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     On,
@@ -94,7 +95,7 @@ enum Place {
     Off,
 }
 
-/// Takes cores off and puts them back for a while; at the end all are on. Returns how often.
+/// Takes cores off and puts them back for a while; all are on at the end. Returns how often.
 pub(super) fn turn(handle: &Handle, turns: &Turns, ledger: &Ledger, mut dice: Dice) -> u64 {
     let mut turner = Turner {
         handle,
@@ -124,7 +125,7 @@ pub(super) fn turn(handle: &Handle, turns: &Turns, ledger: &Ledger, mut dice: Di
     turns.sum()
 }
 
-/// The only one who turns the cores of a runtime.
+/// Turns the cores of a runtime. There is only one for each runtime.
 struct Turner<'a> {
     handle: &'a Handle,
     turns: &'a Turns,
@@ -176,7 +177,7 @@ impl Turner<'_> {
         }
     }
 
-    /// Puts a core back, unless it is on.
+    /// Puts a core back unless it is on.
     fn put_back(&mut self, core: usize) {
         if self.places[core] == Place::On {
             return;
@@ -194,7 +195,7 @@ impl Turner<'_> {
         });
     }
 
-    /// A core that is off refuses what is for it alone.
+    /// Checks that a core that is off refuses what only it may do.
     fn check_off(&self, core: usize) {
         let mut ran = false;
         let called = self.handle.call_blocking(core, || ran = true);
@@ -209,7 +210,7 @@ impl Turner<'_> {
         });
     }
 
-    /// A task that may run anywhere runs on no core that is off.
+    /// Checks that a movable task runs on no core that is off.
     fn check_tasks(&self) {
         let task = self.handle.spawn(async {
             let mut cores = Vec::new();

@@ -5,7 +5,7 @@
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// Those of a seed; `who` tells those of one seed apart.
+    /// The choices of a seed. `who` separates several generators with the same seed.
     pub(super) fn new(seed: u64, who: u64) -> Self {
         let mut dice = Dice(seed ^ who.rotate_left(32));
         dice.next();
@@ -24,7 +24,7 @@ impl Dice {
         self.next() % sides
     }
 
-    /// One of these.
+    /// One of `from`.
     pub(super) fn choose<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.roll(from.len() as u64) as usize]
     }

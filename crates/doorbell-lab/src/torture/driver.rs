@@ -1,4 +1,4 @@
-//! One who does operations: a thread of its own, or a task.
+//! A driver: a thread or task that performs operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::ledger::{Due, Entry, Ledger, Receipt};
 use super::op::Op;
 
-/// What a driver does now, for whoever watches.
+/// The current operation of a driver, for the watching thread.
 #[derive(Debug, Default)]
 pub(super) struct Station {
     op: AtomicUsize,
@@ -19,7 +19,7 @@ pub(super) struct Station {
 
 impl Station {
     pub(super) fn begin(&self, op: Op) {
-        // ORDER: for people; nothing follows from it.
+        // ORDER: Relaxed; only reported to people.
         self.op.store(op as usize, Ordering::Relaxed);
     }
 
@@ -28,7 +28,7 @@ impl Station {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The operation, and how many ended before.
+    /// The current operation, and how many have ended.
     pub(super) fn look(&self) -> (Op, u64) {
         // ORDER: as above.
         let (op, steps) = (
@@ -42,33 +42,33 @@ impl Station {
 /// Where a driver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On a thread that is no worker: it may block.
+    /// A thread that is no worker: it may block.
     Thread,
-    /// In a task: what blocks is refused.
+    /// A task: blocking calls are refused.
     Task,
 }
 
-/// What drivers of a round share.
+/// What the drivers of a round share.
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     pub(super) ledger: Arc<Ledger>,
     /// Which cores of the driver's runtime are off.
     pub(super) turns: Arc<Turns>,
-    /// Whoever gets this completes it, from a thread that is no worker.
+    /// A foreign thread completes every channel sent here.
     pub(super) wake: crossbeam_channel::Sender<tokio::sync::oneshot::Sender<u64>>,
 }
 
-/// One who does operations.
+/// A thread or task that performs operations.
 #[derive(Debug)]
 pub(super) struct Driver {
     pub(super) handle: Handle,
     pub(super) dice: Dice,
     pub(super) place: Place,
     pub(super) tools: Tools,
-    /// Whether the runtime stays until everything has run that is posted from inside it.
+    /// Whether the runtime stays until everything posted from inside it has run.
     pub(super) lasts: bool,
     station: Arc<Station>,
-    /// What is not settled yet.
+    /// Closures that are not settled yet.
     book: Vec<Receipt>,
     /// How often each operation was done.
     pub(super) done: [u64; Op::COUNT],
@@ -97,7 +97,7 @@ impl Driver {
         }
     }
 
-    /// Does so many operations.
+    /// Performs this many operations.
     pub(super) async fn work(&mut self, steps: u32) {
         for _ in 0..steps {
             if self.tools.ledger.has_failed() {
@@ -111,13 +111,13 @@ impl Driver {
         }
     }
 
-    /// A core of the runtime.
+    /// A random core of the runtime.
     pub(super) fn any_core(&mut self) -> usize {
         let cores = self.handle.cores() as u64;
         self.dice.roll(cores) as usize
     }
 
-    /// Some cores in any order, none twice; at least one.
+    /// Some distinct cores in random order, at least one.
     pub(super) fn some_cores(&mut self) -> Vec<usize> {
         let mut cores: Vec<usize> = (0..self.handle.cores()).collect();
         for index in (1..cores.len()).rev() {
@@ -136,25 +136,25 @@ impl Driver {
         self.tools.ledger.entry(&self.handle, since, due, op.name())
     }
 
-    /// Keeps it until the end of the round.
+    /// Keeps a receipt until the end of the round.
     pub(super) fn keep(&mut self, receipt: Receipt) {
         self.book.push(receipt);
     }
 
-    /// Nobody waits for it: that it runs shows at the end.
+    /// An entry that is not awaited; whether it ran is checked at the end.
     pub(super) fn entry_kept(&mut self, core: usize, due: Due, op: Op) -> Entry {
         let (entry, receipt) = self.entry(core, due, op);
         self.keep(receipt);
         entry
     }
 
-    /// Fails unless it holds.
+    /// Records a failure unless `holds`.
     pub(super) fn check(&self, op: Op, holds: bool, what: impl FnOnce() -> String) {
         let ledger = &self.tools.ledger;
         ledger.check(holds, || format!("{}: {}", op.name(), what()));
     }
 
-    /// The result, unless it is an error, which is a failure here.
+    /// The result; an error is recorded as a failure.
     pub(super) fn expect<T, E: std::fmt::Display>(
         &self,
         op: Op,
@@ -169,7 +169,7 @@ impl Driver {
         }
     }
 
-    /// A core has refused what was for it, which is right only if it was off.
+    /// Checks that a core that refused something was off.
     pub(super) fn check_off(&self, op: Op, since: Since, core: CoreId) {
         let right = core.index() == since.core() && self.tools.turns.was_off(since);
         self.check(op, right, || {
@@ -177,7 +177,7 @@ impl Driver {
         });
     }
 
-    /// What a call gave, unless its core was off: then it was refused, and must not run.
+    /// The result of a call. If its core was off, the call was refused and must not run.
     pub(super) fn answered<T>(
         &self,
         op: Op,
@@ -194,7 +194,7 @@ impl Driver {
         }
     }
 
-    /// What is left to do once a closure was waited for: look that it ran, or never does.
+    /// Called once a closure was awaited: checks that it ran, or that it never will.
     pub(super) fn finish(&mut self, receipt: Receipt) {
         if receipt.is_refused() {
             self.keep(receipt);
@@ -203,7 +203,7 @@ impl Driver {
         }
     }
 
-    /// A task that stays on a core, unless that is off.
+    /// The handle of a task that was spawned on a core, unless that core was off.
     pub(super) fn spawned<T>(
         &self,
         op: Op,
@@ -219,17 +219,17 @@ impl Driver {
         }
     }
 
-    /// How many closures still have to run.
+    /// How many closures have still to run.
     pub(super) fn open(&self) -> usize {
         self.book.iter().filter(|receipt| receipt.is_open()).count()
     }
 
-    /// How many closures ran for certain, of those that were not awaited.
+    /// How many of the closures that were not awaited certainly ran.
     pub(super) fn ran(&self) -> u64 {
         self.book.iter().filter(|receipt| receipt.has_run()).count() as u64
     }
 
-    /// At the end: every closure ran as often as it had to.
+    /// Called at the end: checks that every closure ran as often as it must.
     pub(super) fn settle(&self) {
         for receipt in &self.book {
             receipt.settle(&self.tools.ledger);

@@ -1,5 +1,4 @@
-//! Operations of tasks that belong together: local ones, those of a scope, of a set, of a thread
-//! that blocks.
+//! Operations with groups of tasks: local tasks, a scope, a set, blocking threads.
 
 use std::cell::Cell;
 use std::future::pending;
@@ -17,19 +16,19 @@ use super::driver::Driver;
 use super::ledger::Due;
 use super::op::Op;
 
-/// Counts when it is dropped.
+/// Increments a count when it is dropped.
 struct Dropped(Arc<AtomicU64>);
 
 impl Drop for Dropped {
     fn drop(&mut self) {
-        // ORDER: plain, so that only what the runtime promises makes it visible to a waiter.
+        // ORDER: Relaxed; only the runtime's own guarantees may make it visible to a waiter.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// What was counted so far.
+/// The count so far.
 fn count(dropped: &AtomicU64) -> u64 {
-    // ORDER: plain, see `Dropped`.
+    // ORDER: Relaxed, see `Dropped`.
     dropped.load(Ordering::Relaxed)
 }
 
@@ -96,7 +95,7 @@ impl Driver {
                 }
                 s.spawn(async move { children }).await.ok()
             });
-            // All of them are gone when the scope returns.
+            // All of them have been dropped when the scope returns.
             (sum.await, count(&theirs))
         });
         let output = self.expect(Op::Scoped, task.await);
@@ -146,7 +145,7 @@ impl Driver {
         let task = self
             .handle
             .spawn_blocking(move || handle.call_blocking(core, move || entry.end()));
-        // And one that may be too late to be withdrawn.
+        // One that may be too late to be withdrawn.
         let withdrawn = self.handle.spawn_blocking(|| ());
         withdrawn.abort();
         let called: Option<Result<(), CallError>> = self.expect(Op::BlockingCalls, task.await);

@@ -1,4 +1,4 @@
-//! What was asked for and what became of it, closure by closure.
+//! The ledger: each requested closure, and what became of it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,19 +7,19 @@ use doorbell::{CoreId, Handle};
 
 use super::cores::Since;
 
-/// How many failures of a round are kept; one is enough to end it.
+/// How many failures of a round are kept. One is enough to end it.
 const FAILURES_MAX: usize = 8;
 
-/// What all of a round write into.
+/// What all parts of a round write into.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// Entries that were not dropped yet.
+    /// Entries that have not been dropped yet.
     live: AtomicI64,
     failed: AtomicBool,
     failures: Mutex<Vec<String>>,
 }
 
-/// How often a closure has to run.
+/// How often a closure must run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Exactly once.
@@ -28,7 +28,7 @@ pub(super) enum Due {
     AtMostOnce,
 }
 
-/// One closure: it carries this, and calls [`Entry::run`] where it runs.
+/// A closure's entry. The closure carries it and calls [`Entry::run`] when it runs.
 #[derive(Debug)]
 pub(super) struct Entry {
     ledger: Arc<Ledger>,
@@ -38,7 +38,7 @@ pub(super) struct Entry {
     what: &'static str,
 }
 
-/// What the closure's entry and whoever asked for it share.
+/// What a closure's entry and its requester share.
 #[derive(Debug, Default)]
 struct Slot {
     runs: AtomicU64,
@@ -46,21 +46,21 @@ struct Slot {
     refused: AtomicBool,
 }
 
-/// By this a closure is marked as refused after it was dropped.
+/// Marks a closure as refused after it was dropped.
 #[derive(Debug)]
 pub(super) struct Refusal(Arc<Slot>);
 
-/// What whoever asked keeps of it.
+/// What the requester keeps of a closure.
 #[derive(Debug)]
 pub(super) struct Receipt {
     slot: Arc<Slot>,
     due: Due,
-    /// The core, when it was asked for.
+    /// The core at the time of the request.
     since: Since,
     what: &'static str,
 }
 
-/// What a closure writes, for whoever waits for it.
+/// The value that a closure writes for its waiter.
 const WRITTEN: u64 = 0x646f_6f72;
 
 impl Ledger {
@@ -72,7 +72,7 @@ impl Ledger {
         })
     }
 
-    /// A closure that is to run on a core of `home`. `what` names the operation.
+    /// A closure that is to run on `home`. `what` names the operation.
     pub(super) fn entry(
         self: &Arc<Self>,
         home: &Handle,
@@ -80,7 +80,7 @@ impl Ledger {
         due: Due,
         what: &'static str,
     ) -> (Entry, Receipt) {
-        // ORDER: a count; whoever reads it has waited for what it counts.
+        // ORDER: Relaxed; a count, whose reader has waited for what it counts.
         self.live.fetch_add(1, Ordering::Relaxed);
         let slot = Arc::new(Slot::default());
         let receipt = Receipt {
@@ -99,17 +99,17 @@ impl Ledger {
         (entry, receipt)
     }
 
-    /// Something is not as it has to be.
+    /// Records a failure.
     pub(super) fn fail(&self, what: String) {
         let mut failures = self.lock();
         if failures.len() < FAILURES_MAX {
             failures.push(what);
         }
-        // ORDER: whoever reads the failures takes the lock.
+        // ORDER: Relaxed; readers of the failures take the lock.
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Fails unless it holds.
+    /// Records a failure unless `holds`.
     pub(super) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.fail(what());
@@ -125,20 +125,20 @@ impl Ledger {
         self.lock().clone()
     }
 
-    /// Entries that were not dropped yet.
+    /// Entries that have not been dropped yet.
     pub(super) fn live(&self) -> i64 {
-        // ORDER: Acquire pairs with the Release of a drop: who sees 0 sees what ran before.
+        // ORDER: Acquire pairs with the Release of a drop: a thread that sees 0 sees what ran before.
         self.live.load(Ordering::Acquire)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        // A panic elsewhere cannot leave the list half-written.
+        // A panic elsewhere cannot leave the list half written.
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Entry {
-    /// The closure runs: here, and for the first time?
+    /// Called when the closure runs: checks that it is on the right core and runs for the first time.
     pub(super) fn run(&self) {
         let (ledger, what, core) = (&self.ledger, self.what, self.core);
         let here = doorbell::current_core().map(CoreId::index);
@@ -147,7 +147,7 @@ impl Entry {
         });
         let at_home = Handle::try_current().is_ok_and(|current| current.is(&self.home));
         ledger.check(at_home, || format!("{what}: ran in another runtime"));
-        // ORDER: plain, so that only what the runtime promises makes it visible to a waiter.
+        // ORDER: Relaxed; only the runtime's own guarantees may make it visible to a waiter.
         self.slot.written.store(WRITTEN, Ordering::Relaxed);
         // ORDER: as above.
         let before = self.slot.runs.fetch_add(1, Ordering::Relaxed);
@@ -156,21 +156,21 @@ impl Entry {
         });
     }
 
-    /// The closure runs in one go, and is over.
+    /// The closure starts and ends in one step.
     pub(super) fn end(self) {
         self.run();
     }
 
-    /// To be used if its core is off.
+    /// For the case that its core is off.
     pub(super) fn refusal(&self) -> Refusal {
         Refusal(Arc::clone(&self.slot))
     }
 }
 
 impl Refusal {
-    /// The runtime refused the closure: it must not run.
+    /// Records that the runtime refused the closure: it must not run.
     pub(super) fn refuse(&self) {
-        // ORDER: Relaxed; looked at again and again until what is left over is gone.
+        // ORDER: Relaxed; it is read repeatedly until everything left over is gone.
         self.0.refused.store(true, Ordering::Relaxed);
     }
 }
@@ -183,26 +183,26 @@ impl Drop for Entry {
 }
 
 impl Receipt {
-    /// Its closure has ended: whoever waited for it sees that it ran, once, and what it wrote.
+    /// Checks, after its closure has ended, that the waiter sees that it ran, once, and what it wrote.
     pub(super) fn expect_done(&self, ledger: &Ledger) {
         let what = self.what;
         let runs = self.runs();
         ledger.check(runs == 1, || {
             format!("{what}: awaited, but its waiter saw {runs} runs")
         });
-        // ORDER: plain, see `Entry::run`.
+        // ORDER: Relaxed, see `Entry::run`.
         let written = self.slot.written.load(Ordering::Relaxed);
         ledger.check(written == WRITTEN, || {
             format!("{what}: its waiter saw {written:#x} where it had written")
         });
     }
 
-    /// The core that it is for, when it was asked for.
+    /// Its core at the time of the request.
     pub(super) fn since(&self) -> Since {
         self.since
     }
 
-    /// The runtime refused it.
+    /// Records that the runtime refused it.
     pub(super) fn refuse(&self) {
         Refusal(Arc::clone(&self.slot)).refuse();
     }
@@ -213,7 +213,7 @@ impl Receipt {
         self.slot.refused.load(Ordering::Relaxed)
     }
 
-    /// The runtime may have refused it, which nobody was told.
+    /// Records that the runtime may have refused it without a report.
     pub(super) fn spare(&mut self) {
         self.due = Due::AtMostOnce;
     }
@@ -228,7 +228,7 @@ impl Receipt {
         self.runs() > 0
     }
 
-    /// At the end.
+    /// Checks it at the end of the round.
     pub(super) fn settle(&self, ledger: &Ledger) {
         let runs = self.runs();
         let (what, due, refused) = (self.what, self.due, self.is_refused());
@@ -244,7 +244,7 @@ impl Receipt {
     }
 
     fn runs(&self) -> u64 {
-        // ORDER: plain, see `Entry::run`.
+        // ORDER: Relaxed, see `Entry::run`.
         self.slot.runs.load(Ordering::Relaxed)
     }
 }

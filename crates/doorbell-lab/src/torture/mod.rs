@@ -1,26 +1,25 @@
-//! `doorbell torture`: everything at once, on real threads, and every count must add up.
+//! `doorbell torture`: everything at once, on real threads; at the end every count must add up.
 //!
-//! Modelled on the kernel's scftorture: a mix of calls to single, many and all cores, waiting and
-//! not, some from inside others; tasks that move, timers, cores that are taken off and put back, and
-//! runtimes that come and go beside it.
+//! Modelled on the kernel's scftorture: a mix of calls to one, several and all cores, with and without
+//! waiting, some from inside others; tasks that move; timers; cores that are taken off and put back; and
+//! other runtimes that come and go.
 //!
-//! It goes in rounds. A round has a runtime whose shape comes from the seed, drivers on threads and
-//! in tasks, one that turns its cores, and one that lets other runtimes come and go. At its end
-//! nothing may be left. The
-//! choices of a round come from its seed, which is one more than that of the round before; how the
-//! threads interleave does not.
+//! It runs in rounds. A round has a runtime whose shape comes from the seed, drivers on threads and in
+//! tasks, one thread that turns cores off and on, and one that lets other runtimes come and go. At its end
+//! nothing may be left. The seed determines the choices of a round, but not how the threads interleave;
+//! each round's seed is one more than the previous one.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `op.rs` | the table of operations |
 //! | `calls.rs`, `tasks.rs`, `families.rs` | the operations |
-//! | `driver.rs` | who does them |
-//! | `ledger.rs` | each closure: where, how often, and seen by whom |
-//! | `churn.rs` | runtimes that come and go beside it |
+//! | `driver.rs` | the threads and tasks that perform them |
+//! | `ledger.rs` | each closure: where and how often it ran, and who saw it |
+//! | `churn.rs` | runtimes that come and go |
 //! | `cores.rs` | cores that go off and come back |
-//! | `balance.rs` | what the counters have to say at the end |
+//! | `balance.rs` | what the counters must say at the end |
 //! | `round.rs` | a round |
-//! | `watch.rs` | whoever looks whether it still goes on |
+//! | `watch.rs` | the thread that notices a hang |
 
 mod balance;
 mod calls;
@@ -45,18 +44,18 @@ use self::ledger::Ledger;
 use self::watch::Stations;
 use crate::progress::Progress;
 
-/// What the user asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TortureOptions {
-    /// How long rounds are begun.
+    /// For how long rounds are started.
     pub seconds: u64,
-    /// The seed of the first round; one from the clock if it is left out.
+    /// The seed of the first round; taken from the clock if `None`.
     pub seed: Option<u64>,
-    /// JSON instead of the table.
+    /// Print JSON instead of the table.
     pub json: bool,
 }
 
-/// Runs rounds until the time is over or one fails. There is one at least.
+/// Runs rounds, at least one, until the time is over or a round fails.
 pub fn run(options: &TortureOptions) -> TortureReport {
     let first = options.seed.unwrap_or_else(seed_of_the_clock);
     let limit = Duration::from_secs(options.seconds);
@@ -84,7 +83,7 @@ pub fn run(options: &TortureOptions) -> TortureReport {
     report
 }
 
-/// Short enough to be typed.
+/// A seed from the clock, short enough to type.
 fn seed_of_the_clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(1, |time| time.as_nanos() as u64 % 1_000_000_000)

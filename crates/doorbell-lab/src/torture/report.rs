@@ -1,4 +1,4 @@
-//! What a run of the torture says.
+//! The report of a torture run.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::op::Op;
 use super::round::Done;
 use crate::error::LabError;
 
-/// A run: what was done, and what went wrong.
+/// A run: what was done, and what failed.
 #[derive(Clone, Debug)]
 pub struct TortureReport {
     seed: u64,
@@ -76,17 +76,17 @@ impl TortureReport {
         self.took = time;
     }
 
-    /// How many rounds there were.
+    /// The number of rounds.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// Whether anything was wrong.
+    /// Whether anything failed.
     pub fn has_failed(&self) -> bool {
         self.failed_seed.is_some()
     }
 
-    /// What was wrong, with the seed that repeats the round.
+    /// The failures, with the seed that repeats the round.
     ///
     /// # Errors
     /// [`LabError::Torture`].

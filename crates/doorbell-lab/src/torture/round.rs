@@ -1,4 +1,4 @@
-//! One round: a runtime, those who drive it, and what is left at its end.
+//! One round: a runtime, its drivers, and the checks at its end.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,29 +15,29 @@ use super::ledger::Ledger;
 use super::op::Op;
 use super::watch::Stations;
 
-/// The first bytes of the names of the main runtime's threads.
+/// The prefix of the main runtime's thread names.
 const MAIN: &str = "torture";
 
-/// Operations of a driver in a round.
+/// The operations of each driver in a round.
 const STEPS: u32 = 400;
 
-/// Runtimes that come and go in a round.
+/// The runtimes that come and go in a round.
 const GUESTS: u32 = 8;
 
-/// How long the end of a round may take before something counts as left over.
+/// How long the end of a round may take before anything counts as left over.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What was done.
+/// The work of a round.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) operations: [u64; Op::COUNT],
     /// Closures that were posted.
     pub(super) closures: u64,
-    /// Runtimes that came and went, the main one included.
+    /// Runtimes that came and went, including the main one.
     pub(super) runtimes: u64,
     /// How often a core was taken off or put back.
     pub(super) turns: u64,
-    /// Wake syscalls of the main runtime, and parks.
+    /// Wake-up system calls of the main runtime, and its parks.
     pub(super) rings: u64,
     pub(super) parks: u64,
 }
@@ -55,7 +55,7 @@ impl Default for Done {
     }
 }
 
-/// What a round is made of; all of it comes from the seed.
+/// The make-up of a round, which comes from the seed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     cores: usize,
@@ -82,7 +82,7 @@ impl Idle {
     }
 }
 
-/// More workers that never sleep would only take turns on a small machine.
+/// The most workers that never park; more would only take turns on a small machine.
 const SPINNING_MAX: usize = 2;
 
 impl Shape {
@@ -118,7 +118,7 @@ impl Shape {
     }
 }
 
-/// Runs the round of a seed. What is wrong goes into `ledger`.
+/// Runs the round of a seed. Failures go into `ledger`.
 pub(super) fn run(seed: u64, ledger: &Arc<Ledger>, stations: &Stations) -> Done {
     let mut dice = Dice::new(seed, 0);
     let shape = Shape::of(&mut dice);
@@ -135,7 +135,7 @@ pub(super) fn run(seed: u64, ledger: &Arc<Ledger>, stations: &Stations) -> Done 
     let waker = thread::spawn(move || {
         for tell in woken {
             let tell: tokio::sync::oneshot::Sender<u64> = tell;
-            // Whoever waited may be gone.
+            // The waiter may be gone.
             let _ = tell.send(7);
         }
     });
@@ -146,7 +146,7 @@ pub(super) fn run(seed: u64, ledger: &Arc<Ledger>, stations: &Stations) -> Done 
     };
     let (drivers, churned) = drive(&runtime, shape, seed, &tools, stations);
     let done = end(runtime, &drivers, &churned, ledger);
-    // With the last of them the thread that wakes ends.
+    // The waking thread ends with the last sender.
     drop((drivers, churned, tools));
     if waker.join().is_err() {
         ledger.fail("the thread that wakes panicked".to_owned());
@@ -160,7 +160,7 @@ pub(super) fn run(seed: u64, ledger: &Arc<Ledger>, stations: &Stations) -> Done 
     done
 }
 
-/// Has threads, tasks and other runtimes at the runtime until each has done its part.
+/// Runs threads, tasks and other runtimes against the runtime until each has done its part.
 fn drive(
     runtime: &Runtime,
     shape: Shape,
@@ -222,7 +222,7 @@ fn drive(
     (drivers, churned)
 }
 
-/// Everything was asked: what is left runs, and then nothing is left.
+/// Waits until everything requested has run, then checks that nothing is left.
 fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Ledger>) -> Done {
     let handle = runtime.handle().clone();
     let all = || drivers.iter().chain(&churned.drivers);
@@ -255,13 +255,13 @@ fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Led
         asked.closures_min += driver.ran();
         asked.operations += driver.done.iter().sum::<u64>();
     }
-    // Each runtime that came and went has called this one, and been dropped on it.
+    // Each of those runtimes has called this one and been dropped on it.
     asked.closures += churned.runtimes;
     asked.operations += churned.runtimes;
-    // A turn is a call to the core and to each that was off before; and it is looked at.
+    // A turn calls the core, and each core that was off before, and is checked.
     asked.closures += churned.turns * (2 + runtime.cores() as u64);
     asked.operations += churned.turns;
-    // Every worker has answered after everything else.
+    // Each worker answers after everything else.
     for core in 0..runtime.cores() {
         if let Err(error) = runtime.call_blocking(core, || ()) {
             ledger.fail(format!("core {core} at the end: {error}"));
@@ -280,7 +280,7 @@ fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Led
     done
 }
 
-/// A runtime that is gone refuses, and says so.
+/// Checks that a runtime that is gone refuses calls with the right error.
 fn after(handle: &Handle, ledger: &Ledger) {
     let late = handle.call_blocking(0, || ());
     ledger.check(matches!(late, Err(CallError::RuntimeGone)), || {
@@ -288,7 +288,7 @@ fn after(handle: &Handle, ledger: &Ledger) {
     });
 }
 
-/// Looks until it holds, or does something else when there was no more patience.
+/// Polls until `holds`, or calls `otherwise` once [`PATIENCE`] is exceeded.
 fn wait_until(holds: impl Fn() -> bool, otherwise: impl FnOnce()) {
     let started = Instant::now();
     while !holds() {
@@ -300,7 +300,7 @@ fn wait_until(holds: impl Fn() -> bool, otherwise: impl FnOnce()) {
     }
 }
 
-/// The threads of this process whose names begin with a prefix and a dash.
+/// How many threads of this process have names of this prefix and a dash.
 fn threads_named(prefix: &str) -> usize {
     let Ok(entries) = std::fs::read_dir("/proc/self/task") else {
         return 0;

@@ -15,7 +15,7 @@ use super::op::Op;
 const SLEEP_US_MAX: u64 = 400;
 
 impl Driver {
-    /// A task that stays on that core, unless that is off, or one that may move.
+    /// A task pinned to that core, or a movable one if the core is off.
     fn spawned_here_or_anywhere<F>(
         &self,
         op: Op,
@@ -33,7 +33,7 @@ impl Driver {
         self.spawned(op, since, self.handle.task().on(core).try_spawn(future))
     }
 
-    /// A task of the driver's runtime, wherever the driver itself is.
+    /// A movable task of the driver's runtime, wherever the driver itself is.
     pub(super) async fn task_moves(&mut self) {
         let yields = self.dice.roll(6);
         let child_yields = self.dice.roll(3);
@@ -85,7 +85,7 @@ impl Driver {
         let rounds = 1 + self.dice.roll(8);
         let (to_second, mut at_second) = mpsc::channel::<u64>(1);
         let (to_first, mut at_first) = mpsc::channel::<u64>(1);
-        // One may stay and one may move, or both the same.
+        // One may be pinned and one movable, or both the same.
         let (stays, core) = (self.dice.roll(2) == 0, self.any_core());
         let second = async move {
             while let Some(number) = at_second.recv().await {
@@ -136,7 +136,7 @@ impl Driver {
     }
 
     pub(super) async fn tasks_aborted(&mut self) {
-        // What each holds is dropped; `live` shows it at the end.
+        // What each task holds is dropped; `live` checks that at the end.
         let core = self.any_core();
         let held = self.entry_kept(core, Due::AtMostOnce, Op::TasksAborted);
         let waits = self.handle.spawn(async move {
@@ -204,7 +204,7 @@ impl Driver {
         self.check(Op::Timeout, result.is_err() && waited >= limit, || {
             format!("{limit:?} ended after {waited:?}")
         });
-        // A call that may be given up: withdrawn, or done.
+        // A call that may be given up: it is withdrawn or done.
         let core = self.any_core();
         let (entry, receipt) = self.entry(core, Due::AtMostOnce, Op::Timeout);
         let call = self.handle.call_on(core, move || entry.end());
@@ -228,7 +228,7 @@ impl Driver {
                 if us % 2 == 0 {
                     continue;
                 }
-                // Armed at one worker and, perhaps, moved in time at another.
+                // Armed at one worker and perhaps moved to another in time.
                 yield_now().await;
                 let due = Duration::from_micros(us);
                 armed

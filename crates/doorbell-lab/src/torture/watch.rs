@@ -1,4 +1,4 @@
-//! Whoever looks whether it still goes on.
+//! A thread that notices when the run hangs.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,16 +10,16 @@ use super::cores::Turns;
 use super::driver::Station;
 use super::round::Shape;
 
-/// No operation takes longer than a few milliseconds, on a loaded machine a few seconds.
+/// How long nothing may move: an operation takes a few milliseconds, or a few seconds on a loaded machine.
 const STANDSTILL: Duration = Duration::from_mins(1);
 
-/// How often is looked.
+/// The time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The exit status of a run that stands still.
+/// The exit status of a run that hangs.
 const EXIT_STOOD_STILL: i32 = 3;
 
-/// The drivers of the present round.
+/// The drivers of the current round.
 #[derive(Debug, Default)]
 pub(super) struct Stations {
     present: Mutex<Present>,
@@ -32,7 +32,7 @@ struct Present {
     handle: Option<Handle>,
     turns: Arc<Turns>,
     stations: Vec<Arc<Station>>,
-    /// When something last moved, and how many operations there were.
+    /// When anything last moved, and how many operations there were then.
     moved: Option<(Instant, u64)>,
 }
 
@@ -59,11 +59,11 @@ impl Stations {
     }
 
     fn lock(&self) -> MutexGuard<'_, Present> {
-        // A panic elsewhere cannot leave it half-written.
+        // A panic elsewhere cannot leave it half written.
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wrong, if nothing has moved for too long.
+    /// The report, if nothing has moved for too long.
     fn standstill(&self) -> Option<String> {
         let mut present = self.lock();
         let steps = present.stations.iter().map(|s| s.look().1).sum();
@@ -90,8 +90,8 @@ impl Stations {
         Some(text)
     }
 
-    /// Starts a thread that ends the program when nothing moves any more, and itself when the run is
-    /// over.
+    /// Starts a thread that ends the program when nothing moves any more, and that ends itself when the run
+    /// is over.
     pub(super) fn guard(self: &Arc<Self>) {
         let stations = Arc::downgrade(self);
         std::thread::spawn(move || {

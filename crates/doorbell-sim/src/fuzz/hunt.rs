@@ -1,4 +1,4 @@
-//! Mutants: a line broken on purpose, and the seed that notices.
+//! Hunts: run a mutant (a line broken on purpose) until a seed notices it.
 
 use doorbell_machine::Bug;
 use doorbell_machine::sim::{Failure, Memory, RunError};
@@ -12,7 +12,7 @@ pub struct Hunt {
     pub bug: Bug,
     /// How many seeds were run.
     pub seeds: u64,
-    /// Who noticed it.
+    /// What noticed it, if anything did.
     pub killed: Option<Killed>,
 }
 
@@ -29,7 +29,7 @@ pub struct Killed {
     pub failure: Failure,
 }
 
-/// Runs seeds through the mutant's shapes until one notices it. `before` is told of each.
+/// Runs seeds through the mutant's shapes until one notices it. `before` is called with each seed.
 ///
 /// # Errors
 /// [`RunError`] if a run could not begin.

@@ -1,20 +1,20 @@
-//! Marks that hardly a seed reaches, and why that is so.
+//! Marks that few seeds reach, each with the reason.
 //!
-//! A run of all shapes reaches each mark by one seed in a hundred at least, or there is a reason
-//! here why it cannot be more. Where a mark is rare because programs rarely do what it takes, let
-//! them do it more often instead.
+//! In a run of all shapes at least one seed in a hundred reaches each mark, unless this file explains why
+//! it cannot. If a mark is rare only because programs seldom do what leads to it, change the programs
+//! instead.
 
 use doorbell_machine::Mark;
 
 use super::{Fuzzed, MarkRow};
 
-/// A mark is rare that fewer seeds in a hundred reach.
+/// A mark is rare if fewer seeds than this, in percent, reach it.
 pub const RARE_PERCENT: f64 = 1.0;
 
-/// The marks that are rare in a run of all shapes, each with the reason, in one line.
+/// The marks that are rare in a run of all shapes. Each reason is one line.
 const EXPLAINED: &[(Mark, &str)] = &[];
 
-/// Why a mark is rare in a run of all shapes; none if it is not, or should not be.
+/// Why a mark is rare in a run of all shapes; `None` if it should not be rare.
 #[must_use]
 pub fn why_rare(mark: Mark) -> Option<&'static str> {
     let mut explained = EXPLAINED.iter();
@@ -22,7 +22,7 @@ pub fn why_rare(mark: Mark) -> Option<&'static str> {
 }
 
 impl Fuzzed {
-    /// How many seeds in a hundred reached a mark.
+    /// The percentage of seeds that reached a mark.
     #[must_use]
     pub fn percent(&self, row: &MarkRow) -> f64 {
         100.0 * row.seeds as f64 / self.tally.seeds.max(1) as f64
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use doorbell_machine::sim::Memory;
 
-    /// Both ways: a reason for a mark that is not rare any more is out of date.
+    /// Checks both directions: a reason given for a mark that is not rare is out of date.
     #[test]
     fn marks_that_are_rare_are_explained_and_no_others() {
         for (seeds, memory) in [("0..200", Memory::Sc), ("200..400", Memory::Tso)] {

@@ -1,8 +1,7 @@
-//! Many seeds through many shapes, each twice; and mutants, which some seed must notice.
+//! The fuzzer: many seeds through many shapes, each run twice; and mutants, which some seed must notice.
 //!
-//! A [`Shape`] is a kind of random program together with the oracles that judge it. What it runs
-//! follows from a [`Setup`] alone, and so does everything that happens then: a failure is repeated
-//! by its setup.
+//! A [`Shape`] is a kind of random program together with the oracles that judge it. A [`Setup`] determines
+//! the program and everything that happens in the run, so a setup is enough to repeat a failure.
 
 mod hunt;
 mod machine;
@@ -24,28 +23,28 @@ pub use run::{Found, Fuzzed, MarkRow, Plan, Tally, What, fuzz};
 pub use shapes::SHAPES;
 pub use span::{CORES_MAX, Span, SpanError};
 
-/// What fixes a run.
+/// What determines a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Every choice comes from it.
+    /// The seed of every choice.
     pub seed: u64,
     /// How many cores the program has workers on.
     pub cores: usize,
     /// The memory model.
     pub memory: Memory,
-    /// The machine of which parts are taken; the usual one if there is none.
+    /// The machine to take parts from; the default machine if `None`.
     pub profile: Option<MachineSpec>,
 }
 
 impl Setup {
-    /// A machine with so many CPUs, which may be more than there are workers.
+    /// A machine with at least this many CPUs. That may be more than there are workers.
     #[must_use]
     pub fn machine(&self, cpus: usize) -> MachineSpec {
         machine_for(cpus, self.profile.as_ref())
     }
 }
 
-/// Runs a setup, and tells the sink of every event. It may say [`RunError`] if the run cannot begin.
+/// Runs a setup and gives the sink every event. [`RunError`] if the run cannot begin.
 pub type Run = fn(&Setup, Option<Sink>) -> Result<Outcome, RunError>;
 
 /// A kind of random program, with its oracles.

@@ -1,21 +1,21 @@
-//! All mutants: what the scenarios are to notice, and what they cannot.
+//! All mutants: which of them the simulator can notice, and why it cannot notice the others.
 //!
-//! Each that they can is a build of all protocols of its own, which takes long, so the shapes with
-//! the mutants in them come with the feature `mutants` only.
+//! Each mutant that it can notice needs its own build of all protocols, which takes long. So the shapes
+//! with mutants are built only with the feature `mutants`.
 
 use super::Shape;
 use doorbell_machine::Bug;
 use doorbell_machine::sim::Memory;
 
-/// A mutant, and how the simulator stands to it.
+/// A mutant, and whether the simulator can notice it.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
     /// The broken line.
     pub bug: Bug,
-    /// Whether it can show here.
+    /// Whether it can show in the simulator.
     pub shown: Shown,
-    /// The shapes, on a machine with that mutant: those it is run through. None without the feature
-    /// `mutants`, and none of what cannot show.
+    /// The shapes it is run through, on a machine with that mutant. Empty without the feature `mutants`,
+    /// and for a mutant that cannot show.
     pub shapes: &'static [Shape],
 }
 
@@ -28,50 +28,52 @@ pub enum Shown {
     NotHere(&'static str),
 }
 
-/// Why a fence that is missing is not missed.
-const LIGHT: &str = "the light fence is the compiler's alone on x86; loom kills it";
+/// Why a missing light fence does not show.
+const LIGHT: &str = "on x86 the light fence only restrains the compiler; loom kills it";
 const FENCE: &str =
     "the fence stands behind a read-modify-write, which is the barrier on x86; loom kills it";
 
-/// Why a worker's second look need not show.
-const UNLIST: &str = "the worker whose bit it is finds the work itself before it sleeps; only help is missed; loom kills it";
+/// Why a missing second look by a worker need not show.
+const UNLIST: &str =
+    "the listed worker finds the work itself before it sleeps; only help is missed; loom kills it";
 
 /// Why the order in which classes help each other does not show.
 const BELOW: &str =
     "it shows where a worker stays suspended between two steps, or two meet there; loom kills it";
 
-/// Why a delegated wake does not show that publishes too little.
-const DELEGATED_WAKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
+/// Why a delegated wake that publishes too little does not show.
+const DELEGATED_WAKE: &str =
+    "the parcel publishes it, unless another waker posted the parcel; loom kills it";
 
-/// Why a task that is awaited from above does not show.
+/// Why mutants of tasks awaited from above do not show.
 const ABOVE: &str = "no task of the scenarios is awaited from above; loom kills it";
 
-/// Why a step of a raised task does not show.
-const RAISED: &str = "it shows where both nodes of a task meet within a few steps; loom kills it";
+/// Why mutants of raised tasks do not show.
+const RAISED: &str = "it shows only if both nodes of a task meet within a few steps; loom kills it";
 
-/// Why the end of a poll need not show.
+/// Why mutants of the end of a poll need not show.
 const PAUSE: &str = "not hunted since it is of all polls, not only of those above; loom kills it";
 
-/// Why a lock between tasks does not show.
-const LOCK: &str = "no task of the scenarios locks; loom kills it";
+/// Why mutants of the lock between tasks do not show.
+const LOCK: &str = "no task of the scenarios uses a lock; loom kills it";
 
-/// Why descriptors do not show.
+/// Why mutants of descriptors do not show.
 const IO: &str = "not hunted since the scenarios have descriptors; loom kills it";
 
-/// Why a timer behind a long poll does not show.
-const STUCK: &str = "no oracle knows how late a timer may be behind a poll; loom kills it";
+/// Why a late timer behind a long poll does not show.
+const STUCK: &str = "no oracle bounds the lateness of a timer behind a poll; loom kills it";
 
-/// Why what a thief publishes does not show.
+/// Why mutants of what a thief publishes do not show.
 const LOOT: &str =
-    "it shows where a second thief comes right behind the first one's theft; loom kills it";
+    "it shows only if a second thief comes right after the first one's theft; loom kills it";
 
-/// Why the count of a scheduler's shares does not show.
+/// Why mutants of the scheduler's share count do not show.
 const SHARES: &str = "no worker reads what is freed with the scheduler; loom kills it";
 
-/// Why stalls do not show.
+/// Why mutants of stall reports do not show.
 const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kills it";
 
-/// The shapes with the mutant of this number.
+/// The shapes, built with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
         #[cfg(feature = "mutants")]
@@ -103,7 +105,7 @@ macro_rules! mutant {
     };
 }
 
-/// The list: each mutant, and under what it shows.
+/// The list: each mutant and the memory model under which it shows.
 macro_rules! mutants {
     ($($bug:ident: $kind:ident $($why:expr)?),+ $(,)?) => {
         &[$(mutant!($bug $kind $($why)?)),+]
@@ -114,7 +116,7 @@ macro_rules! mutants {
 pub const MUTANTS: &[Mutant] = mutants![
     BellClearAfterTake: Sc,
     BellNoRecheck: Sc,
-    // A store in place of an exchange: under `sc` only the look for races notices.
+    // A store instead of an exchange: under `sc` only race detection notices it.
     BellAnnounceBlind: Tso,
     BellNoAnnounceFence: not_here FENCE,
     BellNoRing: Sc,

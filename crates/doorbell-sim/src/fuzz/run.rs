@@ -1,33 +1,33 @@
-//! A run of the fuzzer: seeds, each through every shape, each twice.
+//! A run of the fuzzer: each seed runs every shape, twice.
 
 use doorbell_machine::Mark;
 use doorbell_machine::sim::{Failure, MachineSpec, Memory, Outcome, RunError};
 
 use super::{Setup, Shape, Span, setup};
 
-/// What is to be fuzzed.
+/// What to fuzz.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     /// The seeds.
     pub seeds: Span,
-    /// How many cores the runs have; each seed picks a number.
+    /// The range of core counts; each seed picks one.
     pub cores: Span,
     /// The memory model.
     pub memory: Memory,
-    /// The machine of which parts are taken; the usual one if it is left out.
+    /// The machine to take parts from; the default machine if `None`.
     pub profile: Option<&'a MachineSpec>,
     /// The shapes; each seed runs through all of them.
     pub shapes: &'a [Shape],
 }
 
-/// What was counted over all runs; second runs are not.
+/// Counts over all first runs. Second runs are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Seeds that were begun.
+    /// Seeds that were started.
     pub seeds: u64,
-    /// Runs, one for each seed and shape.
+    /// Runs: one per seed and shape.
     pub runs: u64,
-    /// Events of the machine.
+    /// Events of the simulated machine.
     pub events: u64,
     /// Simulated time.
     pub time_ns: u64,
@@ -37,13 +37,13 @@ pub struct Tally {
     pub parks: u64,
     /// Faults.
     pub faults: u64,
-    /// Of the hashes of all runs, in order: two builds in which it is the same run the same.
+    /// A hash over the hashes of all runs, in order. Two builds with the same value behave the same.
     pub hash: u64,
-    /// Interrupts that waited because their CPU took none.
+    /// Interrupts that were delayed because their CPU had interrupts disabled.
     pub interrupts_held: u64,
 }
 
-/// A rare branch, and how many seeds have reached it.
+/// A rare branch, and how many seeds reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkRow {
     /// The branch.
@@ -57,7 +57,7 @@ pub struct MarkRow {
 pub enum What {
     /// An oracle, or the machine, found a failure.
     Failed(Failure),
-    /// The second run of the same setup was another one.
+    /// The second run of the same setup differed.
     Differs {
         /// The hash of the first run.
         first: u64,
@@ -66,12 +66,12 @@ pub enum What {
     },
 }
 
-/// A run in which something was wrong.
+/// A run that failed.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The shape's name.
     pub shape: &'static str,
-    /// What repeats it.
+    /// The setup that repeats it.
     pub setup: Setup,
     /// What it was.
     pub what: What,
@@ -79,14 +79,14 @@ pub struct Found {
     pub outcome: Outcome,
 }
 
-/// What a run of the fuzzer came to.
+/// The result of a run of the fuzzer.
 #[derive(Clone, Debug)]
 pub struct Fuzzed {
     /// What was counted.
     pub tally: Tally,
     /// All marks.
     pub marks: Vec<MarkRow>,
-    /// What was wrong, if anything was; the run ended there.
+    /// The first failure, if any. The fuzzer stops there.
     pub found: Option<Box<Found>>,
 }
 
@@ -104,7 +104,7 @@ impl Fuzzed {
     }
 }
 
-/// Runs seeds until all are done or one fails. `before` is told of each.
+/// Runs seeds until all are done or one fails. `before` is called with each seed.
 ///
 /// # Errors
 /// [`RunError`] if a run could not begin.
@@ -120,7 +120,7 @@ pub fn fuzz(plan: &Plan<'_>, mut before: impl FnMut(u64, &Fuzzed)) -> Result<Fuz
     Ok(done)
 }
 
-/// Runs one seed through all shapes, up to the first that fails.
+/// Runs one seed through all shapes, up to the first failure.
 fn one_seed(plan: &Plan<'_>, seed: u64, done: &mut Fuzzed) -> Result<(), RunError> {
     let setup = setup(seed, plan.cores, plan.memory, plan.profile);
     done.tally.seeds += 1;
@@ -146,8 +146,8 @@ fn one_seed(plan: &Plan<'_>, seed: u64, done: &mut Fuzzed) -> Result<(), RunErro
     Ok(())
 }
 
-/// What is wrong with a run and its repetition. That they differ comes first: then a failure could
-/// not be repeated.
+/// What is wrong with a run and its repetition. A difference between the two is reported first, because
+/// then a failure could not be repeated.
 fn judge(first: &Outcome, second: &Outcome) -> Option<What> {
     if first.hash != second.hash || first.events != second.events {
         return Some(What::Differs {

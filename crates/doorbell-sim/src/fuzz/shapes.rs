@@ -1,4 +1,4 @@
-//! The scenarios as shapes of any number of cores.
+//! The scenarios as shapes for any number of cores.
 
 use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
 
@@ -8,7 +8,7 @@ use crate::scenario::{self, Classes, OWN_CPUS, Rescues, Urgent};
 /// The shapes that are fuzzed.
 pub const SHAPES: [Shape; 10] = shapes::<0>();
 
-/// The same on a machine with the mutant of this number.
+/// The same shapes, built with the mutant of this number.
 pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
     [
         Shape {
@@ -18,7 +18,7 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "conserving",
-            about: "tasks that are spawned, woken and stolen, timers; no worker idles while another has too much",
+            about: "tasks that are spawned, woken and stolen, and timers; no worker idles while another has waiting tasks",
             run: conserving::<BUG>,
         },
         Shape {
@@ -33,7 +33,7 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "paused",
-            about: "tasks and timers by a clock that stands still while there is anything to do",
+            about: "tasks and timers with a paused clock, which advances only when nothing is left to do",
             run: paused::<BUG>,
         },
         Shape {
@@ -43,22 +43,22 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "ranked",
-            about: "everything, with tasks of several ranks in workers that sort them",
+            about: "everything, with tasks of several ranks on workers that run them by rank",
             run: ranked::<BUG>,
         },
         Shape {
             name: "classes",
-            about: "everything that crosses the classes, with faults; without any, urgent workers run first",
+            about: "everything that crosses the classes, with faults; without faults urgent workers run first",
             run: classes::<BUG>,
         },
         Shape {
             name: "starved",
-            about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no worker idles for long while another has too much",
+            about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no worker idles for long while another has waiting tasks",
             run: starved::<BUG>,
         },
         Shape {
             name: "rescued",
-            about: "tasks that wait for descriptors of workers that compute; urgent workers run them soon, and in their share",
+            about: "tasks that wait for descriptors of computing workers; urgent workers run them soon, and within their share",
             run: rescued::<BUG>,
         },
     ]
@@ -92,7 +92,7 @@ fn ranked<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, R
     run::<BUG>(scenario::Shape::ranked(), setup, sink)
 }
 
-/// By turns with faults and without, and with urgent workers that the OS does not let go first.
+/// Varies by seed: with and without faults, and with urgent workers that the OS does not run first.
 fn classes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let shape = match setup.seed % 4 {
         0 => scenario::Shape::classes_in_order(),
@@ -105,7 +105,7 @@ fn classes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
     run::<BUG>(shape, setup, sink)
 }
 
-/// In all classes, and by turns in one scheduler by rank.
+/// Varies by seed: all classes, or one scheduler that runs tasks by rank.
 fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let shape = match setup.seed % 3 {
         0 => scenario::Shape::starved_ranked(),
@@ -114,10 +114,10 @@ fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
     run::<BUG>(shape, setup, sink)
 }
 
-/// How many workers of a class there are at most: more show nothing else, and each has descriptors.
+/// Most workers of a class. More workers show nothing else, and each one has descriptors.
 const RESCUED_MAX: usize = 4;
 
-/// By turns little is to be rescued, much, and with faults, also while the workers end.
+/// Varies by seed: few rescues, many, and any with faults, some of those while the workers end.
 fn rescued<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let rescues = match setup.seed % 4 {
         0 => Rescues::Few,
@@ -135,15 +135,14 @@ fn rescued<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
     run::<BUG>(shape, &setup, sink)
 }
 
-/// A scenario with a worker on each of the setup's cores, and the more threads around them the more
-/// there are.
+/// Runs a scenario with a worker on each of the setup's cores. More cores bring more foreign threads.
 fn run<const BUG: u8>(
     shape: scenario::Shape,
     setup: &Setup,
     sink: Option<Sink>,
 ) -> Result<Outcome, RunError> {
     let foreign = shape.foreign + setup.cores / 32;
-    // Where there is no room for more CPUs, all other threads share those of the workers.
+    // If this exceeds the limit, all other threads share the CPUs of the workers.
     let cpus = (setup.cores + foreign + OWN_CPUS).min(CPUS_MAX);
     let sized = shape.sized(setup.cores, setup.memory, setup.machine(cpus));
     let shape = scenario::Shape { foreign, ..sized };

@@ -1,16 +1,16 @@
-//! Ranges, as they are written on a command line.
+//! Ranges of numbers, as written on a command line.
 
 use std::fmt;
 use std::str::FromStr;
 
 use doorbell_machine::sim::CPUS_MAX;
 
-/// How many cores a run may have at most.
+/// The most cores that a run may have.
 pub const CORES_MAX: u64 = CPUS_MAX as u64;
 
-/// Numbers from a first to a last one, both included. There is one at least.
+/// Numbers from a first to a last one, both included, so at least one number.
 ///
-/// It is written as in Rust: `A..B` without B, `A..=B` with it, `A` alone.
+/// The notation is Rust's: `A..B` without B, `A..=B` with it, and `A` alone.
 ///
 /// ```
 /// use doorbell_sim::fuzz::Span;
@@ -27,10 +27,10 @@ pub struct Span {
     last: u64,
 }
 
-/// A range that is none, with what to write instead.
+/// Why a text is not a range, with what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
-    /// It is no range of numbers.
+    /// It is not a range of numbers.
     #[error("`{0}` is no range; write `A..B`, `A..=B` or one number")]
     NoRange(String),
     /// It ends before it begins.
@@ -39,37 +39,37 @@ pub enum SpanError {
     /// It has no number in it.
     #[error("`{0}` is empty, as B is not part of `A..B`; write `{1}`")]
     Empty(String, String),
-    /// No run has that many cores.
+    /// No run can have that many cores.
     #[error("a run has 1 to {CORES_MAX} cores, and `{0}` has others; write `{1}`")]
     Cores(Span, Span),
 }
 
 impl Span {
-    /// The least number in it.
+    /// The least number of the range.
     #[must_use]
     pub fn first(self) -> u64 {
         self.first
     }
 
-    /// The greatest number in it.
+    /// The greatest number of the range.
     #[must_use]
     pub fn last(self) -> u64 {
         self.last
     }
 
-    /// How many numbers are in it; `u64::MAX` for all of them.
+    /// How many numbers the range has; `u64::MAX` if it has 2^64.
     #[must_use]
     pub fn count(self) -> u64 {
         (self.last - self.first).saturating_add(1)
     }
 
-    /// All numbers in it.
+    /// All numbers of the range, in order.
     pub fn iter(self) -> impl Iterator<Item = u64> {
         self.first..=self.last
     }
 
-    /// One number in it, by a seed. First one of its doublings, then a number of that: few are as
-    /// likely as many.
+    /// One number of the range, chosen by a seed. It chooses one of the doublings first and then a number
+    /// within it, so small numbers are as likely as large ones.
     #[must_use]
     pub fn pick(self, seed: u64) -> u64 {
         let first = self.first.max(1);
@@ -82,10 +82,10 @@ impl Span {
         low + mix(!seed) % (high - low).saturating_add(1)
     }
 
-    /// The same, as numbers of cores.
+    /// Checks that the range is one of core counts.
     ///
     /// # Errors
-    /// [`SpanError::Cores`] if a run cannot have so many, or none.
+    /// [`SpanError::Cores`] if a run cannot have this many cores, or the range contains 0.
     pub fn of_cores(self) -> Result<Self, SpanError> {
         if self.first >= 1 && self.last <= CORES_MAX {
             return Ok(self);
@@ -139,7 +139,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Spreads seeds that follow each other (the finaliser of `MurmurHash3`).
+/// Spreads consecutive seeds (the finaliser of `MurmurHash3`).
 fn mix(seed: u64) -> u64 {
     let mut bits = seed ^ 0x9E37_79B9_7F4A_7C15;
     bits = (bits ^ (bits >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);

@@ -1,4 +1,4 @@
-// One test needs what a run must not have: something outside of the machine that steers it.
+// One test needs state outside of the simulated machine that steers a run, which a real run must not have.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::AtomicU64;
@@ -25,7 +25,7 @@ fn config(setup: &Setup) -> Config {
     }
 }
 
-/// Each core adds to a word; the seed says how often.
+/// Each core increments a word; the seed decides how often.
 fn adds(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let times = 1 + setup.seed % 3;
     sim::run_traced(config(setup), sink, move || {
@@ -40,7 +40,7 @@ fn adds(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     })
 }
 
-/// It fails at a seed of which the last two digits are 17.
+/// Fails for seeds whose last two digits are 17.
 fn fails(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let seed = setup.seed;
     sim::run_traced(config(setup), sink, move || {
@@ -51,12 +51,12 @@ fn fails(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     })
 }
 
-/// What makes a run depend on the one before.
+/// State that survives a run, so that the next run depends on it.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// It is another run each time.
+/// Behaves differently in each run.
 fn forgets(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
-    // ORDER: a number that differs is all that is wanted.
+    // ORDER: relaxed; each caller only needs a different number.
     let runs = RUNS.fetch_add(1, Ordering::Relaxed) + 1;
     sim::run_traced(config(setup), sink, move || sim::work(runs))
 }

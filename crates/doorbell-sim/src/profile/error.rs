@@ -1,4 +1,4 @@
-//! What can be wrong with a profile, each with what to do about it.
+//! What can be wrong with a profile, and how to correct it.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// No built-in profile has this name, and it is no path.
+    /// No built-in profile has this name, and the name is not a path.
     #[error(
         "there is no profile `{name}`{}; there are {}, or give the path of a file (`./{name}.toml`)",
         nearest_words(nearest.as_deref()),
@@ -16,7 +16,7 @@ pub enum ProfileError {
     UnknownName {
         /// What was asked for.
         name: String,
-        /// The built-in name that is most like it.
+        /// The most similar built-in name.
         nearest: Option<String>,
         /// All built-in names.
         known: Vec<&'static str>,
@@ -25,13 +25,13 @@ pub enum ProfileError {
     /// The file could not be read.
     #[error("{file}: cannot read the profile: {source}; check the path and its permissions")]
     Unreadable {
-        /// Which.
+        /// The file.
         file: String,
         /// What the system said.
         source: io::Error,
     },
 
-    /// The file is no text.
+    /// The file is not text.
     #[error("{file}:{line}: this line is not UTF-8; save the file as UTF-8")]
     NotUtf8 {
         /// Which.
@@ -40,29 +40,29 @@ pub enum ProfileError {
         line: usize,
     },
 
-    /// The file is no TOML.
+    /// The file is not TOML.
     #[error("{file}:{line}: `{text}`: {message}; correct the line, as TOML wants it")]
     Syntax {
         /// Which.
         file: String,
         /// Where.
         line: usize,
-        /// What stands there.
+        /// The text of that line.
         text: String,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
 
-    /// A key or its value is not what a profile has.
+    /// A profile has no such key, or not with such a value.
     #[error("{file}:{line}: `{key}`: {problem}")]
     Invalid {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Where: for what is missing, the table in which it is.
+        /// The line; for a missing key, the line of its table.
         line: usize,
         /// The key, with its tables.
         key: String,
-        /// What is wrong.
+        /// The problem.
         problem: Problem,
     },
 }
@@ -73,47 +73,47 @@ pub enum ProfileError {
 pub enum Problem {
     /// Profiles have no such key.
     UnknownKey {
-        /// The one that is most like it.
+        /// The most similar key.
         nearest: Option<String>,
     },
-    /// Every profile has this key; this one does not.
+    /// A key that every profile must have is missing.
     Missing {
-        /// What it would say.
+        /// What the key describes.
         about: &'static str,
         /// What to write there.
         add: String,
     },
-    /// It is something else than it has to be.
+    /// The value has the wrong type.
     WrongType {
-        /// What it has to be.
+        /// The type that it must have.
         wanted: &'static str,
-        /// What it is.
+        /// The type that it has.
         found: &'static str,
     },
-    /// A number that cannot be.
+    /// A number out of range.
     OutOfRange {
-        /// As it stands in the file.
+        /// The number as written in the file.
         value: String,
-        /// The least that may be.
+        /// The least allowed value.
         least: u64,
-        /// The most that may be.
+        /// The greatest allowed value.
         most: u64,
     },
-    /// Nobody says where the value is from.
+    /// The value has no source.
     NoSource {
         /// The value, as it stands in the file.
         value: String,
     },
-    /// More CPUs than can be simulated.
+    /// More CPUs than the simulator supports.
     TooManyCpus {
-        /// How many.
+        /// CPUs of this profile.
         cpus: usize,
-        /// How many there may be.
+        /// The most that the simulator supports.
         most: usize,
     },
     /// A range that ends before it begins.
     EmptyRange {
-        /// The key of its begin.
+        /// The key of its lower end.
         begin: &'static str,
     },
 }
@@ -151,12 +151,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// `, but …` where something is near enough.
+/// `, but …` if a known name is similar enough.
 fn nearest_words(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
-/// The candidate that is most like `word`, if one is like it at all.
+/// The candidate that is most similar to `word`, if any is similar at all.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let alike = |name: &&str| strsim::jaro_winkler(word, name);
     let best = known

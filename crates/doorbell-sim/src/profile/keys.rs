@@ -1,4 +1,4 @@
-//! The keys of a profile: one table, by which profiles are read, checked, written and explained.
+//! The keys of a profile, in one table. It is used to read, check, write and explain profiles.
 
 use doorbell_machine::sim::{CPUS_MAX, MachineSpec};
 
@@ -9,11 +9,11 @@ pub struct Key {
     pub table: &'static str,
     /// Its name there.
     pub name: &'static str,
-    /// The least that it may be.
+    /// The least allowed value.
     pub least: u64,
-    /// The most that it may be.
+    /// The greatest allowed value.
     pub most: u64,
-    /// What it says.
+    /// What the key describes.
     pub about: &'static str,
     get: fn(&MachineSpec) -> u64,
     set: fn(&mut MachineSpec, u64),
@@ -27,30 +27,30 @@ impl Key {
         keys.find(|key| key.table == table && key.name == name)
     }
 
-    /// Its table and its name, as errors and documents write it.
+    /// `table.name`, as errors and documents write it.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.table, self.name)
     }
 
-    /// Its value in a machine.
+    /// The value of this key in a machine.
     #[must_use]
     pub fn get(&self, spec: &MachineSpec) -> u64 {
         (self.get)(spec)
     }
 
-    /// Puts a value of it into a machine.
+    /// Sets this key's value in a machine.
     pub fn set(&self, spec: &mut MachineSpec, value: u64) {
         (self.set)(spec, value);
     }
 }
 
-/// The longest cost: a second. A longer one is a unit mistaken.
+/// The highest cost: one second. A larger value is most likely a mistaken unit.
 const COST_MAX_NS: u64 = 1_000_000_000;
-/// As many as there may be CPUs.
+/// The highest count: the most CPUs that the simulator supports.
 const COUNT_MAX: u64 = CPUS_MAX as u64;
 
-/// A row of the table; the last part is where the value lies in a machine.
+/// A row of the table; the last part is the field of the machine.
 macro_rules! key {
     ($table:literal, $name:literal, $least:expr, $most:expr, $about:literal, $($place:ident).+ : $number:ty) => {
         Key {
@@ -60,7 +60,7 @@ macro_rules! key {
             most: $most,
             about: $about,
             get: |spec| spec.$($place).+ as u64,
-            // It was compared with `most` before.
+            // The value was compared with `most` before.
             set: |spec, value| spec.$($place).+ = value as $number,
         }
     };
@@ -73,7 +73,7 @@ macro_rules! cost {
     };
 }
 
-/// All keys, in the order in which profiles are written. Every profile gives every one.
+/// All keys, in the order in which profiles are written. Every profile has every key.
 #[rustfmt::skip] // One row each: it is a table.
 pub const KEYS: [Key; 28] = [
     key!("shape", "sockets", 1, COUNT_MAX, "sockets, each with memory of its own", sockets: usize),

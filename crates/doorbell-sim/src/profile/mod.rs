@@ -1,6 +1,6 @@
-//! Profiles: files that say what a machine is made of and what everything costs on it.
+//! Profiles: files that describe a machine's parts and the cost of each operation on it.
 //!
-//! A profile is TOML. Every number in it stands beside its source, in the same pair of braces:
+//! A profile is TOML. Every number stands beside its source, in the same pair of braces:
 //!
 //! ```toml
 //! about = "one sentence: which machine this is"
@@ -9,8 +9,8 @@
 //! sockets = { value = 2, source = "the seed: a dual socket system" }
 //! ```
 //!
-//! A number without a source is an error, as is a key that is missing or that nobody knows: a
-//! profile that is read is complete.
+//! A number without a source is an error, as is a missing or unknown key. So every profile that loads is
+//! complete.
 
 mod error;
 mod keys;
@@ -46,7 +46,7 @@ const BUILT_IN: [(&str, &str); 6] = [
     ("vm-2", include_str!("../../../../profiles/vm-2.toml")),
 ];
 
-/// A machine, and where each number of it is from.
+/// A machine, and the source of each of its numbers.
 #[derive(Clone, Debug)]
 pub struct Profile {
     name: String,
@@ -62,10 +62,10 @@ impl Profile {
         BUILT_IN.into_iter().map(|(name, _)| name)
     }
 
-    /// The profile of this name, or of the file at this path.
+    /// Loads the built-in profile of this name, or the file at this path.
     ///
     /// # Errors
-    /// [`ProfileError`] says what is wrong with which line of which file.
+    /// [`ProfileError`] names the file, the line and the problem.
     ///
     /// ```
     /// use doorbell_sim::profile::Profile;
@@ -92,10 +92,10 @@ impl Profile {
         }
     }
 
-    /// The profile in a file.
+    /// Reads a profile from a file.
     ///
     /// # Errors
-    /// [`ProfileError`] says what is wrong with which line of the file.
+    /// [`ProfileError`] names the line and the problem.
     pub fn read(path: &Path) -> Result<Self, ProfileError> {
         let file = path.display().to_string();
         let bytes = match fs::read(path) {
@@ -114,19 +114,19 @@ impl Profile {
         Self::parse(&stem.to_string_lossy(), &file, &text)
     }
 
-    /// A profile from its text; `file` is its name in errors.
+    /// Parses the text of a profile; `file` is its name in errors.
     ///
     /// # Errors
-    /// [`ProfileError`] says what is wrong with which line.
+    /// [`ProfileError`] names the line and the problem.
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, ProfileError> {
         parse::parse(name, file, text)
     }
 
-    /// A profile from its parts, in the order of [`KEYS`]: each a value and where it is from.
+    /// Builds a profile from values and their sources, in the order of [`KEYS`].
     ///
     /// # Errors
-    /// [`ProfileError::Invalid`] if one is out of its range or without a source; its line is that
-    /// in the text of [`Profile::to_toml`].
+    /// [`ProfileError::Invalid`] if a value is out of range or has no source. Its line is the one in the
+    /// text of [`Profile::to_toml`].
     pub fn from_parts(
         name: &str,
         about: &str,
@@ -142,7 +142,7 @@ impl Profile {
             spec,
             sources: parts.iter().map(|(_, source)| source.clone()).collect(),
         };
-        // What is written can be read again, or is an error now.
+        // Parsing the written text finds every error now, not when the text is read back.
         Self::parse(name, &format!("{name}.toml"), &profile.to_toml())
     }
 
@@ -151,7 +151,7 @@ impl Profile {
         &self.name
     }
 
-    /// Which machine this is.
+    /// One sentence that says which machine this is.
     pub fn about(&self) -> &str {
         &self.about
     }
@@ -161,13 +161,13 @@ impl Profile {
         &self.spec
     }
 
-    /// Each number of it: the key, the value, and where that is from.
+    /// Each key with its value and the source of the value.
     pub fn entries(&self) -> impl Iterator<Item = (&'static Key, u64, &str)> {
         let keys = KEYS.iter().zip(&self.sources);
         keys.map(|(key, source)| (key, key.get(&self.spec), source.as_str()))
     }
 
-    /// Its text: what [`Profile::parse`] reads.
+    /// The profile as text that [`Profile::parse`] reads.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         let mut table = "";

@@ -1,4 +1,4 @@
-//! From the text of a profile to a machine.
+//! The parser: from the text of a profile to a machine.
 
 use doorbell_machine::sim::{CPUS_MAX, MachineSpec, SpecError};
 use toml::Spanned;
@@ -8,9 +8,9 @@ use super::Profile;
 use super::error::{Problem, ProfileError, nearest};
 use super::keys::{KEYS, Key};
 
-/// The one key outside of tables.
+/// The one key outside of the tables.
 const ABOUT: &str = "about";
-/// What stands at each key.
+/// The two parts of each key's entry.
 const VALUE: &str = "value";
 const SOURCE: &str = "source";
 
@@ -36,8 +36,8 @@ pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Profile, Profi
     };
     reader.root(root.get_ref());
     reader.whole(root.get_ref());
-    // The first in the file, so that correcting goes from the top down. What is missing comes last:
-    // mostly it stands there under another name.
+    // The error that comes first in the file, so that a user corrects it from the top down. Missing keys
+    // come last, since a missing key is mostly one that is present under a wrong name.
     let order = |(line, _, problem): &(usize, String, Problem)| {
         (matches!(problem, Problem::Missing { .. }), *line)
     };
@@ -58,7 +58,7 @@ pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Profile, Profi
     }
 }
 
-/// What was read so far, and what was wrong with it.
+/// What has been read so far, and the errors.
 struct Reader<'t> {
     text: &'t str,
     found: Vec<(usize, String, Problem)>,
@@ -99,7 +99,7 @@ impl Reader<'_> {
             self.problem(0, ABOUT, Problem::Missing { about, add });
         }
         for key in KEYS.iter().filter(|key| !has(root, key.table)) {
-            // All its keys are missing; one of them is enough to say so.
+            // All keys of the table are missing; report only one of them.
             let add = format!("[{}] {}", key.table, entry_of(key));
             let about = key.about;
             self.problem(0, key.path(), Problem::Missing { about, add });
@@ -154,7 +154,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands at a key: a value and its source.
+    /// Reads one key's entry: a value and its source.
     fn parts(&mut self, index: usize, at: usize, parts: &DeTable<'_>) {
         let key = &KEYS[index];
         for (part, _) in parts {
@@ -195,7 +195,7 @@ impl Reader<'_> {
             let problem = wrong_type("a whole number", value.get_ref());
             return self.problem(at, key.path(), problem);
         };
-        // The parser has looked at the digits; what does not fit is too large, or negative.
+        // The parser has checked the digits: a number that does not fit is too large or negative.
         match u64::from_str_radix(number.as_str(), number.radix()) {
             Ok(value) if (key.least..=key.most).contains(&value) => key.set(&mut self.spec, value),
             _ => {
@@ -209,7 +209,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What only all values together show; after the single ones, which may be the reason.
+    /// Checks what only all values together show. It runs after the checks of single values, which may be
+    /// the cause.
     fn whole(&mut self, root: &DeTable<'_>) {
         if !self.found.is_empty() {
             return;
@@ -229,7 +230,7 @@ impl Reader<'_> {
                 let at = place("shape", "sockets");
                 self.problem(at, "shape", Problem::TooManyCpus { cpus, most });
             }
-            // Every other one has a key whose range was looked at, but for the order of these.
+            // Any other error concerns a key whose range was checked, except the order of these two.
             Err(_) => {
                 let begin = "tso.drain_min_ns";
                 let at = place("tso", "drain_max_ns");
@@ -263,12 +264,12 @@ fn wrong_type(wanted: &'static str, found: &DeValue<'_>) -> Problem {
     Problem::WrongType { wanted, found }
 }
 
-/// How a file gives a key.
+/// How a file writes a key.
 fn entry_of(key: &Key) -> String {
     format!("{} = {{ {VALUE} = …, {SOURCE} = \"…\" }}", key.name)
 }
 
-/// The line, counted from 1, in which the byte `at` lies.
+/// The line, counted from 1, that contains the byte `at`.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     let before = &text.as_bytes()[..at.min(text.len())];
     before.split(|byte| *byte == b'\n').count()

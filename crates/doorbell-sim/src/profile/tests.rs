@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::{KEYS, Problem, Profile, ProfileError};
 
-/// A profile without a fault: its lines are counted on below.
+/// A valid profile. Tests below rely on its line numbers.
 const GOOD: &str = "\
 about = \"two cores\"
 
@@ -48,13 +48,13 @@ fn parse(text: &str) -> Result<Profile, ProfileError> {
     Profile::parse("test", "test.toml", text)
 }
 
-/// What is said of [`GOOD`] with one part replaced.
+/// The error that [`GOOD`] gives with one part replaced.
 fn error_with(part: &str, by: &str) -> ProfileError {
     assert_eq!(GOOD.matches(part).count(), 1, "{part} stands there once");
     parse(&GOOD.replace(part, by)).expect_err("it has a fault")
 }
 
-/// File, line and key of an error, and its whole text.
+/// Line, key and text of an error, with the file.
 fn place(error: &ProfileError) -> (&str, usize, &str, String) {
     match error {
         ProfileError::Invalid {
@@ -71,7 +71,7 @@ fn problem(error: ProfileError) -> Problem {
     }
 }
 
-/// A file that is removed with its folder.
+/// A file that is removed together with its folder.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -359,7 +359,7 @@ fn the_first_fault_of_a_file_is_told() {
         .replace("clock_ns = {", "clok_ns = {")
         .replace("smt = {", "smd = {");
     let error = parse(&both).expect_err("it has four faults");
-    // What is missing is told at its table, but after what stands there under another name.
+    // A missing key is reported at its table, but only after a key that has a wrong name.
     assert_eq!((place(&error).1, place(&error).2), (7, "shape.smd"));
 }
 

@@ -1,4 +1,4 @@
-//! The schedulers of a run: one alone, or one for each class, as the runtime has them.
+//! The schedulers of a run: only one, or one for each class as in the runtime.
 
 use super::scheduler::SchedulerConfig;
 use doorbell_core::class::Class;
@@ -8,27 +8,27 @@ use doorbell_machine::sim::{self, SimThread};
 use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadSpec};
 use std::sync::Arc;
 
-/// The priority that the runtime asks for, unless it is told another.
+/// The priority that the runtime requests by default.
 const RT_PRIORITY: u8 = 10;
 
 /// Which schedulers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Classes {
-    /// One, of threads like any others.
+    /// One, whose threads have no special policy.
     One,
-    /// Fair, Rt and Batch, each with a worker on every CPU: threads that the OS schedules as the
-    /// runtime asks for.
+    /// Fair, Rt and Batch, each with a worker on every CPU. Their threads have the policies that the
+    /// runtime requests.
     Each(Urgent),
 }
 
-/// What the OS lets the urgent workers have.
+/// What the OS grants the urgent workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgent {
-    /// They run before all others.
+    /// `SCHED_FIFO`: they run before all others.
     Fifo,
-    /// They have the shortest slice.
+    /// The shortest slice.
     Sooner,
-    /// Nothing, and the runtime would not know: a fault that is to be noticed.
+    /// Nothing, and the runtime does not learn of it: a fault that must be noticed.
     Nothing,
 }
 
@@ -42,14 +42,14 @@ impl Classes {
     }
 }
 
-/// Where the Fair workers stand among the schedulers.
+/// The index of the Fair scheduler.
 pub(super) const FAIR: usize = 0;
-/// Where the urgent ones do.
+/// The index of the Rt scheduler.
 pub(super) const RT: usize = 1;
-/// Where the lowest ones do.
+/// The index of the Batch scheduler.
 pub(super) const BATCH: usize = 2;
 
-/// How one scheduler is.
+/// How one scheduler is set up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SchedulerPlan {
     name: &'static str,
@@ -57,7 +57,7 @@ pub(super) struct SchedulerPlan {
     pub(super) turns: Turns,
     pub(super) idle: IdlePolicy,
     budget: Option<RunBudget>,
-    /// What its threads ask for; nothing if they stay as they begin.
+    /// The policy that its threads request; `None` keeps the default.
     policy: Option<Policy>,
 }
 
@@ -91,7 +91,7 @@ impl SchedulerConfig {
             name: "rt worker",
             class: Class::Rt,
             idle: IdlePolicy::Park,
-            // Where the OS shares the CPU, it sees to the others.
+            // Under any other policy the OS gives the other workers their share.
             budget: self.budget.filter(|_| urgent == Urgent::Fifo),
             policy,
             ..one
@@ -139,7 +139,7 @@ impl SchedulerPlan {
     }
 }
 
-/// As the runtime does it: it asks, and reads back what came of it.
+/// As the runtime does: requests a policy and reads back what was obtained.
 fn obtain<const BUG: u8>(policy: Policy) {
     let asked = Sim::<BUG>::set_policy(policy);
     let got = Sim::<BUG>::policy();

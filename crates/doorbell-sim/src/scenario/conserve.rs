@@ -1,15 +1,15 @@
 //! Promise 7 of the README: no worker idles for long while a task that it may run waits elsewhere.
 //!
-//! The oracle looks at all workers every 5 µs. A worker *idles* if it is inside no poll and no call, is on, and
-//! nothing keeps it from its CPU. Two things fail, each at a worker at which tasks wait at every look while
-//! another worker of the scheduler idles at every look:
+//! The oracle looks at all workers every 5 µs. A worker *idles* if it is inside no poll and no call, is on,
+//! and nothing keeps it from its CPU. A run fails under one of two rules. Both need a worker at which tasks
+//! wait at every look while another worker of the scheduler idles at every look:
 //!
 //! | rule | what waits | for | while |
 //! |---|---|---|---|
-//! | fast | two tasks, or one where tasks run by rank | 50 µs | nobody who has to do with it lacks its CPU |
-//! | slow | one task behind the same poll, or as many as above | 1 ms | one thread that may claim here lacks its CPU, at most |
+//! | fast | two tasks, or one where tasks run by rank | 50 µs | no thread involved lacks its CPU |
+//! | slow | one task behind the same poll, or as many as above | 1.05 ms | at most one thread that may claim here lacks its CPU |
 //!
-//! A thread *lacks its CPU* if it could run, and a fault or another thread keeps it from that.
+//! A thread *lacks its CPU* if it could run, but a fault or another thread keeps it from running.
 
 use super::scheduler::Workers;
 use doorbell_core::bell::{Look, WorkerState};
@@ -18,27 +18,27 @@ use doorbell_core::scheduler::{Scheduler, Turns};
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, Sim};
 
-/// How often the workers are looked at.
+/// Time between two looks.
 const LOOK_NS: u64 = 5_000;
-/// How far apart two things are, at most, that come together: a look to either side.
+/// Two events within this time count as simultaneous: one look to either side.
 const TOGETHER_NS: u64 = 2 * LOOK_NS;
-/// The fast rule.
+/// Limit of the fast rule.
 const FAST_NS: u64 = 50_000;
-/// The slow rule: the promise, and what it takes until a woken worker is seen to run.
+/// Limit of the slow rule: the promised 1 ms, and the time until a woken worker is seen to run.
 const SLOW_NS: u64 = 1_000_000 + FAST_NS;
-/// By when a claim has lapsed that nobody sees to: the second look of a watchdog after it, 500 µs each, and a wake.
+/// By when an unserved claim has lapsed: at the watchdog's second look after it, 500 µs each, plus a wake.
 const LAPSE_NS: u64 = 1_000_000 + FAST_NS;
-/// In a scheduler of so few workers nobody is left to see to one that gets no CPU.
+/// A smaller scheduler has no worker left to notice that another one gets no CPU.
 const SCHEDULER_MIN: usize = 3;
 
-/// A worker at which tasks wait, by one of the rules.
+/// How long tasks have waited at a worker, by one of the rules.
 #[derive(Clone, Copy, Debug, Default)]
 struct Track {
-    /// Since when they do.
+    /// Since when tasks wait.
     begun_ns: u64,
-    /// Since when nothing excused it.
+    /// Since when they wait without an excuse.
     from_ns: u64,
-    /// The workers that have idled since.
+    /// The workers that have idled since then.
     idled: u64,
 }
 
@@ -51,7 +51,7 @@ impl Track {
         }
     }
 
-    /// One more look. For how long it was wrong.
+    /// Records one more look. Returns how long the rule has been broken.
     fn look(&mut self, now_ns: u64, waits: bool, is_excused: bool, idle: u64) -> u64 {
         if !waits {
             *self = Track::begin(now_ns, 0);
@@ -69,17 +69,17 @@ impl Track {
 struct Seen {
     fast: Track,
     slow: Track,
-    /// It was counted as searching by itself at the last look, and lacked its CPU; or its search has ended
-    /// since then, and it may not have come to what it does behind that.
+    /// At the last look it searched on its own account and lacked its CPU; or that search has ended since,
+    /// and it may not have reached the step after it.
     ends: bool,
     /// Its pulse at the last look.
     pulse: u64,
-    /// How often it had begun or ended to be a watchdog.
+    /// How often it has started or stopped being a watchdog.
     turns: u32,
-    /// When it lacked its CPU last, of the times from the one on at which its tasks began to wait, each within
-    /// two looks of the one before: it may not have told anybody of them. 0 if it had its CPU for longer.
+    /// When it last lacked its CPU, if it has lacked it since its tasks began to wait, with gaps of at most
+    /// two looks: it may not have told another worker of them. 0 if it had its CPU for longer.
     untold_ns: u64,
-    /// Of the time in which it is counted as searching while a thread lacks its CPU, its claimer or itself.
+    /// How long it has counted as searching while a thread (its claimer or itself) lacks its CPU.
     owes: Track,
 }
 
@@ -89,18 +89,18 @@ struct Conserve<'a, const BUG: u8> {
     seen: Vec<Seen>,
     /// Threads that are no workers, by their numbers.
     foreign: Vec<u32>,
-    /// Since when each thread lacks its CPU, by its number.
+    /// Since when each thread lacks its CPU, by thread number.
     lacks_ns: Vec<Option<u64>>,
-    /// How many events each had at the last look.
+    /// How many events each thread had at the last look.
     did: Vec<usize>,
-    /// Which of them lack it by a fault.
+    /// Which threads lack their CPU by a fault.
     away: Vec<bool>,
-    /// Which thread each CPU of the workers runs.
+    /// The thread that runs on each CPU of the workers.
     runs_on: Vec<Option<u32>>,
 }
 
-/// Looks, until told to stop, whether promise 7 holds. The caller starts so many other threads behind the
-/// one that this runs on.
+/// Checks promise 7 until told to stop. The caller starts `foreign` other threads directly after the one
+/// that calls this, so their numbers follow.
 pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: &SimCounter) {
     let first = sim::thread().map_or(0, |own| own + 1);
     let foreign: Vec<u32> = (first..).take(foreign).collect();
@@ -115,10 +115,10 @@ pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: 
     };
     let mut looked_ns = 0;
     while stop.get() == 0 {
-        // Not asleep: it would wake up later than it has to look again.
+        // Works instead of sleeping, since a wake could come late.
         sim::work(LOOK_NS);
         let now_ns = sim::time_ns();
-        // Nobody knows what was meanwhile.
+        // The time between the looks is unknown: start again.
         if now_ns - looked_ns > 2 * TOGETHER_NS {
             for seen in &mut oracle.seen {
                 (seen.fast.idled, seen.slow.idled) = (0, 0);
@@ -131,11 +131,11 @@ pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: 
 }
 
 impl<const BUG: u8> Conserve<'_, BUG> {
-    /// What the OS knows.
+    /// Records which threads lack their CPU and which thread each CPU runs.
     fn look_at_threads(&mut self, now_ns: u64) {
         for (thread, lacks_ns) in (0..).zip(&mut self.lacks_ns) {
             let lacks = sim::is_ready(thread) || sim::is_away(thread);
-            // It may have had its CPU for a moment between two looks.
+            // A thread that had an event since the last look has had its CPU in between.
             let did = sim::events_of(thread);
             let did_nothing = std::mem::replace(&mut self.did[thread as usize], did) == did;
             *lacks_ns = lacks.then(|| lacks_ns.filter(|_| did_nothing).unwrap_or(now_ns));
@@ -171,7 +171,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
             let number = self.workers.number(at * cores + worker) as usize;
             let is_inside = remote.is_inside();
-            // Nobody takes from the inject queue of a worker that makes progress, unless tasks run by rank.
+            // No other worker takes from the inject queue of a worker that makes progress, unless tasks run
+            // by rank.
             let inject = u64::from(remote.has_injected());
             let waiting = remote.queued_len() + if least == 1 { inject } else { 0 };
             let lacks_ns = &self.lacks_ns;
@@ -179,7 +180,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let stands = std::mem::replace(&mut seen.pulse, remote.pulse()) == remote.pulse();
             let after_ns = seen.fast.begun_ns.saturating_sub(TOGETHER_NS);
             let mut left = (0..lacks_ns.len()).filter(|it| lacks_ns[*it] >= Some(after_ns));
-            // Workers are woken one by the other, as long as there is work for one more.
+            // Workers are woken one after another while there is work for one more.
             let goes_on = seen.fast.idled & !idle != 0;
             let is_excused = is_unclear
                 || goes_on
@@ -216,8 +217,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         Ok(())
     }
 
-    /// Since when those threads lack their CPU that do: workers of these classes, and others, which are as
-    /// Fair workers are.
+    /// For each thread of the given classes that lacks its CPU: since when. Threads that are no workers
+    /// count as Fair.
     fn lacking(&self, is_of: impl Fn(Class) -> bool) -> impl Iterator<Item = u64> {
         let cores = self.workers.cores();
         let classes: Vec<Class> = self.workers.schedulers().map(Scheduler::class).collect();
@@ -231,8 +232,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         all.collect::<Vec<_>>().into_iter()
     }
 
-    /// Notes which workers are claimed, or search, while a thread lacks its CPU. Whether that may be so: then
-    /// others rely on it, until it lapses.
+    /// Notes which workers are claimed or searching while a thread lacks its CPU. Returns whether any may
+    /// be: other wakers rely on such a worker until its claim lapses.
     fn note_claims(
         &mut self,
         at: usize,
@@ -247,7 +248,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let mut is_unclear =
             lacks && scheduler.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
         let bit = |bits: u64, worker: usize| bits | 1 << worker;
-        // One that has been something else meanwhile has to look twice anew.
+        // A watchdog counts only if it has been one since the last look.
         let mut watchdogs = 0;
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
             let (is_one, turns) = (remote.is_watchdog(), remote.watchdog_turns());
@@ -262,9 +263,9 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let searches = owes[worker / 32] & (1 << (worker % 32)) != 0;
             let owed_ns = seen.owes.look(now_ns, searches && lacks, false, idle);
             let lapses = cores >= SCHEDULER_MIN && owed_ns > LAPSE_NS;
-            // It serves calls: what it was claimed for waits for the end of those.
+            // It serves calls: the work that it was claimed for waits until they end.
             let serves = remote.is_inside() && remote.state() == WorkerState::Spinning;
-            // Who searches by itself is in the set: that its search has lapsed would clear both bits.
+            // A worker that searches by itself stays in the idle set; a lapse would clear both of its bits.
             let lacks_own = lacks_ns[self.workers.number(at * cores + worker) as usize].is_some();
             seen.ends = lacks_own && scheduler.idle().holds(worker) && (searches || seen.ends);
             is_unclear |= searches && (serves || (lacks && !lapses));
@@ -283,7 +284,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let remote = &scheduler.remotes()[*worker];
             let number = self.workers.number(at * cores + worker);
             let is_below = |worker: usize| classes[worker / cores] < scheduler.class();
-            // Who has told it may have to ring it, and who has claimed it to tell it, and lack its CPU.
+            // The thread that notified it may still have to ring it, and the thread that claimed it may
+            // still have to notify it. Either may lack its CPU.
             let is_told = matches!(
                 remote.bell().look(),
                 Look::Notified | Look::NotifiedFromBelow

@@ -1,6 +1,8 @@
-//! Guards, as the runtime has them: each has the urgent worker of a core rescue for the Fair one, its ward.
+//! Guards, as in the runtime: each guard has the urgent worker of its core rescue tasks of the Fair worker,
+//! its ward.
 //!
-//! The machine has no descriptor in a descriptor. The program makes that of a guard ready with each of its ward.
+//! The simulated machine cannot nest one descriptor set in another. So the program makes the guard's
+//! descriptor ready together with each descriptor of its ward.
 
 use super::class::RT;
 use super::program::yield_now;
@@ -19,19 +21,20 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// As those of the runtime.
+/// The runtime's rank for guards.
 const RANK: u8 = 49;
 
-/// What an urgent worker may run beyond three tenths of the time in which it rescues: what it may begin with, one batch
-/// of what was raised, and what it takes from other urgent workers while it leaves its own ward alone. That is a debt.
+/// CPU time that an urgent worker may use beyond three tenths of the time in which it rescues: its initial
+/// budget, one batch of raised tasks, and the tasks that it takes from other urgent workers while it leaves
+/// its own ward alone (a debt).
 const BEYOND_NS: u64 = 8_000_000;
 
 /// What is known of a ward.
 #[derive(Debug)]
 pub(super) struct Ward {
-    /// What tells its guard.
+    /// The descriptor that tells its guard.
     pub(super) set: SimFd,
-    /// Since when its guard serves, or has after a rest; 0 while it does not.
+    /// Since when its guard serves it, or serves it again after a pause; 0 while the guard does not serve.
     pub(super) served_ns: SimCounter,
 }
 
@@ -51,10 +54,10 @@ struct Guard<const BUG: u8> {
     registered: Registration<Sim<BUG>, RemoteRef<Sim<BUG>>>,
 }
 
-/// The worker of a guard has ended.
+/// The guard's worker has ended.
 struct End;
 
-/// Each urgent worker gets a guard.
+/// Starts a guard on each urgent worker.
 pub(super) fn launch_guards<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
     for (core, ward) in workers.wards.iter().enumerate() {
         let worker = RT * workers.cores() + core;
@@ -127,7 +130,7 @@ impl<const BUG: u8> Guard<BUG> {
         muted.expect("the machine refuses nothing here");
     }
 
-    /// Whether it is ready before the turn is over.
+    /// Whether it gets ready before the turn is over.
     async fn is_ready_in_turn(&mut self) -> Result<bool, End> {
         let mut sleep = Sleep::new(&self.workers, self.worker(), TURN_NS);
         let mut ready = pin!(self.is_ready());
@@ -192,7 +195,7 @@ impl<const BUG: u8> Guard<BUG> {
         }
     }
 
-    /// The time, and for how long the guard's worker has run.
+    /// The time, and how long the guard's worker has run.
     fn times(&self) -> (u64, u64) {
         (
             sim::time_ns(),
@@ -200,7 +203,7 @@ impl<const BUG: u8> Guard<BUG> {
         )
     }
 
-    /// The guard's worker keeps to its share from that time on.
+    /// Checks that the guard's worker has kept to its share since then.
     fn check_share(&self, begun: (u64, u64)) {
         let now = self.times();
         let (took_ns, ran_ns) = (now.0 - begun.0, now.1 - begun.1);

@@ -1,26 +1,27 @@
-//! The ledger: what was begun, and what came of it. It is no part of the simulated machine.
+//! The ledger: everything that a run starts, and what became of it. It is not part of the simulated
+//! machine.
 
 use crate::trace::{post_note, run_note};
 use doorbell_machine::{Counter, sim, sim::SimCounter};
 use std::sync::Arc;
 
-/// What was begun and what came of it.
+/// Everything that a run starts, and what became of it.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Closures that were accepted: posts and calls.
+    /// Accepted closures: posts and calls.
     posted: SimCounter,
     ran: SimCounter,
     dropped: SimCounter,
-    /// Whether workers end while programs run: what is refused then is dropped, and that is right.
+    /// Whether workers end while programs run. Then a refused closure is rightly dropped.
     ends: SimCounter,
-    /// Tasks that were launched, and those whose futures are gone.
+    /// Launched tasks, and tasks whose futures have been dropped.
     launched: SimCounter,
     ended: SimCounter,
-    /// Timers that were awaited to their end, and the latest of them.
+    /// Timers that were awaited to their end, and the greatest lateness of one.
     timers: SimCounter,
     latest_ns: SimCounter,
     steps: SimCounter,
-    /// Reads by tasks that were rescued.
+    /// Reads by rescued tasks.
     rescues: SimCounter,
 }
 
@@ -32,13 +33,13 @@ pub(super) struct Home {
     pub(super) thread: u32,
 }
 
-/// One thing that must happen once: it says so itself when it happens twice or is lost.
+/// Something that must happen exactly once. It fails the run if it happens twice or is lost.
 #[derive(Debug)]
 pub(super) struct Once {
     ledger: Arc<Ledger>,
     what: &'static str,
     home: Option<Home>,
-    /// Whoever waits for it may go, and then it may be dropped.
+    /// Whether its waiter may give up; then it may be dropped without having run.
     is_withdrawable: bool,
     times: SimCounter,
     /// Its number in traces.
@@ -46,7 +47,7 @@ pub(super) struct Once {
 }
 
 impl Once {
-    /// Something that was begun now, for that worker if any will not do.
+    /// Starts one. `home` is the only worker that may run it; `None` allows any.
     pub(super) fn new(ledger: &Arc<Ledger>, what: &'static str, home: Option<Home>) -> Self {
         let item = ledger.posted.add_shared(1) as u32;
         sim::note(post_note(item));
@@ -60,14 +61,14 @@ impl Once {
         }
     }
 
-    /// The same, and it is at most once if whoever waits for it goes.
+    /// Marks it as withdrawable: it runs at most once if its waiter gives up.
     pub(super) fn or_withdrawn(self) -> Self {
         let mut it = self;
         it.is_withdrawable = true;
         it
     }
 
-    /// It happens now.
+    /// Records that it happens now.
     pub(super) fn happens(&self) {
         sim::note(run_note(self.item));
         let before = self.times.add_shared(1);
@@ -102,7 +103,7 @@ impl Drop for Once {
     }
 }
 
-/// What is left when all should be over.
+/// What has started and not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Balance {
     pub(super) posts: u64,
@@ -110,7 +111,7 @@ pub(super) struct Balance {
 }
 
 impl Ledger {
-    /// Workers will end while programs run.
+    /// From now on workers may end while programs run.
     pub(super) fn let_end(&self) {
         self.ends.set(1);
     }
@@ -144,8 +145,7 @@ impl Ledger {
         self.steps.get()
     }
 
-    /// A timer for that time has fired, and its task runs. A clock that stands still goes on to
-    /// that very time.
+    /// Records that a timer has fired and its task runs. A paused clock must stand at exactly `due_ns`.
     pub(super) fn note_timer(&self, due_ns: u64, now_ns: u64, stands: bool) {
         self.timers.add_shared(1);
         if now_ns < due_ns {
@@ -161,7 +161,7 @@ impl Ledger {
         self.latest_ns.set(self.latest_ns.get().max(late_ns));
     }
 
-    /// A clock that stands still goes on: nothing must be left to do.
+    /// Checks, when a paused clock advances, that no post is outstanding.
     pub(super) fn check_quiescence(&self) {
         let posts = self.balance().posts;
         if posts > 0 {
@@ -175,7 +175,7 @@ impl Ledger {
         self.timers.get()
     }
 
-    /// What was begun and is not over.
+    /// What has started and not ended.
     pub(super) fn balance(&self) -> Balance {
         Balance {
             posts: self

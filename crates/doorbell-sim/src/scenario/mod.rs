@@ -1,5 +1,5 @@
-//! Scenarios: the real protocols of `doorbell-core` on a simulated machine, driven by random
-//! programs, with faults first and then a quiet phase in which everything must come to its end.
+//! Scenarios: the real protocols of `doorbell-core` on a simulated machine, driven by random programs.
+//! Faults come first; then a quiet phase, in which everything must finish.
 //!
 //! ```
 //! use doorbell_sim::scenario::{Shape, run};
@@ -40,20 +40,20 @@ use scheduler::{SchedulerConfig, Threads, Workers};
 use shape::Plan;
 use std::sync::Arc;
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// What the machine says. A failure names the oracle first.
+    /// The outcome of the machine. A failure's text starts with the oracle that found it.
     pub outcome: Outcome,
-    /// How many things the programs did.
+    /// How many steps the programs took.
     pub steps: u64,
     /// How many timers fired.
     pub timers: u64,
-    /// How often a task that was rescued has read.
+    /// How many reads rescued tasks made.
     pub rescues: u64,
 }
 
-/// Runs a shape under a seed, with the mutant of that number, or 0 for none.
+/// Runs a shape with a seed and a mutant's number (0 for none).
 ///
 /// # Errors
 /// [`RunError`] if the machine of the shape cannot be simulated.
@@ -61,7 +61,7 @@ pub fn run<const BUG: u8>(seed: u64, shape: &Shape) -> Result<Report, RunError> 
     run_traced::<BUG>(seed, shape, None)
 }
 
-/// As [`run`], and tells `sink` of every event.
+/// Like [`run`], and gives `sink` every event.
 ///
 /// # Errors
 /// As for [`run`].
@@ -87,16 +87,17 @@ pub fn run_traced<const BUG: u8>(
     })
 }
 
-/// By when the last fault is over that began before all faults ended: the longest is a thread that is starved.
+/// How long the last fault can last that began before faults were switched off. The longest fault starves a
+/// thread.
 const SETTLE_NS: u64 = 1_000_000;
 const SETTLE_STARVED_NS: u64 = 1_000_000 + shape::STARVE_MAX_NS;
 
-/// After how long workers end that do so while programs run, at most.
+/// How long after the start workers end, at most, in shapes whose workers end while programs run.
 const ENDS_MAX_NS: u64 = 700_000;
 
-/// Starts the threads that are no workers. A clock that stands still goes on only while one of them
-/// waits inside. All are inside before any of them runs: so whoever finds the runtime at rest may
-/// ask the ledger whether it was.
+/// Starts the threads that are no workers. A paused clock advances only while one of them waits inside. All
+/// of them enter before any runs, so the thread that finds the runtime quiescent may ask the ledger whether
+/// it was.
 fn start_foreigners<const BUG: u8>(
     shape: &Shape,
     player: &Player<BUG>,
@@ -144,7 +145,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     if shape.ends {
         workers.ledger.let_end();
         drop(player);
-        // While others still post, or with the last that was posted.
+        // The workers end while foreign threads still post, or right after the last post.
         if sim::random().is_multiple_of(2) {
             sim::sleep(sim::random() % ENDS_MAX_NS);
             workers.close_slowly(threads);
@@ -161,11 +162,11 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         player.put_all_back();
         drop(player);
         let inside = workers.clock.inside(Holds::Yes);
-        // All may have come to rest before this: whoever gives a hold back looks again.
+        // Everything may have become quiescent before this: dropping a hold checks again.
         drop(workers.clock.hold());
         oracle::until_quiet(&workers);
         drop(inside);
-        // Who was taken off its CPU, or is woken late, comes back first.
+        // Let threads come back that a fault keeps from their CPU or wakes late.
         sim::sleep(if shape.faults == Wrong::Starved {
             SETTLE_STARVED_NS
         } else {
@@ -197,7 +198,7 @@ fn spawn<const BUG: u8>(
     Sim::<BUG>::spawn(spec, Box::new(body))
 }
 
-/// Starts the thread that spins, where it is fair to.
+/// Starts the spinning thread with the oracle that fits the shape, if one does.
 fn spin<const BUG: u8>(
     shape: &Shape,
     workers: &Arc<Workers<BUG>>,

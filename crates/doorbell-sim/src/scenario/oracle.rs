@@ -1,4 +1,4 @@
-//! What must hold of every run, beside what the [ledger](super::ledger) checks as it happens.
+//! What must hold of every run, beside what the [ledger](super::ledger) checks while it happens.
 
 use super::class::{BATCH, RT};
 use super::scheduler::Workers;
@@ -13,22 +13,22 @@ use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
 use std::sync::Arc;
 
-/// How long a lower worker may have the CPU of an urgent one that could run, or that was told: the way
-/// of an interrupt, a switch, and what the waker still has to do.
+/// How long a lower worker may keep the CPU of an urgent worker that is ready or notified: an interrupt, a
+/// context switch, and the rest of the waker's work.
 const ORDER_NS: u64 = 30_000;
-/// How often that is looked at.
+/// Time between two looks at that.
 const LOOK_ORDER_NS: u64 = 2_000;
-/// How long a clock that stands still is let go and held, at most.
+/// How long a paused clock is released and held, at most.
 const HOLD_EVERY_NS: u64 = 20_000;
 const HOLD_NS: u64 = 2_000;
-/// How long everything that was begun may take once nothing goes wrong any more.
+/// How long everything outstanding may take to finish after the last fault.
 const QUIET_MAX_NS: u64 = 2_000_000_000;
-/// By when a worker that has nothing else to do has run a post, or a timer of its own.
+/// By when an idle worker has run a post or its own timer.
 const PROMPT_NS: u64 = 50_000;
-/// By when one of class Batch has, which first waits for the Fair worker of its core to spin no more.
+/// The same for class Batch, whose worker first waits until the Fair worker of its core stops spinning.
 const BATCH_PROMPT_NS: u64 = 150_000;
 
-/// Waits until nothing that was begun is left.
+/// Waits until nothing is outstanding.
 pub(super) fn until_quiet<const BUG: u8>(workers: &Workers<BUG>) {
     let until_ns = sim::time_ns().saturating_add(QUIET_MAX_NS);
     loop {
@@ -45,7 +45,7 @@ pub(super) fn until_quiet<const BUG: u8>(workers: &Workers<BUG>) {
     }
 }
 
-/// Workers that have nothing to do run a post, and a timer, without delay.
+/// Checks that idle workers run a post and a timer promptly.
 pub(super) fn is_prompt<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
     for worker in 0..workers.len() {
         let prompt_ns = if worker / workers.cores() < BATCH {
@@ -89,18 +89,18 @@ pub(super) fn is_prompt<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
     }
 }
 
-/// Looks, until told to stop, whether a lower worker has the CPU of an urgent one that could run.
+/// Checks, until told to stop, that no lower worker keeps the CPU of an urgent worker that could run.
 ///
-/// One that was told and is not rung yet could not: whoever told it is about to. That must not take
-/// long either, unless a worker of a lower class waits for a CPU meanwhile: it may be the one.
+/// A sleeping urgent worker that was notified waits for its ring. That must come soon, unless a worker of a
+/// lower class waits for a CPU meanwhile: it may be the one that has to ring.
 pub(super) fn spin_order<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounter) {
     let cores = workers.cores();
     let urgent = RT * cores..(RT + 1) * cores;
     let lower = || (0..workers.len()).filter(|worker| !urgent.contains(worker));
-    // Not before it has slept once: it asks for its policy when it first has its CPU.
+    // Not checked before its first sleep: a worker requests its policy when it first has its CPU.
     let mut since_ns = vec![(u64::MAX, u64::MAX); cores];
     while stop.get() == 0 {
-        // Not asleep: it would wake up later than it has to look again.
+        // Works instead of sleeping, since a wake could come late.
         sim::work(LOOK_ORDER_NS);
         let now_ns = sim::time_ns();
         let has_cpu = |worker: usize| sim::runs_on(worker % cores) == Some(workers.number(worker));
@@ -133,7 +133,7 @@ pub(super) fn spin_order<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounte
     }
 }
 
-/// Holds a clock that stands still, now and then: it goes no further meanwhile.
+/// Holds a paused clock now and then, and checks that it stands still meanwhile.
 pub(super) fn hold_often<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounter) {
     while stop.get() == 0 {
         sim::sleep(sim::random() % HOLD_EVERY_NS);
@@ -152,7 +152,7 @@ pub(super) fn hold_often<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounte
     }
 }
 
-/// What the counts of workers that have ended must say.
+/// Checks the counts of workers that have ended.
 pub(super) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
     for (worker, it) in counts.iter().enumerate() {
         let needed = it.rings - it.rings_awake - it.rings_helped;
@@ -163,10 +163,10 @@ pub(super) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
                 "parks end",
                 it.parks == ended_by_rings + it.unparks_deadline + it.unparks_ready,
             ),
-            // Beside that, at most one comes while the worker wakes up by itself, each time it does.
+            // `needed` can be larger: at most one extra ring comes each time the worker wakes up by itself.
             ("each ring ends one park", ended_by_rings <= needed),
             ("rings <= parks", needed <= ended_by_rings + ended_alone),
-            // Each two at most in place of another, which comes later.
+            // At most two helpers ring in place of one late ringer.
             ("helped <= 2 rings", it.rings_helped <= 2 * needed),
             (
                 "no ring to a worker that is awake",
@@ -188,7 +188,7 @@ pub(super) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
     }
 }
 
-/// Nothing of the workers is left, and nobody else has them.
+/// Checks that the workers' memory is freed and has no other user.
 pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
     match Workers::free(workers) {
         Ok(0) => {}
@@ -201,7 +201,7 @@ pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
     }
 }
 
-/// What is left of a scheduler whose workers have ended.
+/// Checks what is left of the schedulers after their workers have ended.
 pub(super) fn check_quiescence<const BUG: u8>(workers: &Workers<BUG>) {
     for idle in workers.schedulers().map(Scheduler::idle) {
         if idle.any() || idle.anyone_searches() {

@@ -17,13 +17,13 @@ use std::task::{Context, Poll};
 
 /// The longest work of one step.
 const WORK_MAX_NS: u64 = 20_000;
-/// Of some steps, which are polls of the kind that a watchdog is there for.
+/// The work of a step that is long enough for a watchdog to act.
 const LONG_WORK_NS: u64 = 1_500_000;
 /// The longest sleep.
 const SLEEP_MAX_NS: u64 = 400_000;
-/// How often a closure is posted on, at most.
+/// How often one closure is posted onward, at most.
 const HOPS_MAX: u64 = 30;
-/// How deep tasks spawn tasks.
+/// How deeply tasks spawn tasks.
 const DEPTH_MAX: u32 = 3;
 
 /// What a program may do.
@@ -35,7 +35,7 @@ const DEPTH_MAX: u32 = 3;
 pub struct Repertoire {
     /// Closures posted and called.
     pub posts: bool,
-    /// Tasks, and what they do.
+    /// Tasks.
     pub tasks: bool,
     /// Timers.
     pub timers: bool,
@@ -43,7 +43,7 @@ pub struct Repertoire {
     pub offline: bool,
     /// Polls of more than a millisecond.
     pub long_polls: bool,
-    /// Descriptors that become ready, many at one moment, and crowds of tasks.
+    /// Descriptors that become ready, often several at once, and crowds of tasks.
     pub descriptors: bool,
 }
 
@@ -51,12 +51,12 @@ pub(super) fn below(limit: u64) -> u64 {
     sim::random() % limit.max(1)
 }
 
-/// One in so many.
+/// True once in `count` draws, on average.
 pub(super) fn one_in(count: u64) -> bool {
     below(count) == 0
 }
 
-/// Whoever has a copy of this can do everything that a program does.
+/// Runs a program. Its copies run in closures and tasks.
 pub(super) struct Player<const BUG: u8> {
     pub(super) workers: Arc<Workers<BUG>>,
     pub(super) may: Repertoire,
@@ -119,7 +119,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// Lets a task go, cancels it, or waits for it.
+    /// Drops a join handle, cancels its task, or waits for it.
     fn finish_one(&self, joins: &mut Vec<Join<()>>) {
         if joins.is_empty() {
             return;
@@ -143,7 +143,7 @@ impl<const BUG: u8> Player<BUG> {
         (0..2 + below(20)).for_each(|_| self.post_to(worker));
     }
 
-    /// A closure that nobody waits for.
+    /// Posts a closure that no thread waits for.
     pub(super) fn post_to(&self, worker: usize) {
         let once = self.workers.once("post", worker);
         let work_ns = below(500);
@@ -151,11 +151,11 @@ impl<const BUG: u8> Player<BUG> {
             sim::work(work_ns);
             once.happens();
         };
-        // Refused, it is dropped, and says so.
+        // A refused closure is dropped, and its `Once` reports that.
         drop(call::post(&**self.workers.remote(worker), run));
     }
 
-    /// A closure that posts another one to the other worker, which does the same.
+    /// Posts a closure that posts another one to the other worker, which does the same.
     fn relay(&self, [to, other]: [usize; 2], hops: u64) {
         let once = self.workers.once("post", to);
         let player = self.clone();
@@ -168,7 +168,7 @@ impl<const BUG: u8> Player<BUG> {
         drop(call::post(&**self.workers.remote(to), run));
     }
 
-    /// A closure that is waited for, from a thread that is no worker.
+    /// Calls a worker from a foreign thread and waits.
     fn call(&self) {
         let worker = self.any_worker();
         let once = self.workers.once("call", worker);
@@ -185,7 +185,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// One closure on several workers. A task that waits for it may be cancelled.
+    /// Calls several workers with one closure. A call that a task awaits may be cancelled.
     fn many(&self, from_task: bool) -> (Many<usize>, Vec<usize>) {
         let (first, step) = (self.any_worker(), 1 + self.any_worker());
         let workers: Vec<usize> = (first..self.workers.len()).step_by(step).collect();
@@ -215,7 +215,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A timer of a worker for a thread that is none, which it may give up.
+    /// Waits on a foreign thread for a timer of a worker, or gives it up.
     fn sleep_outside(&self) {
         let for_ns = below(40_000);
         let mut sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
@@ -260,7 +260,7 @@ impl<const BUG: u8> Player<BUG> {
         drop(self.workers.launch(worker, Kind::Call, follow));
     }
 
-    /// A task that does some random things.
+    /// Spawns a task that does some random things.
     pub(super) fn spawn(&self, depth: u32) -> Join<()> {
         let worker = self.any_worker();
         let kind = if one_in(4) { Kind::Pinned } else { Kind::Task };
@@ -283,7 +283,7 @@ impl<const BUG: u8> Player<BUG> {
         )
     }
 
-    /// One step of a task. Boxed, since it may spawn its like.
+    /// One step of a task. Boxed, since it may spawn a task of the same kind.
     fn play_inside(&self, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             match below(10) {
@@ -299,7 +299,7 @@ impl<const BUG: u8> Player<BUG> {
                 4 if self.may.posts && one_in(2) => self.call_inside().await,
                 4 if self.may.posts => {
                     let (many, workers) = self.many(true);
-                    // Some are given up.
+                    // One in eight is given up.
                     if !one_in(8) {
                         self.check_many(&many.await, &workers);
                     }
@@ -313,7 +313,7 @@ impl<const BUG: u8> Player<BUG> {
         })
     }
 
-    /// A timer that is dropped before its time, maybe elsewhere.
+    /// Drops a timer before it is due, possibly on another worker.
     async fn give_up_timer(&self) {
         let for_ns = below(if one_in(2) { SLEEP_MAX_NS } else { 10_000 });
         let mut sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
@@ -323,7 +323,7 @@ impl<const BUG: u8> Player<BUG> {
         }
         sim::work(below(10_000));
         if one_in(2) {
-            // Cancelled on another worker.
+            // Dropped on another worker.
             let ended = Ended::new(&self.workers);
             drop(
                 self.workers
@@ -335,13 +335,13 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A task that waits for a wake and nothing else.
+    /// Awaits a wake that carries data.
     async fn tell_a_task(&self) {
         let (ended, tell) = (Ended::new(&self.workers), self.teller());
         let work_ns = below(3_000);
         let tell = move |told| {
             tell(told);
-            // It may be woken in this poll or after it.
+            // The wake may come during this poll or after it.
             sim::work(work_ns);
         };
         let told = Told::<BUG, _>::new(tell);
@@ -356,7 +356,7 @@ impl<const BUG: u8> Player<BUG> {
         Asked(listens, below(20)).await;
     }
 
-    /// Drops, on some worker, what it is given.
+    /// Returns a closure that drops its argument on some worker.
     fn teller(&self) -> impl FnOnce(Box<dyn Send>) + Send + Unpin + use<BUG> {
         let (workers, worker) = (Arc::clone(&self.workers), self.any_worker());
         let work_ns = below(3_000);
@@ -374,7 +374,7 @@ impl<const BUG: u8> Player<BUG> {
         check_watchdogs(&self.workers);
     }
 
-    /// Several tasks at once; waits for some of them.
+    /// Spawns several tasks and waits for some of them.
     async fn spawn_some(&self, depth: u32) {
         let most = if one_in(8) { 12 } else { 3 };
         let joins: Vec<_> = (0..=below(most)).map(|_| self.spawn(depth)).collect();
@@ -387,7 +387,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A call from a task, awaited.
+    /// Awaits a call.
     async fn call_inside(&self) {
         let worker = self.any_worker();
         let once = self.workers.once("awaited call", worker);
@@ -399,7 +399,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// Waits for another task to say so.
+    /// Awaits a message from another task.
     async fn hand_over(&self, depth: u32) {
         let (says, hears) = oneshot::channel::<u64>();
         let number = sim::random();
@@ -428,7 +428,7 @@ impl<const BUG: u8> Player<BUG> {
     }
 }
 
-/// A future that looks who polls and drops it.
+/// Wraps a future and checks that no worker polls or drops it while another one polls it.
 pub(super) struct Spun<F> {
     future: F,
     is_polled: SimCounter,
@@ -447,12 +447,12 @@ impl<F: Future> Future for Spun<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: the future is not moved out of its place, and nothing else gives it out.
+        // SAFETY: the future is not moved out of its place, and no other code gives access to it.
         let it = unsafe { self.get_unchecked_mut() };
         if it.is_polled.add_shared(1) != 0 {
             sim::fail("once: two workers poll one task");
         }
-        // SAFETY: pinned with the whole.
+        // SAFETY: the future is pinned with `self`.
         let polled = unsafe { Pin::new_unchecked(&mut it.future) }.poll(cx);
         it.is_polled.set(0);
         polled
@@ -479,7 +479,7 @@ pub(super) async fn yield_now() {
     .await;
 }
 
-/// Part of every task's future: notes that it was launched, and that it is gone.
+/// A part of every task's future: counts the task as launched, and as ended when it is dropped.
 pub(super) struct Ended<const BUG: u8>(Arc<Workers<BUG>>);
 
 impl<const BUG: u8> Ended<BUG> {

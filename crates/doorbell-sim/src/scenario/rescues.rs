@@ -1,4 +1,4 @@
-//! Tasks that are rescued: they wait for descriptors of Fair workers, which compute.
+//! Tasks to be rescued: they wait for descriptors of Fair workers that compute.
 
 use super::guard::Ward;
 use super::program::{Ended, Player, Spun, below, one_in, yield_now};
@@ -13,49 +13,49 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-/// How much there is to rescue, and what is judged of it.
+/// How much there is to rescue, and what is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rescues {
-    /// Little, where nothing goes wrong: each is to be prompt.
+    /// Little, without faults: each rescue must be prompt.
     Few,
-    /// More than urgent workers may do in their share, to which they are to keep.
+    /// More than the urgent workers may do within their share, without faults: they must keep to it.
     Many,
-    /// Anything may go wrong: what holds of all tasks is judged.
+    /// With faults: only what holds of all tasks is checked.
     Any,
 }
 
-/// How many polls a task makes that computes, and for how long each goes on.
+/// How many polls a computing task takes, and how long each poll is.
 const COMPUTES: u64 = 3;
 const COMPUTE_MIN_NS: u64 = 1_000_000;
 const COMPUTE_MORE_NS: u64 = 4_000_000;
-/// How many such tasks each Fair worker gets in a step.
+/// How many computing tasks each Fair worker gets in a step.
 const COMPUTING: u64 = 8;
-/// How many descriptors each of these workers has, and how long the polls are that read from them, at most.
+/// How many descriptors each of these workers has, and the longest poll of a task that reads from one.
 const FEW: u64 = 2;
 const FEW_POLL_NS: u64 = 5_000;
 const MANY: u64 = 40;
 const MANY_POLL_NS: u64 = 60_000;
-/// By when most of these tasks wait for them, where the workers did nothing before.
+/// By when most reading tasks wait for their descriptors if the workers did nothing before.
 const WAIT_NS: u64 = 200_000;
-/// How often they become ready, and how long after the time before, at most.
+/// How often the descriptors become ready, and the longest time between two rounds.
 const ROUNDS: u64 = 12;
 const ROUND_NS: u64 = 4_000_000;
-/// By when a task is rescued while a guard serves: the two polls that lie between two sweeps, the turn in which it
-/// notices that one is due, and what the rescue itself takes.
+/// By when a task must be rescued while a guard serves: the two polls between two sweeps, the turn in which
+/// the guard notices that a sweep is due, and the time of the rescue itself.
 const RESCUED_NS: u64 = 2 * (COMPUTE_MIN_NS + COMPUTE_MORE_NS) + 4_000_000 + 500_000;
 
-/// Bytes that a task waits for which is rescuable.
+/// Bytes for which a rescuable task waits.
 struct Inlet {
     fd: SimFd,
     core: usize,
     bytes: SimCounter,
-    /// When the first of them came.
+    /// When the first unread byte came.
     since_ns: SimCounter,
-    /// Since when the task waits; 0 if it does not.
+    /// Since when the task waits; 0 while it does not.
     waits_ns: SimCounter,
-    /// Which thread has told the task last that it is ready.
+    /// The thread that last woke the task.
     told_by: SimCounter,
-    /// Whether the worker's set has it.
+    /// Whether it is registered with the worker's driver.
     is_registered: SimCounter,
 }
 
@@ -71,7 +71,7 @@ impl Wake for Tells {
 }
 
 impl Inlet {
-    /// Of that Fair worker.
+    /// An inlet of that Fair worker.
     fn open(core: usize) -> Arc<Self> {
         Arc::new(Inlet {
             fd: SimFd::open(),
@@ -84,7 +84,7 @@ impl Inlet {
         })
     }
 
-    /// One byte comes from the world. Whoever looks after the worker of the descriptor is told, too.
+    /// One byte comes from outside. If the descriptor is registered, the worker's guard is told too.
     fn write(&self, wards: &[Ward]) {
         if self.bytes.add_shared(1) == 0 {
             self.since_ns.set(sim::time_ns());
@@ -95,7 +95,7 @@ impl Inlet {
         }
     }
 
-    /// How many there are, and since when the task could have read one; not if it did not wait for that.
+    /// The number of bytes, and since when the task could have read one (`None` if it did not wait).
     fn read(&self) -> io::Result<(u64, Option<u64>)> {
         let _ = self.fd.take(Readiness::READABLE);
         let (bytes, waits_ns) = (self.bytes.get(), self.waits_ns.get());
@@ -113,7 +113,7 @@ impl Inlet {
 }
 
 impl<const BUG: u8> Player<BUG> {
-    /// The program of a foreign thread, where tasks are rescued.
+    /// The program of a foreign thread in shapes with rescues.
     pub(super) fn play_rescues(&self, rescues: Rescues, steps: u64) {
         for _ in 0..steps {
             self.begin_step();
@@ -142,7 +142,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A new task that is rescuable: it is to begin when all workers are served, wherever it lies.
+    /// Launches a rescuable task. Once all workers are served, it must begin soon, wherever it is queued.
     fn begin_rescuable(&self, rescues: Rescues, core: usize) {
         let (ended, player, launched_ns) =
             (Ended::new(&self.workers), self.clone(), sim::time_ns());
@@ -162,7 +162,7 @@ impl<const BUG: u8> Player<BUG> {
         });
     }
 
-    /// A task of a Fair worker whose polls are long.
+    /// Launches a task with long polls on a Fair worker.
     fn compute(&self, worker: usize) {
         let ended = Ended::new(&self.workers);
         let computes = async move {
@@ -175,7 +175,7 @@ impl<const BUG: u8> Player<BUG> {
         drop(self.workers.launch(worker, Kind::Task, Spun::new(computes)));
     }
 
-    /// A task that reads all bytes of an inlet in polls that are brief, and does what a connection may do.
+    /// Launches a task that reads all bytes of an inlet in brief polls, and does what a connection may do.
     fn read_rescuable(&self, rescues: Rescues, inlet: &Arc<Inlet>) {
         let (ended, player, inlet) = (Ended::new(&self.workers), self.clone(), Arc::clone(inlet));
         let core = inlet.core;
@@ -218,7 +218,7 @@ impl<const BUG: u8> Player<BUG> {
         drop(self.workers.launch_about(core, Kind::Task, about, task));
     }
 
-    /// What a task does that has read.
+    /// What a task does after each read.
     async fn serve_one(&self, rescues: Rescues, core: usize) {
         let most_ns = match rescues {
             Rescues::Few => FEW_POLL_NS,
@@ -242,7 +242,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// Bytes were read that could have been read from then on.
+    /// Checks a read of bytes that could have been read since `since_ns`.
     fn note_read(&self, rescues: Rescues, inlet: &Inlet, since_ns: Option<u64>) {
         let is_rescue = Local::<Sim<BUG>>::with_current(|local| local.map(Local::is_rescue));
         if is_rescue == Some(true) {
@@ -261,8 +261,8 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// Whether another Fair worker came first, which looked at the descriptors of the one that is served: the task lies
-    /// there, and the guard does not know where.
+    /// Whether another Fair worker took the ready descriptors of the one that is served: then the task is
+    /// queued at that worker, and the guard does not know where.
     fn is_elsewhere(&self, inlet: &Inlet) -> bool {
         let mut others = (0..self.workers.cores()).filter(|worker| *worker != inlet.core);
         others.any(|worker| u64::from(self.workers.number(worker)) == inlet.told_by.get())

@@ -1,4 +1,4 @@
-//! Workers on a simulated machine: started, used from outside and from within, closed and counted.
+//! Workers on a simulated machine: started, used from outside and inside, closed and counted.
 
 use super::Rescues;
 use super::class::{Classes, FAIR, RT, SchedulerPlan};
@@ -19,54 +19,54 @@ use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle};
 use std::sync::Arc;
 
-/// How the workers of a run are.
+/// How the workers of a run are set up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SchedulerConfig {
-    /// Of each scheduler.
+    /// The number in each scheduler.
     pub(super) workers: usize,
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
     pub(super) switches: Switches,
-    /// Their clock stands still until nothing is left to do.
+    /// Whether their clock is paused: it advances only when the runtime is quiescent.
     pub(super) paused: bool,
-    /// Of the urgent ones, where there are several schedulers.
+    /// Of the Rt scheduler, if there are several schedulers.
     pub(super) turns: Turns,
-    /// Whether tasks are in groups, one or the other or none.
+    /// Whether some tasks are in groups.
     pub(super) groups: bool,
-    /// For how long each runs of a period; the urgent ones, where there are several schedulers.
+    /// A limit of their CPU time; it applies to the Rt workers if there are several schedulers.
     pub(super) budget: Option<RunBudget>,
-    /// Whether urgent workers rescue tasks of Fair ones.
+    /// Whether Rt workers rescue tasks of Fair workers.
     pub(super) rescues: Option<Rescues>,
 }
 
-/// The workers of a run, all of the first scheduler, then all of the next: each scheduler has one on every CPU
-/// from 0 on.
+/// The workers of a run: all of the first scheduler, then all of the next. Each scheduler has one worker on
+/// each of the first CPUs.
 #[derive(Debug)]
 pub(super) struct Workers<const BUG: u8> {
     shared: Vec<Arc<WorkerShared<Sim<BUG>>>>,
-    /// The numbers of their threads.
+    /// Their thread numbers.
     numbers: Vec<u32>,
-    /// Of one scheduler.
+    /// Workers of one scheduler.
     cores: usize,
     pub(super) ledger: Arc<Ledger>,
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
     turns: Vec<Turns>,
     groups: bool,
     rescues: Option<Rescues>,
-    /// What is known of each Fair worker, where tasks are rescued.
+    /// The state of each Fair worker that matters to its guard; empty without rescues.
     pub(super) wards: Vec<Ward>,
-    /// Each remote half has a share.
+    /// The switches that all remote halves share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
 
-/// The groups of tasks where there are such, and their weights.
+/// The groups of tasks, with their weights, in shapes with groups.
 const GROUPS: [(u8, u32); 2] = [(1, 20), (2, 900)];
 
-/// How many ranks tasks have where that matters.
+/// How many ranks the tasks have in shapes with ranks.
 const RANKS: u64 = 5;
-/// How long after one worker the next is asked to end, at most.
+/// The longest time between the requests to two workers to end.
 const CLOSE_APART_NS: u64 = 60_000;
-/// By when a worker that was rung is awake, mostly.
+/// By when a rung worker is mostly awake.
 const WAKE_NS: u64 = 8_000;
 
 /// The threads of a run's workers.
@@ -81,7 +81,7 @@ impl<const BUG: u8> Workers<BUG> {
         Self::start_recorded(config, ledger, &TelemetryPlan::default(), None)
     }
 
-    /// Starts them; that is recorded of their tasks, and `stalls` looks for stalls.
+    /// The same. `recorded` is recorded of their tasks, and `stalls` reports stalls.
     pub(super) fn start_recorded(
         config: SchedulerConfig,
         ledger: Arc<Ledger>,
@@ -112,7 +112,7 @@ impl<const BUG: u8> Workers<BUG> {
             .map(|plan| scheduler(plan, Vec::new()))
             .collect();
         if config.rescues.is_some() {
-            // Again, below the urgent one.
+            // The Fair scheduler again, this time below the Rt one.
             let above = vec![remotes[RT][0].clone()];
             remotes[FAIR] = scheduler(&plans[FAIR], above);
         }
@@ -165,7 +165,7 @@ impl<const BUG: u8> Workers<BUG> {
     fn open_groups(remote: &RemoteRef<Sim<BUG>>) {
         for (number, weight) in GROUPS {
             let scheduler = remote.scheduler();
-            // SAFETY: nobody else opens one, and there are no tasks.
+            // SAFETY: no other thread opens a group, and there are no tasks yet.
             unsafe {
                 scheduler
                     .groups()
@@ -174,14 +174,14 @@ impl<const BUG: u8> Workers<BUG> {
         }
     }
 
-    /// The group of a task that is about to be launched.
+    /// A random group for a task that is about to be launched.
     fn any_group(&self, kind: Kind) -> Option<u8> {
         if !self.groups || kind == Kind::Call {
             return None;
         }
         let group = (sim::random() % (GROUPS.len() as u64 + 2)) as u8;
         let given = usize::from(group) <= GROUPS.len();
-        // Some inherit.
+        // The others inherit a group or get the default one.
         given.then(|| {
             self.remote(0).scheduler().groups().reserve(group);
             group
@@ -202,7 +202,7 @@ impl<const BUG: u8> Workers<BUG> {
         (0..self.len()).step_by(self.cores).map(first)
     }
 
-    /// In which turns the workers of a scheduler run their tasks.
+    /// In which order the workers of a scheduler run their tasks.
     pub(super) fn turns(&self, scheduler: usize) -> Turns {
         self.turns[scheduler]
     }
@@ -217,12 +217,12 @@ impl<const BUG: u8> Workers<BUG> {
         self.numbers[worker]
     }
 
-    /// Whether nothing goes wrong, so that urgent workers are to keep to their share.
+    /// Whether the run has no faults, so that the Rt workers must keep to their share.
     pub(super) fn judges_rescues(&self) -> bool {
         matches!(self.rescues, Some(Rescues::Few | Rescues::Many))
     }
 
-    /// Takes a worker off its scheduler. Whether it was on.
+    /// Takes a worker off its scheduler. Returns whether it was on.
     pub(super) fn take_off(&self, worker: usize) -> bool {
         self.remote(worker)
             .scheduler()
@@ -230,7 +230,7 @@ impl<const BUG: u8> Workers<BUG> {
             == TakenOff::Now
     }
 
-    /// Puts a worker back. Whether it was off.
+    /// Puts a worker back. Returns whether it was off.
     pub(super) fn put_back(&self, worker: usize) -> bool {
         self.remote(worker)
             .scheduler()
@@ -238,7 +238,7 @@ impl<const BUG: u8> Workers<BUG> {
             == PutBack::Now
     }
 
-    /// Something that must happen once, on that worker.
+    /// Something that must happen exactly once, on that worker.
     pub(super) fn once(&self, what: &'static str, worker: usize) -> Once {
         let home = Home {
             worker,
@@ -247,7 +247,8 @@ impl<const BUG: u8> Workers<BUG> {
         Once::new(&self.ledger, what, Some(home))
     }
 
-    /// Whether the caller is that worker, or only one of its scheduler.
+    /// Whether the caller may run a task or call of that kind: for `Kind::Task` any worker of the
+    /// scheduler, else only that worker.
     pub(super) fn is_on(&self, worker: usize, kind: Kind) -> bool {
         Local::<Sim<BUG>>::with_current(|local| {
             local.is_some_and(|local| match kind {
@@ -257,12 +258,12 @@ impl<const BUG: u8> Workers<BUG> {
         })
     }
 
-    /// Waits for a future, on a thread that is no worker: spins for so long, then parks.
+    /// Waits for a future on a thread that is no worker: spins for `spin_ns`, then parks.
     pub(super) fn wait_for<F: Future>(&self, future: F, spin_ns: u64) -> F::Output {
         block_on_inside(&self.clock, future, spin_ns)
     }
 
-    /// All counts of all workers.
+    /// The counts of all workers.
     pub(super) fn counts(&self) -> Vec<WorkerCounts> {
         self.shared.iter().map(|shared| shared.counts()).collect()
     }
@@ -273,14 +274,14 @@ impl<const BUG: u8> Workers<BUG> {
         Self::join(threads);
     }
 
-    /// Asks one of them to end.
+    /// Asks one worker to end.
     #[cfg(test)]
     pub(super) fn ask_to_end(&self, worker: usize) {
         self.shared[worker].close();
     }
 
-    /// The same, one after the other, each a little later than the one before, and some while they
-    /// wake up.
+    /// Asks the workers to end one after another, at random intervals and some of them while they wake up,
+    /// and waits until they have.
     pub(super) fn close_slowly(&self, threads: Threads) {
         for shared in &self.shared {
             if sim::random().is_multiple_of(2) {
@@ -295,7 +296,7 @@ impl<const BUG: u8> Workers<BUG> {
 
     fn join(threads: Threads) {
         for thread in threads {
-            // A panic ends the whole run, so there is none.
+            // A panic ends the whole run, so `join` cannot report one.
             let _ = thread.join();
         }
     }
@@ -313,7 +314,7 @@ impl<const BUG: u8> Workers<BUG> {
         self.launch_ranked(worker, kind, rank, future)
     }
 
-    /// Launches a task of that rank.
+    /// Launches a task with a rank.
     pub(super) fn launch_ranked<F>(
         &self,
         worker: usize,
@@ -333,7 +334,7 @@ impl<const BUG: u8> Workers<BUG> {
         self.launch_about(worker, kind, about, future)
     }
 
-    /// As [`Workers::launch`], with what else is said of it.
+    /// Like [`Workers::launch`], with further attributes.
     pub(super) fn launch_about<F>(
         &self,
         worker: usize,
@@ -346,8 +347,8 @@ impl<const BUG: u8> Workers<BUG> {
         F::Output: Send,
     {
         let vtable = BodyVtable::of::<F>();
-        // SAFETY: the body written is of the table's type and Send, and so is its output, which
-        // is the one that the handle is typed with.
+        // SAFETY: the written body has the table's type and is Send, as is its output; the handle is typed
+        // with that output.
         unsafe {
             launch_described(self.remote(worker).clone(), kind, about, vtable, |body| {
                 write_body(body, future);
@@ -356,10 +357,10 @@ impl<const BUG: u8> Workers<BUG> {
         }
     }
 
-    /// Calls a worker and waits. Not from a worker.
+    /// Calls a worker and waits. Not for use on a worker.
     pub(super) fn call<R: Send>(&self, worker: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
         let remote: &Member<Sim<BUG>> = self.remote(worker);
-        // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
+        // SAFETY: this thread waits for the call here, once, and keeps nothing of it; closure and result
         // are Send.
         unsafe { blocking(f, |call| wait_for(remote, &call)) }.ok()
     }
@@ -374,19 +375,19 @@ impl<const BUG: u8> Workers<BUG> {
         let layout = call.layout();
         let remotes = workers.iter().map(|worker| &**self.remote(*worker));
         let table = ManyCall::<F, R>::TABLE;
-        // SAFETY: as many remote halves as workers, one at least; what is written is what the table is for,
-        // and closure and results are Send and Sync.
+        // SAFETY: there are as many remote halves as workers, at least one. The written closure is the one
+        // that the table is for, and closure and results are Send and Sync.
         let raw = unsafe {
             launch_many(remotes, workers.len(), table, layout, |data| {
                 call.write(data);
             })
         };
-        // SAFETY: launched with that table, and not polled.
+        // SAFETY: it was launched with that table and has not been polled.
         unsafe { Many::typed::<F>(raw) }
     }
 
-    /// Lets the scheduler go, whose workers have ended and whose last user this is. How many of its
-    /// remote halves are there still.
+    /// Frees the schedulers, whose workers have ended and whose last user this is. Returns how many remote
+    /// halves are left, or an error with the number of users.
     pub(super) fn free(workers: Arc<Self>) -> Result<usize, usize> {
         let users = Arc::strong_count(&workers);
         let workers = Arc::into_inner(workers).ok_or(users - 1)?;

@@ -1,4 +1,4 @@
-//! The shape of a scenario, and what the seed makes of it.
+//! The shape of a scenario, and the plan that a seed makes of it.
 
 use super::{Classes, Repertoire, Rescues, Urgent};
 use doorbell_core::scheduler::Turns;
@@ -6,7 +6,7 @@ use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
 use doorbell_core::worker::{IdlePolicy, RunBudget};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Parkers, Planned, Range};
 
-/// How large a scenario is, and what may happen in it.
+/// The size of a scenario, and what may happen in it.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each stands for itself, and most mixtures make sense"
@@ -15,42 +15,42 @@ use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Parkers,
 pub struct Shape {
     /// Its name.
     pub name: String,
-    /// How many workers each scheduler has, one on each CPU from 0 on.
+    /// How many workers each scheduler has. There is one on each of the first CPUs.
     pub workers: usize,
     /// Which schedulers there are.
     pub classes: Classes,
     /// How many threads that are no workers, each on a CPU of its own behind those of the workers.
     pub foreign: usize,
-    /// How many things each of these does.
+    /// How many steps each of these threads takes.
     pub steps: u64,
-    /// What may be done.
+    /// What the programs may do.
     pub may: Repertoire,
     /// The memory model.
     pub memory: Memory,
-    /// What goes wrong, until all programs are over.
+    /// The faults, which occur until all programs have ended.
     pub faults: Wrong,
-    /// Whether the clock jumps too, by years.
+    /// Whether the clock also jumps, by years.
     pub clock_jumps: bool,
-    /// Whether races are looked for: under `sc`, and among sixteen threads at most.
+    /// Whether to detect data races. Only under `sc`, and with at most 16 threads.
     pub races: bool,
-    /// Whether the workers' clock stands still, and goes on when nothing is left to do.
+    /// Whether the workers' clock is paused.
     pub paused: bool,
     /// Whether the workers end while programs still run.
     pub ends: bool,
-    /// In which turns the workers run their tasks: if by rank, tasks have several.
+    /// In which order the workers run their tasks. If by rank, tasks have several ranks.
     pub turns: Turns,
-    /// Whether tasks are in groups, which the workers share by weight.
+    /// Whether tasks are in groups that share the workers by weight.
     pub groups: bool,
-    /// For how long each worker runs of a period.
+    /// A limit of each worker's CPU time per period.
     pub budget: Option<RunBudget>,
-    /// Whether tasks of Fair workers that compute are rescued; then the programs do nothing else.
+    /// Whether tasks of computing Fair workers are rescued. If so, the programs do nothing else.
     pub rescues: Option<Rescues>,
-    /// The machine. It has a CPU for every worker. Where it has none for all other threads and two
-    /// more, they share those of the workers.
+    /// The machine. It has a CPU for every worker. If it has none for the other threads and two more, they
+    /// share the workers' CPUs.
     pub machine: MachineSpec,
 }
 
-/// All that a program can do.
+/// Most of what a program can do; only the shapes that need descriptors add them.
 const ALL: Repertoire = Repertoire {
     posts: true,
     tasks: true,
@@ -60,20 +60,19 @@ const ALL: Repertoire = Repertoire {
     descriptors: false,
 };
 
-/// Races are looked for among so many workers and other threads: each access costs the host a look at
-/// all of them.
+/// The most threads for which data races are detected: each access costs the host a look at all threads.
 const RACES_MAX: usize = 16;
 
-/// Of workers that rest: long enough for what has to be prompt.
+/// The CPU budget of workers that can be throttled: long enough for work that must be prompt.
 const RUN_BUDGET: RunBudget = RunBudget {
     run_ns: 300_000,
     period_ns: 350_000,
 };
 
-/// For how long a thread is starved, at most.
+/// How long a thread is starved, at most.
 pub(super) const STARVE_MAX_NS: u64 = 8_000_000;
 
-/// CPUs for the thread that begins and ends it all, and for the one that spins.
+/// CPUs for the main thread and the spinning thread.
 pub(crate) const OWN_CPUS: usize = 2;
 
 /// What goes wrong in a scenario.
@@ -81,14 +80,14 @@ pub(crate) const OWN_CPUS: usize = 2;
 pub enum Wrong {
     /// Nothing.
     Nothing,
-    /// Anything that a machine can do, but for jumps of the clock.
+    /// Any fault, except jumps of the clock.
     Anything,
-    /// One thread at a time gets no CPU for milliseconds; any may lose it for a moment.
+    /// One thread at a time gets no CPU for milliseconds. Any thread may lose its CPU for a moment.
     Starved,
 }
 
 impl Shape {
-    /// Workers and other threads on a machine just large enough.
+    /// Workers and other threads on a machine of the least sufficient size.
     #[must_use]
     pub fn new(name: &str, workers: usize, foreign: usize) -> Self {
         let cpus = workers + foreign + OWN_CPUS;
@@ -119,7 +118,7 @@ impl Shape {
         }
     }
 
-    /// Bell and mailbox: two workers, two threads that post to them and call them.
+    /// Bell and mailbox: two workers, and two threads that post to them and call them.
     #[must_use]
     pub fn two_workers() -> Self {
         Shape {
@@ -136,8 +135,8 @@ impl Shape {
         }
     }
 
-    /// Tasks that are spawned, woken and stolen while nothing goes wrong, so that it is looked
-    /// after that no worker is idle while another has too much.
+    /// Tasks that are spawned, woken and stolen, without faults. Checks that no worker idles while another
+    /// one has waiting tasks.
     #[must_use]
     pub fn conserving() -> Self {
         Shape {
@@ -176,7 +175,7 @@ impl Shape {
         }
     }
 
-    /// Calls, tasks and timers by a clock that stands still while there is anything to do.
+    /// Calls, tasks and timers with a paused clock.
     #[must_use]
     pub fn paused() -> Self {
         Shape {
@@ -201,8 +200,8 @@ impl Shape {
         }
     }
 
-    /// Everything, with faults, among workers that run the most urgent task first, and rest when they
-    /// have run for long.
+    /// Everything, with faults, among workers that run the task of highest rank first and are throttled
+    /// when they have used up their CPU budget.
     #[must_use]
     pub fn ranked() -> Self {
         Shape {
@@ -212,8 +211,8 @@ impl Shape {
         }
     }
 
-    /// Everything, with faults, among the schedulers of all classes: whatever is posted, woken, joined,
-    /// cancelled or dropped crosses them.
+    /// Everything, with faults, among the schedulers of all classes: posts, wakes, joins, cancellations and
+    /// drops cross them.
     #[must_use]
     pub fn classes() -> Self {
         Shape {
@@ -224,8 +223,7 @@ impl Shape {
         }
     }
 
-    /// The same while nothing goes wrong, so that it is looked after that urgent workers run before
-    /// the others.
+    /// The same without faults. Checks that urgent workers run before the others.
     #[must_use]
     pub fn classes_in_order() -> Self {
         Shape {
@@ -239,7 +237,7 @@ impl Shape {
         }
     }
 
-    /// Descriptors, crowds of tasks and long polls in all classes, while one thread after the other gets no
+    /// Descriptors, crowds of tasks and long polls in all classes, while one thread after another gets no
     /// CPU for milliseconds.
     #[must_use]
     pub fn starved() -> Self {
@@ -256,7 +254,7 @@ impl Shape {
         }
     }
 
-    /// The same in one scheduler, of workers that run the most urgent task first and may spin.
+    /// The same in one scheduler whose workers run the task of highest rank first and may spin.
     #[must_use]
     pub fn starved_ranked() -> Self {
         Shape {
@@ -265,7 +263,7 @@ impl Shape {
         }
     }
 
-    /// Fair workers compute, and urgent workers rescue tasks that wait for descriptors of these.
+    /// Fair workers compute, and urgent workers rescue tasks that wait for descriptors of those.
     #[must_use]
     pub fn rescued(rescues: Rescues) -> Self {
         Shape {
@@ -290,7 +288,7 @@ impl Shape {
         }
     }
 
-    /// The same with so many workers, on that machine, which has a CPU for each.
+    /// The same shape with this many workers, on a machine that has a CPU for each.
     #[must_use]
     pub fn sized(self, workers: usize, memory: Memory, machine: MachineSpec) -> Self {
         Shape {
@@ -312,12 +310,12 @@ impl Shape {
         ]
     }
 
-    /// How many threads play.
+    /// How many worker and foreign threads there are.
     fn threads(&self) -> usize {
         self.workers * self.classes.count() + self.foreign
     }
 
-    /// Whether no worker may be idle while another has too much.
+    /// Whether the oracle for promise 7 applies: no worker may idle while another one has waiting tasks.
     pub(super) fn is_conserving(&self) -> bool {
         let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
         let judged = match self.faults {
@@ -329,7 +327,7 @@ impl Shape {
         calm && alone && self.workers <= 64
     }
 
-    /// Whether it is looked after that urgent workers run before others.
+    /// Whether the oracle for the order of classes applies: urgent workers run before others.
     pub(super) fn orders_classes(&self) -> bool {
         let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
         let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends;
@@ -337,23 +335,23 @@ impl Shape {
         self.classes != Classes::One && self.rescues.is_none() && calm && alone
     }
 
-    /// The CPU of the thread that begins and ends it all.
+    /// The CPU of the main thread.
     pub(super) fn main_cpu(&self) -> usize {
         self.foreign_cpu(self.foreign)
     }
 
-    /// The CPU of one of the other threads.
+    /// The CPU of a foreign thread.
     pub(super) fn foreign_cpu(&self, foreigner: usize) -> usize {
         (self.workers + foreigner) % self.machine.cpus()
     }
 
-    /// The CPU of the thread that spins.
+    /// The CPU of the spinning thread.
     pub(super) fn spin_cpu(&self) -> usize {
         self.foreign_cpu(self.foreign + 1)
     }
 }
 
-/// What a seed makes of a shape.
+/// What a seed decides for a shape.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) config: Config,
@@ -410,7 +408,7 @@ impl Plan {
     }
 }
 
-/// Draws what a seed decides before the run begins: splitmix64.
+/// Draws everything that a seed decides before the run begins (splitmix64).
 struct Lot(u64);
 
 impl Lot {
@@ -440,7 +438,7 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
     } else {
         Vec::new()
     };
-    // Often none of a kind, so that each is also seen without the others.
+    // A chance is 0 in one of four draws, so that each fault also occurs without the others.
     let chance = |lot: &mut Lot, most: u32| {
         let step = lot.draw(4) as u32;
         most * step / 3
@@ -462,11 +460,11 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
     }
 }
 
-/// One thread after the other gets no CPU for long: all threads of one kind, or of all.
+/// One thread after another gets no CPU for long: any thread, only foreign ones, or those of one scheduler.
 fn starved(shape: &Shape, lot: &mut Lot) -> Faults {
     let workers = shape.workers as u32;
     let all = workers * shape.classes.count() as u32;
-    // The first thread of the run is no worker, and the one behind the workers is the oracle's.
+    // Thread 0 is the main thread; the one right behind the workers is the oracle's.
     let foreign = all + 2..all + 2 + shape.foreign as u32;
     let starved = match lot.draw(6) {
         0 => 0..0,
@@ -476,7 +474,7 @@ fn starved(shape: &Shape, lot: &mut Lot) -> Faults {
             1 + scheduler..1 + scheduler + workers
         }
     };
-    // Seldom and for some time, or often and for a moment.
+    // Seldom but long, or often but short.
     let (deschedule_chance, max_ns) =
         [(0, 500), (1_000, 60_000), (3_000, 10_000), (8_000, 3_000)][lot.draw(4) as usize];
     Faults {

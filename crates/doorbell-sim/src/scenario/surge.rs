@@ -1,4 +1,4 @@
-//! Surges: descriptors that become ready at one moment, a worker that is kept serving calls meanwhile, and
+//! Surges: descriptors that become ready at the same moment while their worker is kept serving calls, and
 //! crowds of tasks behind a poll that may be long.
 
 use super::ledger::Ledger;
@@ -15,32 +15,32 @@ use std::sync::Arc;
 
 /// How many descriptors become ready together, at most.
 const PIPES_MAX: u64 = 12;
-/// How often each does.
+/// How often each descriptor becomes ready, at most.
 const ROUNDS_MAX: u64 = 3;
-/// When, at the latest, after the time before: so that a worker that is kept serving calls has done so for long.
+/// The longest time between two rounds: long enough for a worker to have served calls for long.
 const ROUND_NS: u64 = 2_500_000;
-/// How many calls a worker is kept busy with, and how long each takes: 64 of them take more than the
-/// millisecond after which a worker that spins looks at everything.
+/// How many calls keep a worker busy, and how long each takes. 64 of them take more than the 1 ms after
+/// which a spinning worker makes a pass.
 const CALLS_MIN: u64 = 70;
 const CALLS_MORE: u64 = 130;
 const CALL_MIN_NS: u64 = 16_000;
 const CALL_MORE_NS: u64 = 4_000;
-/// How many tasks are in a crowd, at most.
+/// The most tasks in a crowd.
 const CROWD_MAX: u64 = 20;
-/// How long the poll goes on that has spawned them.
+/// How long the poll that spawned the crowd goes on.
 const POLLS_NS: [u64; 5] = [0, 30_000, 150_000, 1_600_000, 3_000_000];
-/// How many tell others beside the first two, at most; how many each tells, and when.
+/// How many tellers there are beyond two, at most; how many tasks each of them wakes, and when.
 const TELLERS_MAX: u64 = 3;
 const TOLD: usize = 4;
 const TELL_NS: u64 = 30_000;
-/// How often a wake is overtaken, at most, how long before it is made ready, and how close the steps come.
+/// How often a wake is overtaken, at most; how long it is prepared, and how close together the steps are.
 const OVERTAKES_MAX: u64 = 6;
 const SET_UP_NS: u64 = 70_000;
 const FIRST_NS: u64 = 30_000;
 const CLOSE_NS: u64 = 1_500;
-/// How long the polls go on that keep the worker, and the waker's, from the task.
+/// How long the polls of the worker and of the waker keep the task from running.
 const KEPT_NS: [u64; 3] = [200_000, 200_000, 2_500_000];
-/// The longest poll of most of them.
+/// The longest poll of most tasks of a crowd.
 const BRIEF_NS: u64 = 20_000;
 
 /// Bytes on their way to a descriptor.
@@ -57,7 +57,7 @@ impl Pipe {
         })
     }
 
-    /// One byte comes from the world.
+    /// One byte comes from outside.
     fn write(&self) {
         self.bytes.add_shared(1);
         self.fd.set_ready(Readiness::READABLE);
@@ -76,8 +76,8 @@ impl Pipe {
 }
 
 impl<const BUG: u8> Player<BUG> {
-    /// Some descriptors of one worker become ready, mostly together. Meanwhile that worker may be kept serving
-    /// calls, and another worker of its scheduler may get a crowd of tasks.
+    /// Makes some descriptors of one worker ready, mostly at the same moment. Meanwhile that worker may be
+    /// kept serving calls, and another worker of its scheduler may get a crowd of tasks.
     pub(super) fn surge(&self) {
         let worker = self.any_worker();
         let rounds = 1 + below(ROUNDS_MAX);
@@ -109,8 +109,8 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// Tasks of a worker wait, each for one of those on other workers that tell them at about the same time: the
-    /// worker may spin when it is chosen for one, and be inside another's poll when that one comes.
+    /// Tasks of one worker are woken at about the same time by tellers on several workers. The worker may
+    /// spin when it is chosen for one task, and be inside the poll of another when that task arrives.
     fn chorus(&self, worker: usize) {
         let mut tellers = Vec::new();
         for _ in 0..2 + below(TELLERS_MAX) {
@@ -141,8 +141,9 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A task is woken by another worker of its scheduler while the worker that ran it last spins. At that moment
-    /// that worker gets another task, whose poll is long; the waker's goes on too. All others mostly sleep.
+    /// Wakes a task from another worker of its scheduler while its last worker spins. At that moment its
+    /// last worker gets another task with a long poll, and the waker's poll goes on too. All other workers
+    /// mostly sleep.
     pub(super) fn overtakes(&self) {
         for _ in 0..=below(OVERTAKES_MAX) {
             let worker = self.any_worker();
@@ -173,7 +174,7 @@ impl<const BUG: u8> Player<BUG> {
         self.keep(worker, move || sim::work(kept_ns));
     }
 
-    /// A task that stays on that worker, of one poll.
+    /// Launches a pinned task of one poll.
     fn keep(&self, worker: usize, does: impl FnOnce() + Send + 'static) {
         let ended = Ended::new(&self.workers);
         let poll = async move {
@@ -189,7 +190,8 @@ impl<const BUG: u8> Player<BUG> {
         worker / cores * cores + below(cores as u64) as usize
     }
 
-    /// A task that reads so many bytes through a descriptor of that worker, wherever it runs.
+    /// Launches a task that reads this many bytes through a descriptor of that worker, wherever the task
+    /// runs.
     fn read_all(&self, worker: usize, pipe: &Arc<Pipe>, bytes: u64) {
         let (ended, player, pipe) = (Ended::new(&self.workers), self.clone(), Arc::clone(pipe));
         let reads = async move {
@@ -216,12 +218,12 @@ impl<const BUG: u8> Player<BUG> {
         drop(self.workers.launch(worker, kind, Spun::new(reads)));
     }
 
-    /// Calls that come one from the other.
+    /// Posts a chain of calls, each from the one before.
     fn keep_serving(&self, worker: usize, left: u64, work_ns: u64) {
         let once = self.workers.once("post of a chain", worker);
         let player = self.clone();
         let run = move || {
-            // The next is begun before this one is over: there is always one that is not.
+            // Posts the next call before this one ends, so one is always outstanding.
             if left > 0 {
                 player.keep_serving(worker, left - 1, work_ns);
             }
@@ -231,7 +233,7 @@ impl<const BUG: u8> Player<BUG> {
         drop(call::post(&**self.workers.remote(worker), run));
     }
 
-    /// A task of that worker spawns others there, and its poll may go on.
+    /// Launches a task that spawns others on its worker and may then go on polling.
     pub(super) fn crowd(&self, worker: usize) {
         let (ended, player) = (Ended::new(&self.workers), self.clone());
         let many = 1 + [0, 1, below(CROWD_MAX)][below(3) as usize];
@@ -246,7 +248,7 @@ impl<const BUG: u8> Player<BUG> {
         drop(self.workers.launch(worker, Kind::Pinned, spawns));
     }
 
-    /// A task that mostly ends soon.
+    /// Launches a task that mostly ends soon.
     fn brief(&self, worker: usize) {
         let ended = Ended::new(&self.workers);
         let most_ns = if one_in(8) {
@@ -267,7 +269,7 @@ fn work_until(when_ns: u64) {
     sim::work(when_ns.saturating_sub(sim::time_ns()));
 }
 
-/// A descriptor has no worker any more.
+/// Checks that a worker refuses descriptors only if workers may end.
 pub(super) fn gone(ledger: &Ledger) {
     if !ledger.ends() {
         sim::fail("lost: a worker that runs takes no descriptor");

@@ -1,4 +1,4 @@
-//! The scenarios under their oracles.
+//! The scenarios, judged by their oracles.
 
 mod budget;
 mod crossing;
@@ -23,7 +23,7 @@ use doorbell_machine::sim::{self, Config, MachineSpec};
 use doorbell_machine::{Machine, Sim};
 use std::sync::Arc;
 
-/// Runs seeds twice each; says which failed, and how.
+/// Runs each seed twice and reports which seeds failed, and how.
 fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let first = run::<0>(seed, shape).unwrap().outcome;
@@ -39,7 +39,7 @@ fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
     }
 }
 
-/// A scheduler of so many workers that park, without classes, groups or a budget.
+/// A scheduler of parking workers, without classes, groups or a budget.
 fn one_scheduler(workers: usize) -> SchedulerConfig {
     SchedulerConfig {
         workers,
@@ -54,8 +54,8 @@ fn one_scheduler(workers: usize) -> SchedulerConfig {
     }
 }
 
-/// Runs a program with the workers of a scheduler, from a thread on a CPU of its own, that closes them. There
-/// is one more CPU.
+/// Runs a program that uses the workers of one scheduler. The program runs on a thread with its own CPU,
+/// and that thread closes the workers. One more CPU is free.
 fn with_workers(
     scheduler: SchedulerConfig,
     program: impl FnOnce(&Arc<Workers<0>>, Box<dyn FnOnce()>) + Send + 'static,
@@ -158,7 +158,7 @@ fn rescued() {
     check(&ending, 0..50);
 }
 
-/// The oracle notices workers that the OS lets share the CPU with those below them.
+/// A fault: the OS lets urgent workers share their CPU with lower ones. The oracle must notice.
 #[test]
 fn urgent_workers_without_their_policy_are_noticed() {
     let shared = Shape {
@@ -189,8 +189,8 @@ fn grouped() {
     }
 }
 
-/// A worker that announced its park, was rung, and then found a timer due, counted neither a park nor
-/// one avoided: the clock had jumped between the two looks.
+/// The clock jumps between two looks of a worker that parks: the worker announces its park, is rung, and
+/// then finds a timer due. It must count either a park or an avoided one.
 #[test]
 fn a_park_that_a_due_timer_prevents_is_counted() {
     for seed in [585, 2_569] {
@@ -198,7 +198,7 @@ fn a_park_that_a_due_timer_prevents_is_counted() {
     }
 }
 
-/// A scheduler of workers that start, find nothing and end: how many events each costs.
+/// The number of events per worker, for a scheduler whose workers start, find nothing and end.
 fn events_per_worker(workers: usize) -> u64 {
     let shape = Shape {
         steps: 0,
@@ -219,7 +219,7 @@ fn events_per_worker(workers: usize) -> u64 {
     outcome.events / workers as u64
 }
 
-/// The last look of each worker before it sleeps once touched every other worker.
+/// The last look of a worker before it sleeps must not touch every other worker.
 #[test]
 fn s10_a_worker_that_sleeps_costs_as_much_in_a_large_scheduler() {
     let (few, many) = (events_per_worker(16), events_per_worker(256));

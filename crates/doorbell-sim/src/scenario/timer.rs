@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Ready when its time has come; `false` if the worker of its timer ended first.
+/// Ready when it is due. The output is `false` if the worker of its timer ended first.
 pub(super) struct Sleep<const BUG: u8> {
     remote: RemoteRef<Sim<BUG>>,
     clock: Arc<Clock<Sim<BUG>>>,
@@ -20,7 +20,7 @@ pub(super) struct Sleep<const BUG: u8> {
 }
 
 impl<const BUG: u8> Sleep<BUG> {
-    /// For so long from now on; on the worker of that number if the caller is on none.
+    /// A sleep of `for_ns` from now on; on this worker's wheel if the caller is no worker.
     pub(super) fn new(workers: &Workers<BUG>, worker: usize, for_ns: u64) -> Self {
         Sleep {
             remote: workers.remote(worker).clone(),

@@ -1,4 +1,4 @@
-//! Futures that rely on what a wake must bring, and handles that are asked again and again.
+//! Futures that rely on the ordering of a wake, and join handles that are polled repeatedly.
 
 use super::scheduler::Workers;
 use doorbell_core::task::Join;
@@ -7,18 +7,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Memory that one thread writes before it wakes another, which reads it then.
+/// Memory that one thread writes before it wakes another thread, which then reads it.
 struct Note<const BUG: u8>(<Sim<BUG> as Machine>::Cell<u64>);
 
-// SAFETY: all simulated threads are one thread of the OS; and whether an order stands between
-// their accesses is what is tested with this.
+// SAFETY: all simulated threads are one OS thread, and the simulator checks that accesses to the cell are
+// ordered.
 unsafe impl<const BUG: u8> Send for Note<BUG> {}
 // SAFETY: as for Send.
 unsafe impl<const BUG: u8> Sync for Note<BUG> {}
 
 impl<const BUG: u8> Note<BUG> {
     fn write(&self, value: u64) {
-        // SAFETY: nobody else is at it: the machine fails the run otherwise.
+        // SAFETY: no other thread accesses it; otherwise the machine fails the run.
         self.0.with_mut(|it| unsafe { *it = value });
     }
 
@@ -28,7 +28,8 @@ impl<const BUG: u8> Note<BUG> {
     }
 }
 
-/// Writes the note and wakes: when it is dropped, so also on a worker that ends before it runs.
+/// Writes the note and wakes, both when it is dropped. So it also does so on a worker that ends before
+/// running it.
 struct Teller<const BUG: u8> {
     note: Arc<Note<BUG>>,
     number: u64,
@@ -42,17 +43,17 @@ impl<const BUG: u8> Drop for Teller<BUG> {
     }
 }
 
-/// Ready at its second poll. Nothing but the wake says that the note was written, so it must be the
-/// only thing in its task or `block_on` that gives wakers away.
+/// Ready at its second poll. Only the wake orders the write of the note before the read. So its task or
+/// `block_on` must contain nothing else that hands out its waker.
 pub(super) struct Told<const BUG: u8, F> {
     note: Arc<Note<BUG>>,
     number: u64,
-    /// Has somebody drop what it is given.
+    /// Drops its argument on some thread.
     tell: Option<F>,
 }
 
 impl<const BUG: u8, F> Told<BUG, F> {
-    /// `tell` is given what must be dropped, anywhere and at any time.
+    /// `tell` gets a value that it must drop, on any thread and at any time.
     pub(super) fn new(tell: F) -> Self {
         Told {
             note: Arc::new(Note(Cell::new(0))),
@@ -81,14 +82,14 @@ impl<const BUG: u8, F: FnOnce(Box<dyn Send>) + Unpin> Future for Told<BUG, F> {
     }
 }
 
-/// A waker that is like no other one.
+/// A waker that differs from every other one.
 struct Nobody;
 
 impl Wake for Nobody {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Asks a handle some times, each time for somebody else, before it is awaited.
+/// Polls a handle some times, each time with another waker, before it is awaited.
 pub(super) struct Asked(pub(super) Join<()>, pub(super) u64);
 
 impl Future for Asked {
@@ -108,7 +109,7 @@ impl Future for Asked {
     }
 }
 
-/// At most two workers of a scheduler are watchdogs at any time, and at most one of a scheduler of two.
+/// Checks that a scheduler has at most two watchdogs, or one if it has only two workers.
 pub(super) fn check_watchdogs<const BUG: u8>(workers: &Workers<BUG>) {
     let most = workers.cores().saturating_sub(1).clamp(1, 2) as u64;
     for counts in workers.counts().chunks(workers.cores()) {

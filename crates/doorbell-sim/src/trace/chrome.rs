@@ -28,14 +28,14 @@ pub struct ChromeTrace<W> {
     workers: BTreeMap<u32, Track>,
     /// The cores that have a name in the file.
     cores: BTreeSet<u32>,
-    /// What was posted and has not run.
+    /// Posted items that have not run.
     posted: BTreeMap<u64, Arrow>,
     /// The number of the next arrow.
     arrows: u64,
     end_ns: u64,
 }
 
-/// Where a worker is drawn, and what of it is open.
+/// The core where a worker is drawn, and its open slice.
 #[derive(Clone, Copy, Debug)]
 struct Track {
     core: u32,
@@ -43,7 +43,7 @@ struct Track {
     last_ns: u64,
 }
 
-/// A moment on a worker, as the file has it.
+/// A moment on a worker, as the file records it.
 #[derive(Clone, Copy, Debug)]
 struct At {
     core: u32,
@@ -51,7 +51,7 @@ struct At {
     ns: u64,
 }
 
-/// What leads from a post to where its item runs.
+/// The arrow from a post to the run of its item.
 #[derive(Clone, Copy, Debug)]
 struct Arrow {
     number: u64,
@@ -62,7 +62,7 @@ impl<W: Write> ChromeTrace<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// What `out` says.
+    /// An error of `out`.
     pub fn begin(mut out: W) -> io::Result<Self> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         Ok(Self {
@@ -76,20 +76,20 @@ impl<W: Write> ChromeTrace<W> {
         })
     }
 
-    /// Gives a worker its name in the viewer, best before its first event.
+    /// Names a worker in the viewer, best before its first event.
     ///
     /// # Errors
-    /// What the file says.
+    /// An error of the file.
     pub fn name_worker(&mut self, core: u32, worker: u32, name: &str) -> io::Result<()> {
         self.name_core(core)?;
         let name = serde_json::to_string(name)?;
         self.metadata(core, worker, "thread_name", &name)
     }
 
-    /// Writes an event. Events of one worker come in the order of their times.
+    /// Writes an event. The events of one worker must be in order of time.
     ///
     /// # Errors
-    /// What the file says.
+    /// An error of the file.
     pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         let at = self.place(event)?;
         match event.what {
@@ -105,7 +105,7 @@ impl<W: Write> ChromeTrace<W> {
     /// Closes what is open and ends the file.
     ///
     /// # Errors
-    /// What the file says.
+    /// An error of the file.
     pub fn finish(mut self) -> io::Result<W> {
         let end_ns = self.end_ns;
         for (item, arrow) in std::mem::take(&mut self.posted) {
@@ -130,19 +130,19 @@ impl<W: Write> ChromeTrace<W> {
         Ok(self.out)
     }
 
-    /// How many workers, cores and posted items are remembered.
+    /// How many workers, cores and posted items it keeps.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.workers.len() + self.cores.len() + self.posted.len()
     }
 
-    /// Where the event is drawn. A worker that changed its core leaves its slice behind.
+    /// Where to draw an event. A worker that has moved to another core leaves its open slice behind.
     fn place(&mut self, event: &Event<'_>) -> io::Result<At> {
         let before = self.workers.get(&event.worker).copied();
         let at = At {
             core: event.core,
             worker: event.worker,
-            // A time that runs backwards would draw slices that overlap.
+            // A time that runs backwards would give overlapping slices.
             ns: event.at_ns.max(before.map_or(0, |track| track.last_ns)),
         };
         let mut open = before.is_some_and(|track| track.open);
@@ -205,14 +205,14 @@ impl<W: Write> ChromeTrace<W> {
         }
     }
 
-    /// Ends an arrow that leads nowhere, so that a viewer shows it.
+    /// Ends an arrow of an item that never ran, so that a viewer shows it.
     fn never_run(&mut self, at: At, item: u64, arrow: Arrow) -> io::Result<()> {
         self.instant(at, &format!("item {item} never ran"))?;
         self.arrow(at, 'f', arrow.number)
     }
 
     fn arrow(&mut self, at: At, phase: char, number: u64) -> io::Result<()> {
-        // An arrow ends in the slice around it, not in the one that begins next.
+        // `bp: e` binds the end to the enclosing slice instead of the next one.
         let end = if phase == 'f' { ",\"bp\":\"e\"" } else { "" };
         let more = format!(",\"name\":\"post\",\"cat\":\"post\",\"id\":{number}{end}");
         self.record(at, phase, &more)
@@ -221,7 +221,7 @@ impl<W: Write> ChromeTrace<W> {
     fn name_core(&mut self, core: u32) -> io::Result<()> {
         if self.cores.insert(core) {
             self.metadata(core, 0, "process_name", &format!("\"core {core}\""))?;
-            // Viewers sort by text otherwise: core 10 before core 2.
+            // Without it viewers sort by name: core 10 before core 2.
             let more = format!(
                 "\"ph\":\"M\",\"pid\":{core},\"tid\":0,\"name\":\"process_sort_index\",\
                  \"args\":{{\"sort_index\":{core}}}"
@@ -231,7 +231,7 @@ impl<W: Write> ChromeTrace<W> {
         Ok(())
     }
 
-    /// `name` is JSON already.
+    /// Writes a metadata record. `name` is already JSON.
     fn metadata(&mut self, core: u32, worker: u32, kind: &str, name: &str) -> io::Result<()> {
         self.write(&format!(
             "\"ph\":\"M\",\"pid\":{core},\"tid\":{worker},\"name\":\"{kind}\",\

@@ -1,4 +1,4 @@
-//! From the events of the simulated machine to those of a trace.
+//! Converts events of the simulated machine to those of a trace.
 
 use std::io::{self, Write};
 
@@ -6,10 +6,9 @@ use doorbell_machine::sim::{self, EventKind};
 
 use super::{ChromeTrace, Event, State, What};
 
-/// A trace of a run of the simulated machine: its sink tells it of every event.
+/// A trace of a run of the simulated machine, whose sink passes on every event.
 ///
-/// Accesses to memory are left out: they are most of the events, and what they do shows in what
-/// comes of them.
+/// Memory accesses are left out: most events are accesses, and their effects show in other events.
 #[derive(Debug)]
 pub struct MachineTrace<W> {
     chrome: ChromeTrace<W>,
@@ -19,16 +18,16 @@ impl<W: Write> MachineTrace<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// What `out` says.
+    /// An error of `out`.
     pub fn begin(out: W) -> io::Result<Self> {
         let chrome = ChromeTrace::begin(out)?;
         Ok(Self { chrome })
     }
 
-    /// Writes what is worth it.
+    /// Writes an event that the trace shows.
     ///
     /// # Errors
-    /// What the file says.
+    /// An error of the file.
     pub fn record(&mut self, event: &sim::Event) -> io::Result<()> {
         let Some(what) = what(event) else {
             return Ok(());
@@ -41,10 +40,10 @@ impl<W: Write> MachineTrace<W> {
         })
     }
 
-    /// Gives the threads their names, which are known when the run is over, and ends the file.
+    /// Names the threads (their names are known at the end of the run) and ends the file.
     ///
     /// # Errors
-    /// What the file says.
+    /// An error of the file.
     pub fn finish(mut self, threads: &[sim::ThreadReport]) -> io::Result<W> {
         for (number, thread) in threads.iter().enumerate() {
             let (core, worker) = (thread.cpu as u32, number as u32);
@@ -54,7 +53,7 @@ impl<W: Write> MachineTrace<W> {
     }
 }
 
-/// The note of a program that it posted an item, for [`sim::note`].
+/// The note by which a program records that it posted an item, for [`sim::note`].
 #[must_use]
 pub fn post_note(item: u32) -> u32 {
     item << 1
@@ -75,7 +74,7 @@ fn what(event: &sim::Event) -> Option<What<'static>> {
         EventKind::Park | EventKind::Sleep | EventKind::Join => What::State(State::Parked),
         EventKind::End => What::State(State::Ended),
         EventKind::Ring if event.line == u32::MAX => What::Instant {
-            name: "ring: nobody sleeps",
+            name: "ring: no thread sleeps",
         },
         EventKind::Ring => What::Ring { of: event.line },
         EventKind::Note if event.line == post_note(event.line >> 1) => What::Post { item },

@@ -1,10 +1,10 @@
-//! What happened in a run, as a file that Chrome's and Perfetto's viewers show.
+//! A run as a file for the viewers of Chrome and Perfetto.
 //!
-//! A process per core and a thread in it per worker; slices for what the worker does (runs, spins, is
-//! parked), instants for what it does to others, and an arrow from each post to where it ran.
+//! Each core is a process and each worker a thread in it. Slices show what the worker does (runs, spins, is
+//! parked), instants what it does to others, and an arrow leads from each post to the run of its item.
 //!
-//! The events go out as they come: what is kept is one state per worker and what was posted and has
-//! not run yet.
+//! Events are written as they come. The writer keeps one state per worker and the posted items that have
+//! not run.
 
 mod chrome;
 mod machine;
@@ -17,11 +17,11 @@ pub use machine::{MachineTrace, post_note, run_note};
 /// One thing that happened on a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// When, by the worker's own clock. It never runs backwards on one worker.
+    /// The time by the worker's own clock. It never runs backwards on one worker.
     pub at_ns: u64,
-    /// The core on which the worker is.
+    /// The worker's core.
     pub core: u32,
-    /// The worker, by a number of its own in the run.
+    /// The worker's number, unique in the run.
     pub worker: u32,
     /// What it was.
     pub what: What<'a>,
@@ -32,19 +32,19 @@ pub struct Event<'a> {
 pub enum What<'a> {
     /// From now on the worker is in this state.
     State(State),
-    /// It set NOTIFY of another worker: no syscall.
+    /// It set NOTIFY in another worker's bell: no syscall.
     Notify {
-        /// Whose.
+        /// The other worker.
         of: u32,
     },
     /// It rang another worker: a syscall.
     Ring {
-        /// Which.
+        /// The other worker.
         of: u32,
     },
     /// It posted an item.
     Post {
-        /// The item, by a number that is free again once it ran.
+        /// The item's number. It can be used again once the item ran.
         item: u64,
     },
     /// It ran an item that was posted.
@@ -52,9 +52,9 @@ pub enum What<'a> {
         /// The item.
         item: u64,
     },
-    /// Anything else that is worth an instant.
+    /// Any other event that deserves an instant.
     Instant {
-        /// In a few words.
+        /// Its name, a few words.
         name: &'a str,
     },
 }
@@ -75,7 +75,7 @@ pub enum State {
 }
 
 impl State {
-    /// Its name in the file; none where nothing is drawn.
+    /// Its name in the file; `None` if it is not drawn.
     fn name(self) -> Option<&'static str> {
         match self {
             State::Running => Some("running"),

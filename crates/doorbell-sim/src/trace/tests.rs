@@ -26,7 +26,7 @@ fn written(events: &[Event<'_>]) -> Vec<Value> {
     json["traceEvents"].as_array().expect("a list").clone()
 }
 
-/// Two workers that post to one another, one that moves, one item that is never run.
+/// Two workers that post to each other; one worker moves; one item never runs.
 fn a_run() -> Vec<Event<'static>> {
     use State::{Ended, Parked, Running, Spinning, Waiting};
     vec![
@@ -42,7 +42,7 @@ fn a_run() -> Vec<Event<'static>> {
         event(99, 1, 8, What::State(Parked)),
         event(1_000, 0, 7, What::Run { item: 40 }),
         event(1_001, 0, 7, What::State(Waiting)),
-        // It goes on elsewhere, and its slice with it.
+        // The worker goes on on another core, and so does its slice.
         event(1_500, 2, 7, What::State(Running)),
         event(1_501, 2, 7, What::Post { item: 41 }),
         event(1_502, 2, 7, What::Post { item: 41 }),

@@ -1,4 +1,4 @@
-//! Weakens each ordering of `doorbell-core`, one at a time, and prints which the models notice.
+//! Weakens each ordering of `doorbell-core`, one at a time, and prints which models notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -13,36 +13,36 @@ use doorbell_tidy::orderings::mutant::{Row, judge, rows};
 use doorbell_tidy::orderings::report;
 use doorbell_tidy::orderings::sites::{SWEPT, Site, sites};
 
-/// A model that takes longer than this with nothing weakened is not waited for.
+/// A model that takes longer without a mutant is stopped.
 const UNCHANGED_LIMIT: Duration = Duration::from_mins(30);
 
-/// Weakens each ordering of doorbell-core, one at a time, and prints which the models notice.
+/// Weakens each ordering of doorbell-core, one at a time, and prints which models notice.
 ///
-/// Progress goes to the standard error output, the table to the standard output.
+/// Progress goes to standard error, the table to standard output.
 #[derive(Debug, Parser)]
 struct Options {
     /// Sweep only files whose path contains this.
     #[arg(long)]
     filter: Option<String>,
-    /// Explore at most this many preemptions in every model, in place of each model's own number.
+    /// Explore at most this many preemptions in every model, instead of each model's own number.
     #[arg(long)]
     preemptions: Option<usize>,
     /// Leave out models that take longer than this many seconds of CPU time with nothing weakened.
     #[arg(long)]
     slowest: Option<u64>,
-    /// Print one JSON object per ordering in place of the table.
+    /// Print one JSON object per ordering instead of the table.
     #[arg(long)]
     json: bool,
-    /// Run nothing: print the table of what an earlier run wrote to this file with `--json`.
+    /// Run nothing: print the table of an earlier run's `--json` output in this file.
     #[arg(long)]
     table: Option<PathBuf>,
-    /// Only list what would be weakened.
+    /// Only list the orderings that would be weakened.
     #[arg(long)]
     list: bool,
 }
 
 impl Options {
-    /// What bounds the search, as it was given.
+    /// The bounds of the search, as given.
     fn bounds(&self) -> String {
         let preemptions = self
             .preemptions
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without an error output nobody can be told.
+            // An error in writing to standard error is ignored.
             let _ = writeln!(io::stderr(), "orderings: {error}");
             ExitCode::FAILURE
         }
@@ -124,7 +124,8 @@ fn list(sites: &[&Site]) -> io::Result<()> {
     writeln!(io::stderr(), "{} accesses and fences", sites.len())
 }
 
-/// Runs every model with nothing weakened. One that is left out shows only what it reached until then.
+/// Runs every model without a mutant. A model that is left out shows only what it reached until it was
+/// stopped.
 fn reach(program: &Program, options: &Options) -> io::Result<Reach> {
     let limit = options.slowest.map_or(UNCHANGED_LIMIT, Duration::from_secs);
     let names = program.models()?;
@@ -158,8 +159,8 @@ fn reach(program: &Program, options: &Options) -> io::Result<Reach> {
     Ok(by_access(&models))
 }
 
-/// What the models reach of the protocols stands in the list, if it asks for more than `Relaxed`: else
-/// the list is not that of all accesses.
+/// Checks that the list contains every access that the models reach and that asks for more than `Relaxed`.
+/// Otherwise the list is incomplete.
 fn all_are_listed(all: &[Site], reach: &Reach) -> io::Result<()> {
     let listed: BTreeMap<String, &Site> = all.iter().map(|site| (site.place(), site)).collect();
     let is_strong =

@@ -8,38 +8,39 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A test is a model if a module of its name starts or ends so.
+/// A test is a model if the name of a module on its path starts or ends with this.
 const MODEL: &str = "loom";
 
-/// Tests of mutants run a model with a broken line in a process of their own: they reach nothing.
+/// Marks tests of mutants, which run a model with a broken line in a child process. They reach nothing
+/// themselves.
 const MUTANT: &str = "mutant";
 
-/// Names the file to which a model adds what it reaches.
+/// The variable with the file to which a model appends what it reaches.
 const REACHED: &str = "DOORBELL_REACHED";
 
-/// Names the access to weaken.
+/// The variable with the access to weaken.
 const WEAKEN: &str = "DOORBELL_WEAKEN";
 
-/// Bounds the preemptions that a model explores.
+/// The variable that bounds the preemptions that a model explores.
 const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 
-/// How often the end of a model is looked for.
+/// The time between two checks whether a model has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Times of a process come in ticks, of which Linux shows programs a hundred a second.
+/// The unit of CPU times of processes: Linux reports 100 ticks a second.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A model that still runs after this, however little of the CPU it got, is stopped.
+/// A model that still runs after this time is stopped, however little CPU time it got.
 const WALL_MAX: Duration = Duration::from_hours(1);
 
-/// A line of what was reached: the place, which ordering of it, and the ordering it asked for.
+/// A reached ordering: the place, which ordering of the access it is, and its value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reached {
     /// File, line and column.
     pub place: String,
     /// `first`, `second` or `fence`.
     pub which: String,
-    /// The ordering asked for.
+    /// The ordering's value.
     pub given: String,
 }
 
@@ -56,7 +57,7 @@ pub struct Program {
 pub struct Run {
     /// How it ended.
     pub end: End,
-    /// The CPU time that it took: unlike its duration, the same beside other programs.
+    /// The CPU time that it took. Unlike the duration, it does not depend on other programs.
     pub cpu: Duration,
 }
 
@@ -65,22 +66,22 @@ pub struct Run {
 pub enum End {
     /// All interleavings passed.
     Passed,
-    /// One failed, or the process died: what it said.
+    /// One failed, or the process died; with its output.
     Failed(ExitStatus, String),
-    /// It was stopped when its time was up.
+    /// It was stopped when its time was over.
     TimeUp,
 }
 
-/// A model that passes, and what that takes.
+/// A model that passes, and its cost.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The whole name of the test.
+    /// The full name of the test.
     pub name: String,
-    /// The CPU time it took.
+    /// The CPU time that it took.
     pub took: Duration,
 }
 
-/// Which models reach an access, the fastest first.
+/// Which models reach an access, fastest first.
 #[derive(Debug, Default)]
 pub struct Reach(BTreeMap<Reached, Vec<Model>>);
 
@@ -90,15 +91,15 @@ impl Reach {
         self.0.get(reached).map_or(&[], Vec::as_slice)
     }
 
-    /// Everything that some model reaches.
+    /// Everything that any model reaches.
     pub fn all(&self) -> impl Iterator<Item = &Reached> {
         self.0.keys()
     }
 }
 
 impl Program {
-    /// Builds the test program of `doorbell-core` in the tree at `root`. Models explore
-    /// `preemptions` preemptions, or as many as each asks for.
+    /// Builds the test program of `doorbell-core` in the tree at `root`. Models explore `preemptions`
+    /// preemptions, or by default as many as each one sets.
     ///
     /// # Errors
     /// If cargo does not start, or the program does not compile.
@@ -114,7 +115,7 @@ impl Program {
         let path = path.filter(|_| output.status.success());
         let refused = || io::Error::other("the tests of doorbell-core do not compile");
         let folder = scratch()?;
-        // A copy, so that a build meanwhile changes nothing.
+        // A copy, so that a later build does not replace it.
         let copy = folder.join("models");
         fs::copy(path.ok_or_else(refused)?, &copy)?;
         Ok(Self {
@@ -143,7 +144,7 @@ impl Program {
     /// Runs one model unchanged, for at most `limit` of CPU time.
     ///
     /// # Errors
-    /// If it does not start, or what it reached cannot be read.
+    /// If it does not start, or its report of what it reached cannot be read.
     pub fn reach(&self, name: &str, limit: Duration) -> io::Result<(Run, BTreeSet<Reached>)> {
         let file = self.folder.join("reached");
         fs::write(&file, "")?;
@@ -190,7 +191,7 @@ impl Program {
         let mut child = command.spawn()?;
         let (start, mut cpu) = (Instant::now(), Duration::ZERO);
         loop {
-            // One that has ended shows its time until it is waited for.
+            // An ended process reports its time until it is waited for.
             cpu = cpu_time(child.id()).unwrap_or(cpu);
             if let Some(status) = child.try_wait()? {
                 let said = String::from_utf8_lossy(&fs::read(&said)?).into_owned();
@@ -220,7 +221,7 @@ fn cpu_time(process: u32) -> Option<Duration> {
     ticks(&stat).map(|ticks| TICK * ticks)
 }
 
-/// The 14th and the 15th field of a process's line, of which the second may hold blanks.
+/// The 14th and the 15th field of a process's line. The second field may contain blanks.
 fn ticks(stat: &str) -> Option<u32> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11).map(str::parse::<u32>);
@@ -229,12 +230,12 @@ fn ticks(stat: &str) -> Option<u32> {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // What is left in the folder for temporary files harms nothing.
+        // A failure only leaves files in the temporary folder.
         drop(fs::remove_dir_all(&self.folder));
     }
 }
 
-/// Sorts what each model reached by what is reached.
+/// Groups by access what each model reached.
 pub fn by_access(models: &[(Model, BTreeSet<Reached>)]) -> Reach {
     let mut reach = Reach::default();
     let mut sorted: Vec<&(Model, BTreeSet<Reached>)> = models.iter().collect();
@@ -251,7 +252,7 @@ pub fn by_access(models: &[(Model, BTreeSet<Reached>)]) -> Reach {
     reach
 }
 
-/// Whether the test of this name is a model and no test of a mutant.
+/// Whether the test with this name is a model, and not a test of a mutant.
 fn is_model(name: &str) -> bool {
     let (modules, test) = name.rsplit_once("::").unwrap_or(("", name));
     let mut modules = modules.split("::");
@@ -259,13 +260,13 @@ fn is_model(name: &str) -> bool {
     of_models && !test.starts_with(MUTANT)
 }
 
-/// The program that a message of cargo names.
+/// The program in a message of cargo.
 fn executable(message: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     Some(PathBuf::from(message.get("executable")?.as_str()?))
 }
 
-/// A line that a model wrote.
+/// Parses a line that a model wrote.
 fn reached(line: &str) -> Option<Reached> {
     let mut parts = line.split_whitespace().map(str::to_owned);
     Some(Reached {
@@ -275,7 +276,7 @@ fn reached(line: &str) -> Option<Reached> {
     })
 }
 
-/// A folder of this process for temporary files.
+/// A temporary folder of this process.
 fn scratch() -> io::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("doorbell-orderings-{}", std::process::id()));
     fs::create_dir_all(&folder)?;

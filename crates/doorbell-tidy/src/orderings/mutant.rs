@@ -1,4 +1,4 @@
-//! One ordering, weakened in every way that could show, and what the models say of it.
+//! One ordering, weakened in every relevant way, and whether the models notice.
 
 use std::io;
 use std::process::ExitStatus;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::models::{End, Model, Program, Reach, Reached, Run};
 use super::sites::Site;
 
-/// A model may take this many times as long as without the mutant, and [`GRACE`]: a weaker ordering
-/// lets threads read more, so there is more to explore.
+/// With a mutant, a model may take this many times as long as without, plus [`GRACE`]: a weaker ordering
+/// lets threads read more values, so there is more to explore.
 const PATIENCE: u32 = 5;
 
 /// What a model may take beyond that.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How the model checker and the models say what is wrong; the first that is found counts.
+/// The messages of the model checker and the models; the first match counts.
 const SAYINGS: [(&str, &str); 4] = [
     ("not all were run", UNDECIDED),
     ("Causality violation", "race"),
@@ -24,34 +24,34 @@ const SAYINGS: [(&str, &str); 4] = [
     ("exceeded maximum number of branches", "no progress"),
 ];
 
-/// Stands for a model that was not run to its end, which says nothing.
+/// The result of a model that was not run to its end.
 const UNDECIDED: &str = "undecided";
 
 /// One ordering of a site.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Where it is asked for.
+    /// Where it is used.
     pub site: Site,
     /// `first`, `second` or `fence`.
     pub which: String,
-    /// The ordering; `None` if a variable holds it and no model reaches it.
+    /// Its value; `None` if a variable holds it and no model reaches it.
     pub given: Option<String>,
     /// How many models reach it.
     pub reached_by: usize,
-    /// How many of them were to be run with it weakened: the fastest.
+    /// How many of them, the fastest, were to run with it weakened.
     pub tried: usize,
-    /// What was tried, the weakest first.
+    /// The weaker orderings, weakest first.
     pub mutants: Vec<Mutant>,
 }
 
-/// A weaker ordering, and what became of it.
+/// A weaker ordering, and its verdict.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mutant {
-    /// The ordering in its place; of a fence `Relaxed` means that it is gone.
+    /// The new ordering. For a fence, `Relaxed` means that it is removed.
     pub to: String,
     /// Whether a model notices.
     pub verdict: Verdict,
-    /// The CPU time that it took to find out, in seconds.
+    /// The CPU time of the runs, in seconds.
     pub seconds: f64,
 }
 
@@ -63,19 +63,19 @@ pub enum Verdict {
     Killed {
         /// Which model.
         by: String,
-        /// How it failed.
+        /// How the model failed.
         how: String,
     },
     /// Every model that reaches it passes.
     Survived,
-    /// None fails, and these were not run to their end.
+    /// None failed, but some were not run to their end.
     Undecided {
-        /// The models that would have taken too long.
+        /// The models that were not run to their end.
         unfinished: Vec<String>,
     },
 }
 
-/// What became of an ordering.
+/// The result for an ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Each mutant is noticed.
@@ -84,14 +84,14 @@ pub enum Fate {
     Half,
     /// No mutant is noticed.
     Survived,
-    /// No model fails, and some were not run to their end.
+    /// No model failed, and some were not run to their end.
     Undecided,
-    /// No model comes there, or none that was to be run.
+    /// No model reaches it, or none that was to be run.
     NotReached,
 }
 
 impl Row {
-    /// What became of it.
+    /// The result for this ordering.
     pub fn fate(&self) -> Fate {
         let killed = |mutant: &&Mutant| matches!(mutant.verdict, Verdict::Killed { .. });
         let undecided = |mutant: &Mutant| matches!(mutant.verdict, Verdict::Undecided { .. });
@@ -105,8 +105,8 @@ impl Row {
     }
 }
 
-/// The orderings of a site that can be weakened, without what became of them. What a variable holds
-/// is known from the models that reach it.
+/// The orderings of a site that can be weakened, without results. The value in a variable is known from the
+/// models that reach it.
 pub fn rows(site: &Site, reach: &Reach) -> Vec<Row> {
     let row = |which: &str, given: Option<String>| Row {
         site: site.clone(),
@@ -141,7 +141,7 @@ pub fn rows(site: &Site, reach: &Reach) -> Vec<Row> {
     rows
 }
 
-/// Finds out what becomes of `row`, by models that take no longer than `slowest` with nothing weakened.
+/// Determines the result for `row`, by models that take at most `slowest` without a mutant.
 ///
 /// # Errors
 /// If a model does not start.
@@ -173,16 +173,16 @@ pub fn judge(row: &mut Row, reach: &Reach, program: &Program, slowest: Duration)
             seconds: cpu.as_secs_f64(),
         });
         match killer {
-            // What notices the weakest is likely to notice the others.
+            // The model that notices the weakest is likely to notice the others.
             Some(index) => models[..=index].rotate_right(1),
-            // What is stronger would survive as well.
+            // A stronger one would survive as well.
             None => break,
         }
     }
     Ok(())
 }
 
-/// The orderings to try in place of that of an access: the weakest, then those between.
+/// The orderings to try instead of that of an access: the weakest, then those in between.
 fn weaker(access: &str, reached: &Reached) -> &'static [&'static str] {
     let both = matches!(reached.given.as_str(), "AcqRel" | "SeqCst");
     let one_way = matches!(access, "load" | "store") || reached.which != "first";
@@ -193,7 +193,7 @@ fn weaker(access: &str, reached: &Reached) -> &'static [&'static str] {
     }
 }
 
-/// Runs the models until one notices; also the CPU time of all.
+/// Runs the models until one notices. Also returns the CPU time of all of them.
 fn hunt(
     access: &Reached,
     to: &str,
@@ -224,7 +224,7 @@ fn hunt(
     Ok((verdict, all))
 }
 
-/// How a model failed, by what it said and how its process ended.
+/// How a model failed, by its output and exit status.
 fn how(said: &str, status: ExitStatus) -> String {
     let known = SAYINGS.iter().find(|(saying, _)| said.contains(saying));
     let mut lines = said

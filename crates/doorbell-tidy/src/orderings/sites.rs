@@ -1,4 +1,4 @@
-//! The accesses of the protocols that ask for an ordering, and their fences, read from the sources.
+//! The protocols' accesses that have an ordering, and their fences, found in the sources.
 
 use proc_macro2::Delimiter;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::modules::Modules;
 use crate::parsed::{Kind, Parsed};
 use crate::rules::order_reason;
 
-/// Whose orderings are swept.
+/// The folder whose orderings are swept.
 pub const SWEPT: &str = "crates/doorbell-core/src/";
 
-/// What an access is called that takes one ordering as its last argument.
+/// The methods that take one ordering, as their last argument.
 const ONE: [&str; 8] = [
     "load",
     "store",
@@ -23,7 +23,7 @@ const ONE: [&str; 8] = [
     "fetch_sub",
 ];
 
-/// What an access is called that takes two: that of success, that of failure.
+/// The methods that take two: for success and for failure.
 const TWO: [&str; 2] = ["compare_exchange", "compare_exchange_weak"];
 
 /// The fences of a machine.
@@ -34,13 +34,13 @@ const FENCES: [&str; 4] = [
     "fence_heavy",
 ];
 
-/// What an ordering is called in the sources.
+/// The names of orderings in the sources.
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// How the ORDER note of an ordering begins its reason why no model can need it.
+/// Starts the reason, in an ORDER note, why no model can need the ordering.
 const REDUNDANT: &str = "redundant because";
 
-/// How it begins its reason why no model can show that it is needed.
+/// Starts the reason why no model can show that the ordering is needed.
 const UNSHOWN: &str = "unshown because";
 
 /// One access or fence in the sources.
@@ -48,7 +48,7 @@ const UNSHOWN: &str = "unshown because";
 pub struct Site {
     /// The file, from the root of the tree.
     pub path: String,
-    /// The line of the method's name, of a fence that of its path; from 1.
+    /// The line of the method's name, or of a fence's path; from 1.
     pub line: usize,
     /// The column of the same, from 1, as the compiler counts.
     pub column: usize,
@@ -56,9 +56,9 @@ pub struct Site {
     pub function: String,
     /// The method or the fence.
     pub access: String,
-    /// The orderings it asks for; `None` for one that a variable holds. A fence has none.
+    /// Its orderings; `None` for one in a variable. Empty for a fence.
     pub orderings: Vec<Option<String>>,
-    /// Whether only a mutant runs it, so that it is no part of the protocol.
+    /// Whether only a mutant runs it, so that it is not part of the protocol.
     pub of_mutant: bool,
     /// Why it is redundant, if its ORDER note says that it is.
     pub redundant: Option<String>,
@@ -68,7 +68,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// The place, as the machine of the models names it.
+    /// The place, in the notation of the models' machine.
     pub fn place(&self) -> String {
         format!("{}:{}:{}", self.path, self.line, self.column)
     }
@@ -79,7 +79,7 @@ impl Site {
     }
 }
 
-/// All sites in order of their places, without those that ask for `Relaxed` alone and those of tests.
+/// All sites in order of place, except tests and accesses with only `Relaxed`.
 pub fn sites(tree: &Tree) -> Vec<Site> {
     let modules = Modules::of(tree);
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ pub fn sites(tree: &Tree) -> Vec<Site> {
     found
 }
 
-/// Whether the token stands in braces that only a mutant enters: `if M::breaks(…) {`.
+/// Whether the token is inside braces that only a mutant enters: `if M::breaks(…) {`.
 fn in_mutant(parsed: &Parsed, index: usize) -> bool {
     let mut braces = parsed
         .groups_around(index)
@@ -109,7 +109,7 @@ fn in_mutant(parsed: &Parsed, index: usize) -> bool {
     })
 }
 
-/// Whether the statement behind the token is another.
+/// Whether the statement after the token is another one.
 fn ends_statement(parsed: &Parsed, index: usize) -> bool {
     let kind = &parsed.tokens[index].kind;
     matches!(
@@ -155,8 +155,8 @@ fn site(path: &str, parsed: &Parsed, index: usize) -> Option<Site> {
 }
 
 /// The last `wanted` arguments of the call that opens at `open`, if they are orderings and not all
-/// `Relaxed`. `load`, `store` and `swap` are also methods of other types: a variable is an ordering of
-/// theirs if its name says so.
+/// `Relaxed`. Other types also have methods `load`, `store` and `swap`: a variable counts as an ordering if
+/// its name says so.
 fn orderings(parsed: &Parsed, open: usize, wanted: usize) -> Option<Vec<Option<String>>> {
     let arguments = arguments(parsed, open);
     let access = parsed.ident(open - 1)?;
@@ -181,7 +181,7 @@ fn orderings(parsed: &Parsed, open: usize, wanted: usize) -> Option<Vec<Option<S
     (is_atomic && !is_relaxed).then_some(found)
 }
 
-/// The first token of each argument, and that behind its last.
+/// The first token of each argument, and the token after its last.
 fn arguments(parsed: &Parsed, open: usize) -> Vec<(usize, usize)> {
     let close = parsed.tokens[open].mate;
     let mut found = Vec::new();
@@ -199,7 +199,7 @@ fn arguments(parsed: &Parsed, open: usize) -> Vec<(usize, usize)> {
     found
 }
 
-/// The reason that the ORDER note of the access gives behind these words.
+/// The reason that the access's ORDER note gives after these words.
 fn reason(parsed: &Parsed, index: usize, words: &str) -> Option<String> {
     let note = order_reason(parsed, index + 2)?;
     let (_, reason) = note.split_once(words)?;

@@ -1,4 +1,4 @@
-//! `banned`: what is left over from writing, prints from a library, or must not be depended on.
+//! `banned`: marks of unfinished work, libraries that print, and packages that must not be dependencies.
 
 use proc_macro2::Delimiter;
 
@@ -9,7 +9,7 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "banned";
 
-/// Words of unfinished work, put together so that this file does not hold them.
+/// Marks of unfinished work, assembled so that this file does not contain them.
 const MARKS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Macros of unfinished work.
@@ -18,14 +18,14 @@ const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
 /// Macros that print.
 const PRINTING: [&str; 4] = ["println", "eprintln", "print", "eprint"];
 
-/// The tool may print. Every other crate is a library, but for its build script, whose output
-/// cargo reads.
+/// The tool, which may print. Every other crate is a library, except its build script, whose output cargo
+/// reads.
 const PRINTER: &str = "crates/doorbell-lab/";
 
-/// How the names of packages start that must not be depended on: their licence carries a rider.
+/// Prefixes of packages that must not be dependencies: their licence has a rider.
 const PACKAGES: [&str; 2] = ["asupersync", "franken-"];
 
-/// Left-overs, printing libraries, banned packages.
+/// Marks of unfinished work, printing libraries, banned packages.
 pub fn banned(tree: &Tree) -> Vec<Finding> {
     let modules = Modules::of(tree);
     let mut findings = tree.each_rust(RULE, |path, parsed, findings| {
@@ -83,7 +83,7 @@ fn token(parsed: &Parsed, index: usize, may_print: bool) -> Option<(String, &'st
     })
 }
 
-/// Lines with a word of unfinished work, also in comments and strings.
+/// Lines with a mark of unfinished work, also in comments and strings.
 fn marks(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -101,7 +101,7 @@ fn marks(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether `word` stands in `line` with no letter, digit or underscore beside it.
+/// Whether `line` contains `word`, without a letter, digit or underscore directly beside it.
 fn has_word(line: &str, word: &str) -> bool {
     let free = |next: Option<char>| !next.is_some_and(|next| next == '_' || next.is_alphanumeric());
     line.match_indices(word).any(|(at, _)| {
@@ -109,7 +109,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Lines that name a banned package. In a name, `_` is as good as `-`.
+/// Lines that name a banned package. `_` counts as `-`.
 fn packages(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in text.lines().enumerate() {

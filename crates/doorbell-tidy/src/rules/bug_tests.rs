@@ -1,13 +1,13 @@
-//! `bug_tests`: the tests that the list of bugs names are there, in the files that it names.
+//! `bug_tests`: the tests that the list of bugs names exist, in the files that it names.
 
 use crate::{Finding, Tree};
 
 const RULE: &str = "bug_tests";
 
-/// The list: names in backticks, then a file in parentheses, then a semicolon if there is more.
+/// The list: names in backticks, then a file in parentheses, then a semicolon if more follow.
 const LIST: &str = "docs/bugs.md";
 
-/// Names in the list of bugs that no test has.
+/// Names in the list of bugs without such a test.
 pub fn bug_tests(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in tree.text(LIST).unwrap_or_default().lines().enumerate() {
@@ -39,7 +39,7 @@ pub fn bug_tests(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What looks like the name of a test: in backticks, with two underscores at least.
+/// Names that look like a test's: in backticks, with at least two underscores.
 fn names(part: &str) -> impl Iterator<Item = &str> {
     let is_name = |text: &&str| {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -54,7 +54,7 @@ fn file(part: &str) -> Option<&str> {
     file.strip_suffix(".rs").map(|_| file)
 }
 
-/// `crate/file.rs` lies in the sources of that crate or beside them.
+/// `crate/file.rs` is in that crate's sources, or beside them.
 fn places(file: &str) -> [String; 2] {
     let (name, rest) = file.split_once('/').unwrap_or((file, ""));
     [

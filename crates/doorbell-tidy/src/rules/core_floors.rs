@@ -1,7 +1,7 @@
-//! `core_floors`: inside `doorbell-core` an arrow between folders never runs upward, and folders of one floor know each
-//! other in one direction only.
+//! `core_floors`: inside `doorbell-core` no room depends on one of a higher floor, and dependencies within
+//! a floor form no cycle. A room is a folder, or a file that is in none.
 //!
-//! A word or a queue that knows no worker can be read, modelled and changed by itself.
+//! A word or a queue that does not know workers can be read, modelled and changed by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "core_floors";
 
-/// What the folders and files below lie in.
+/// The folder that contains the folders and files below.
 const CORE: &str = "crates/doorbell-core/src/";
 
-/// The floors, from the ground up. A room is a folder, or a file that lies in none.
+/// The floors, from the bottom up.
 const FLOORS: [&[&str]; 5] = [
     &[
         "bell", "class", "link", "mailbox", "queue", "quiet", "switches", "wheel",
@@ -25,10 +25,10 @@ const FLOORS: [&[&str]; 5] = [
     &["worker"],
 ];
 
-/// From which room to which, and the files that name it.
+/// From which room to which, with the files that contain the dependency.
 type Arrows = BTreeMap<(String, String), BTreeSet<String>>;
 
-/// Arrows that run upward, and circles of rooms.
+/// Dependencies that run upward, and cycles of rooms.
 pub fn core_floors(tree: &Tree) -> Vec<Finding> {
     let modules = Modules::of(tree);
     let mut arrows = Arrows::new();
@@ -66,7 +66,7 @@ pub fn core_floors(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether arrows lead from the one room to the other.
+/// Whether dependencies lead from `from` to `to`.
 fn reaches(arrows: &Arrows, from: &str, to: &str) -> bool {
     let mut seen = BTreeSet::from([from]);
     let mut open = vec![from];
@@ -80,8 +80,8 @@ fn reaches(arrows: &Arrows, from: &str, to: &str) -> bool {
     seen.contains(to)
 }
 
-/// The room of a file: the nearest folder around it that stands on a floor of its own, else its first folder; the file
-/// itself if it lies in none.
+/// The room of a file: its nearest enclosing folder that has a floor of its own, else its first folder,
+/// else the file.
 fn room(file: &str) -> &str {
     let mut folders = file.rmatch_indices('/').map(|(end, _)| &file[..end]);
     let first = || file.split('/').next().unwrap_or(file);
@@ -107,8 +107,8 @@ fn named(file: &str, parsed: &Parsed) -> BTreeSet<String> {
     rooms.filter(|room| floor(room).is_some()).collect()
 }
 
-/// The path from the root of the crate. `super` leads to the module around that of the file; in a module inside the
-/// file it is taken to lead one further, which changes the room only at the edge of one.
+/// The path from the root of the crate. Each `super` leads to the enclosing module of the file's module. In
+/// a module inside the file it counts as one level too far, which changes the room only at a room's edge.
 fn resolved<'a>(file: &'a str, path: &'a [String]) -> Vec<&'a str> {
     let supers = path.iter().take_while(|name| *name == "super").count();
     let rest = path[supers..].iter().map(String::as_str);
@@ -169,7 +169,7 @@ mod tests {
         assert!(found(&[("scheduler/mod.rs", remote)]).is_empty());
         let renamed = "use crate::worker::Remote;\n";
         assert_eq!(found(&[("scheduler/mod.rs", renamed)]).len(), 1);
-        // What lies around it is above it.
+        // The enclosing folder is on a higher floor.
         assert_eq!(
             found(&[("worker/remote/mod.rs", "use super::Worker;\n")]).len(),
             1

@@ -1,7 +1,7 @@
-//! `debug`: a protocol does the same to the machine in every build.
+//! `debug`: a protocol performs the same accesses in every build.
 //!
-//! A seed must give one run whatever the build: a load in a debug assertion is a step of the
-//! simulated machine that release builds do not take, and every step after it comes later.
+//! A seed must give the same run in every build. A load in a debug assertion would be a step of the
+//! simulated machine that release builds do not take, and it would delay every step after it.
 
 use proc_macro2::Delimiter;
 
@@ -11,19 +11,19 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "debug";
 
-/// Where protocols live.
+/// The folder of the protocols.
 const HOLDS: &str = "crates/doorbell-core/src/";
 
-/// Macros that are nothing in a release build.
+/// Macros that a release build removes.
 const ASSERTS: [&str; 3] = ["debug_assert", "debug_assert_eq", "debug_assert_ne"];
 
-/// Methods of std's plain values, which touch no machine. `get` is that of std's `Cell` and of a
-/// counter, which no machine sees.
+/// Methods of plain values, which do not access the machine. `get` is that of std's `Cell` and of a
+/// counter, both invisible to the machine.
 const PLAIN: [&str; 7] = [
     "get", "is_err", "is_none", "is_null", "is_ok", "is_ready", "is_some",
 ];
 
-/// Calls in debug assertions that may touch the machine, and code that only debug builds have.
+/// Calls in debug assertions that may access the machine, and code that exists only in debug builds.
 pub fn debug(tree: &Tree) -> Vec<Finding> {
     let modules = Modules::of(tree);
     tree.each_rust(RULE, |path, parsed, findings| {
@@ -60,7 +60,7 @@ pub fn debug(tree: &Tree) -> Vec<Finding> {
     })
 }
 
-/// The names of functions that are called in the group at `open` and may touch the machine.
+/// The functions called in the group at `open` that may access the machine.
 fn calls(parsed: &Parsed, open: usize) -> Vec<usize> {
     let Some(group) = parsed.tokens.get(open) else {
         return Vec::new();
@@ -70,7 +70,7 @@ fn calls(parsed: &Parsed, open: usize) -> Vec<usize> {
     inside
         .filter(|index| parsed.opens(index + 1, Delimiter::Parenthesis))
         .filter(|index| {
-            // `Some(…)` only makes a value.
+            // `Some(…)` only creates a value.
             let starts = |name: &str| name.starts_with(char::is_lowercase);
             parsed
                 .ident(*index)

@@ -1,4 +1,4 @@
-//! `floors`: an arrow between crates never runs upward.
+//! `floors`: no crate depends on one of a higher floor.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "floors";
 
-/// What a crate may depend on among the crates of this tree.
+/// The crates of this tree that a crate may depend on.
 #[derive(Clone, Copy)]
 enum May {
     /// All of them: a tool above every floor.
     Any,
-    /// These only.
+    /// Only these.
     Only(&'static [&'static str]),
 }
 
-/// The floors, from the ground up. Development and build dependencies count like any other.
+/// The floors, from the bottom up. Development and build dependencies count too.
 const FLOORS: [(&str, May); 8] = [
     ("doorbell-machine", May::Only(&[])),
     ("doorbell-core", May::Only(&["doorbell-machine"])),
@@ -30,7 +30,7 @@ const FLOORS: [(&str, May); 8] = [
     ),
     ("doorbell-lab", May::Any),
     ("doorbell-tidy", May::Only(&[])),
-    // A program as anybody writes it: what is public is enough.
+    // An ordinary user's program: it needs only what is public.
     ("clinic", May::Only(&["doorbell", "doorbell-hyper"])),
 ];
 
@@ -40,7 +40,7 @@ const ADAPTER: May = May::Only(&["doorbell"]);
 /// Names of the tables of dependencies, at the top and under `[target.*]`.
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// Arrows between the crates, read from the manifests.
+/// Dependencies between the crates that run upward, read from the manifests.
 pub fn floors(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut packages = Vec::new();
@@ -82,7 +82,7 @@ pub fn floors(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What a crate may depend on; `None` if no floor is known for its name.
+/// The allowed dependencies of a crate; `None` if its name has no floor.
 fn may(name: &str) -> Option<May> {
     let listed = FLOORS
         .iter()
@@ -101,13 +101,13 @@ fn unlisted(path: &str, text: &str, name: &str) -> Finding {
     Finding::new(RULE, path, line_of(text, "name"), what, remedy)
 }
 
-/// A dependency.
+/// A dependency between crates.
 struct Arrow {
     /// The key in the table.
     key: String,
     /// The name of the package.
     to: String,
-    /// The table it stands in.
+    /// Its table.
     table: &'static str,
 }
 
@@ -131,7 +131,7 @@ impl Arrow {
     }
 }
 
-/// All dependencies of a manifest, with renames undone.
+/// All dependencies of a manifest, with renames resolved.
 fn arrows(manifest: &toml::Table, workspace: &toml::Table) -> Vec<Arrow> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let targets = targets.into_iter().flat_map(toml::Table::values);
@@ -160,7 +160,7 @@ fn arrows(manifest: &toml::Table, workspace: &toml::Table) -> Vec<Arrow> {
     arrows
 }
 
-/// The first line on which `key` is given a value or has its own table.
+/// The first line on which `key` gets a value or a table of its own.
 fn line_of(text: &str, key: &str) -> usize {
     let starts = |line: &str| {
         let line = line.trim();

@@ -1,7 +1,7 @@
-//! `ground`: only doorbell-machine names atomics, locks, threads, thread-locals, clocks, syscalls.
+//! `ground`: only doorbell-machine names atomics, locks, threads, thread-locals, clocks and syscalls.
 //!
-//! What a protocol uses of the machine goes through the trait `Machine`, so that the simulator and
-//! the model checker see every step. One call past it would be a step that they miss.
+//! A protocol uses the machine only through the trait `Machine`, so that the simulator and the model
+//! checker see every step. A call past the trait would be a step that they miss.
 
 use crate::modules::Modules;
 use crate::parsed::Parsed;
@@ -9,23 +9,23 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "ground";
 
-/// Folders that may name everything: the ground itself, and tools that are no part of a runtime.
+/// Folders that may name everything: the ground itself, and tools that are not part of a runtime.
 const FREE: [&str; 3] = [
     "crates/doorbell-machine/",
     "crates/doorbell-lab/",
     "crates/doorbell-tidy/",
 ];
 
-/// Where a path that matters starts.
+/// Where a relevant path starts.
 const ROOTS: [&str; 5] = ["std", "core", "alloc", "libc", "rustix"];
 
-/// What `std::sync` holds that is no synchronisation.
+/// The items of `std::sync` that are no synchronisation.
 const SYNC_FREE: [&str; 2] = ["Arc", "Weak"];
 
-/// What `std::time` holds that is no clock.
+/// The items of `std::time` that are no clock.
 const TIME_FREE: [&str; 2] = ["Duration", "TryFromFloatSecsError"];
 
-/// Names of the ground that are spoken above it.
+/// Names of the ground that are used above it.
 pub fn ground(tree: &Tree) -> Vec<Finding> {
     let modules = Modules::of(tree);
     tree.each_rust(RULE, |path, parsed, findings| {
@@ -70,7 +70,7 @@ fn names(parsed: &Parsed) -> Vec<(usize, String, &'static str)> {
 /// Whether a path starts at the identifier, rather than passes through it or is a field.
 fn is_root(parsed: &Parsed, index: usize) -> bool {
     let after_dot = index > 0 && parsed.is_punct(index - 1, '.');
-    // In `a::std` the name touches the `::`; before a leading `::std` there is a space.
+    // In `a::std` the name touches the `::`; a leading `::std` has a space before it.
     let touches = || parsed.tokens[index - 3].end == parsed.tokens[index - 2].start;
     let after_name = index > 2
         && parsed.is_path_sep(index - 2)
@@ -88,7 +88,7 @@ const CLOCK: &str = "use M::now_ns of doorbell_machine::Machine; of std::time on
 const CALLS: &str = "move the call into doorbell-machine";
 const WHOLE: &str = "import the names themselves, so that this rule sees them";
 
-/// The remedy, if the path may not be named. `import` tells `use std;` from a mere mention.
+/// The remedy, if the path is forbidden. `import` distinguishes `use std;` from a mere mention.
 fn forbidden(path: &[String], import: bool) -> Option<&'static str> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     let std = matches!(parts.first(), Some(&("std" | "core" | "alloc")));

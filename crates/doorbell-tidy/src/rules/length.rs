@@ -1,25 +1,26 @@
-//! `length`: one concept a file, and functions that fit into a head. A file of more than 900 lines has two concepts.
+//! `length`: one concept per file, and functions of a readable size. A file of more than 900 lines has two
+//! concepts.
 
 use crate::{Finding, Tree};
 
 const RULE: &str = "length";
 
-/// Lines of a file at most.
+/// The most lines of a file.
 const FILE_LINES_MAX: usize = 900;
 
-/// Lines of a function at most, signature and body.
+/// The most lines of a function, including its signature.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Something that may be longer for now. The table only shrinks: a limit above what is there is a
-/// finding, as is an exception that nothing needs.
+/// A file or function that may be longer for now. The table may only shrink: a limit above the actual size
+/// is a finding, as is an exception that is not needed.
 struct Exception {
     /// The file.
     path: &'static str,
     /// The function in it, or the file itself.
     function: Option<&'static str>,
-    /// Lines it may have.
+    /// The allowed number of lines.
     limit: usize,
-    /// Why.
+    /// The reason.
     reason: &'static str,
 }
 
@@ -30,7 +31,7 @@ pub fn length(tree: &Tree) -> Vec<Finding> {
     check(tree, EXCEPTIONS)
 }
 
-/// The longest thing of one name in a file.
+/// The largest function of one name in a file, or the file.
 struct Size {
     path: String,
     function: Option<String>,
@@ -100,7 +101,7 @@ fn check(tree: &Tree, exceptions: &[Exception]) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with an exception itself.
+/// What is wrong with an exception itself, if anything.
 fn stale(exception: &Exception, sizes: &[Size]) -> Option<Finding> {
     let longest = sizes
         .iter()

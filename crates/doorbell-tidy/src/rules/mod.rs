@@ -1,4 +1,4 @@
-//! The rules. Each file holds one: its reason, the check, and tests that it can fail.
+//! The rules. Each file has one: its reason, the check, and tests that it can fail.
 
 use crate::{Finding, Tree};
 
@@ -30,7 +30,7 @@ pub use protocol_readme::protocol_readme;
 pub use public_word::public_word;
 pub use safety::{safety, unsafe_sites};
 
-/// A rule: what the tree breaks.
+/// A rule: returns where the tree breaks it.
 pub type Rule = fn(&Tree) -> Vec<Finding>;
 
 /// Every rule with its name.
@@ -50,7 +50,7 @@ pub const ALL: [(&str, Rule); 13] = [
     ("safety", safety),
 ];
 
-/// Lines of the findings of a rule on one file in memory, for unit tests.
+/// The lines of a rule's findings on one file in memory, for unit tests.
 #[cfg(test)]
 fn lines(rule: Rule, path: &str, text: &str) -> Vec<usize> {
     let findings = rule(&Tree::of(&[(path, text)]));

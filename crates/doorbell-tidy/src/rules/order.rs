@@ -1,8 +1,8 @@
-//! `order`: every memory ordering that is passed says why, also when it is `Relaxed`.
+//! `order`: every memory ordering that is passed has a reason, including `Relaxed`.
 //!
-//! The comment names the partner of the access and what becomes visible: `// ORDER: pairs with …`.
-//! A variable named `order` or `…_order` that an atomic operation takes is an ordering like any
-//! other, except in doorbell-machine, whose words forward the ordering that they are given.
+//! The comment names the partner of the access and what becomes visible: `// ORDER: pairs with …`. A
+//! variable named `order` or `…_order` that is passed to an atomic operation counts as an ordering.
+//! Exception: doorbell-machine, whose words forward the ordering that they are given.
 
 use proc_macro2::Delimiter;
 
@@ -13,17 +13,17 @@ use crate::{Finding, Tree};
 const RULE: &str = "order";
 const TAG: &str = "ORDER:";
 
-/// Fewer characters than this cannot name a partner.
+/// A shorter text cannot name a partner.
 const TEXT_MIN: usize = 15;
 
-/// Where the rule holds.
+/// The folders in which the rule holds.
 const HOLDS: [&str; 3] = [
     "crates/doorbell-core/",
     "crates/doorbell/",
     "crates/doorbell-machine/src/",
 ];
 
-/// The simulator and the model checker implement orderings; they do not rely on them.
+/// The simulator and the model checker implement orderings and do not rely on them.
 const MODELS: [&str; 4] = [
     "crates/doorbell-machine/src/sim/",
     "crates/doorbell-machine/src/sim.rs",
@@ -31,7 +31,7 @@ const MODELS: [&str; 4] = [
     "crates/doorbell-machine/src/loom.rs",
 ];
 
-/// Where a variable is a parameter that is passed on.
+/// The crate in which a variable is a forwarded parameter.
 const FORWARDS: &str = "crates/doorbell-machine/";
 
 /// The orderings of memory.
@@ -51,7 +51,7 @@ pub fn order(tree: &Tree) -> Vec<Finding> {
             let short = reason
                 .as_ref()
                 .is_some_and(|text| text.chars().count() < TEXT_MIN);
-            // Several orderings of one line are one finding.
+            // Several orderings on one line are one finding.
             if line == last || (reason.is_some() && !short) {
                 continue;
             }
@@ -68,7 +68,7 @@ pub fn order(tree: &Tree) -> Vec<Finding> {
     })
 }
 
-/// How many orderings the rule looks at: with none, it would pass on nothing.
+/// How many orderings the rule checks. Without any it would pass vacuously.
 pub fn order_sites(tree: &Tree) -> usize {
     let modules = Modules::of(tree);
     let mut count = 0;
@@ -125,7 +125,7 @@ fn is_operand(parsed: &Parsed, index: usize) -> bool {
     })
 }
 
-/// The call of which the identifier is a whole argument.
+/// The call of which the identifier is a whole argument, if it is one.
 fn argument_of(parsed: &Parsed, index: usize) -> Option<usize> {
     let open = parsed.tokens[index].parent?;
     let starts = index - 1 == open || parsed.is_punct(index - 1, ',');
@@ -146,17 +146,17 @@ fn is_call(parsed: &Parsed, open: usize) -> bool {
     let function =
         name.is_some_and(|name| name.starts_with(|c: char| c == '_' || c.is_lowercase()));
     let turbofish = open > 0 && parsed.is_punct(open - 1, '>');
-    // `if (…)`, `return (…)` and the like are no calls.
+    // `if (…)`, `return (…)` and the like are not calls.
     let keyword = matches!(
         name,
         Some("if" | "while" | "match" | "return" | "in" | "let" | "break" | "else" | "as" | "mut")
     );
-    // In `fn f(…)` the group holds parameters.
+    // In `fn f(…)` the group contains parameters.
     let definition = open > 1 && parsed.ident(open - 2) == Some("fn");
     parsed.opens(open, Delimiter::Parenthesis) && (function || turbofish) && !keyword && !definition
 }
 
-/// Whether the ordering is compared with or matched against, which passes it to nobody.
+/// Whether the ordering is compared or matched, and so not passed.
 fn is_pattern(parsed: &Parsed, index: usize) -> bool {
     let sign = |index: usize, sign| parsed.is_punct(index, sign);
     let arm = sign(index + 1, '=') && sign(index + 2, '>');
@@ -171,8 +171,8 @@ fn is_pattern(parsed: &Parsed, index: usize) -> bool {
     arm || or || guard || compared
 }
 
-/// The text of the comment that covers the ordering: directly above its statement, or within it up
-/// to the end of the call.
+/// The text of the comment that covers the ordering: directly above its statement, or within it up to the
+/// end of the call.
 pub fn order_reason(parsed: &Parsed, index: usize) -> Option<String> {
     let start = parsed.statement_start(index);
     let call = call_around(parsed, index);

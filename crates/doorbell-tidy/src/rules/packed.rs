@@ -1,16 +1,17 @@
 //! `packed`: every packed word has a table of its bits, tied to its constants by a `const` assert.
 //!
-//! A table in prose rots when a width changes; an assert beside it does not compile any more.
+//! A table in prose becomes outdated when a width changes; with an assert beside it the change does not
+//! compile.
 
 use crate::modules::Modules;
 use crate::{Finding, Tree};
 
 const RULE: &str = "packed";
 
-/// Where packed words live.
+/// The folder of packed words.
 const HOLDS: &str = "crates/doorbell-core/src/";
 
-/// Types of words.
+/// The types of packed words.
 const WORDS: [&str; 3] = ["u32", "u64", "usize"];
 
 /// Files with a packed word but without its table or its assert.
@@ -70,7 +71,7 @@ fn is_packing(line: &str) -> bool {
     name.trim().ends_with("_BIT") || (WORDS.contains(&word.trim()) && shift)
 }
 
-/// Whether a nameless constant asserts something.
+/// Whether an unnamed constant asserts something.
 fn has_assert(text: &str) -> bool {
     let code: Vec<&str> = text
         .lines()

@@ -1,17 +1,17 @@
-//! `protocol_readme`: every protocol folder explains itself and holds its tests.
+//! `protocol_readme`: every protocol folder has a README that explains it, and its tests.
 
 use crate::markdown::{Prose, prose, titles};
 use crate::{Finding, Tree};
 
 const RULE: &str = "protocol_readme";
 
-/// Every folder directly below is a protocol.
+/// Every folder directly below this is a protocol.
 const PROTOCOLS: &str = "crates/doorbell-core/src";
 
-/// Bytes of a README at least.
+/// The least size of a README, in bytes.
 const README_BYTES_MIN: usize = 400;
 
-/// What the headings of a README must speak of.
+/// What the headings of a README must mention.
 const HEADINGS: [&str; 6] = [
     "words",
     "steps",
@@ -21,7 +21,7 @@ const HEADINGS: [&str; 6] = [
     "forbidden",
 ];
 
-/// Protocol folders without their README, their pointer to it, or their tests.
+/// Protocol folders without a README, without a pointer to it, or without tests.
 pub fn protocol_readme(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for name in tree.folders_in(PROTOCOLS) {
@@ -88,7 +88,7 @@ pub fn protocol_readme(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Line and text of what a README lacks.
+/// The line and text of what a README lacks.
 fn readme(text: &str) -> Vec<(usize, String)> {
     let mut lacks = Vec::new();
     if text.len() < README_BYTES_MIN {

@@ -1,4 +1,4 @@
-//! `public_word`: every Markdown file has one title, and its links lead somewhere.
+//! `public_word`: every Markdown file has one title, and its links have a target.
 
 use crate::markdown::{prose, titles};
 use crate::tree::{folder_of, join};
@@ -6,7 +6,7 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "public_word";
 
-/// Markdown files with no title or two, and links to files that are not there.
+/// Markdown files without a title or with several, and links to files that do not exist.
 pub fn public_word(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.with_ending("md") {
@@ -42,8 +42,8 @@ pub fn public_word(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a relative link has no file or folder at its end. One that starts with `/` is relative
-/// to the root of the tree; one with a scheme, or within its own page, is not looked at.
+/// Whether the target of a relative link does not exist. A link that starts with `/` is relative to the
+/// root of the tree. Links with a scheme, or within their own page, are not checked.
 fn is_broken(tree: &Tree, path: &str, link: &str) -> bool {
     let scheme = |name: &str| {
         name.chars()

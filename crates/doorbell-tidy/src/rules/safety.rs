@@ -1,4 +1,4 @@
-//! `safety`: every `unsafe` says why it is sound, and every public unsafe function what it asks.
+//! `safety`: every `unsafe` says why it is sound, and every public unsafe function what it requires.
 
 use proc_macro2::Delimiter;
 
@@ -39,7 +39,7 @@ pub fn safety(tree: &Tree) -> Vec<Finding> {
     })
 }
 
-/// How many unsafe blocks and impls the tree has: with none, the rule would pass on nothing.
+/// How many unsafe blocks and impls the tree has. Without any the rule would pass vacuously.
 pub fn unsafe_sites(tree: &Tree) -> usize {
     let mut count = 0;
     tree.each_rust(RULE, |_, parsed, _| count += sites(parsed).len());
@@ -61,8 +61,8 @@ fn sites(parsed: &Parsed) -> Vec<(usize, &'static str)> {
         .collect()
 }
 
-/// The text of the comment that covers the `unsafe`: on its own line before it, directly above, or
-/// above the statement around it.
+/// The text of the comment that covers the `unsafe`: before it on its own line, directly above it, or above
+/// the enclosing statement.
 fn reason(parsed: &Parsed, index: usize) -> Option<String> {
     let at = parsed.tokens[index].start;
     let statement = parsed.statement_start(index).line;

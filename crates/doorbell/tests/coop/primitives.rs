@@ -1,4 +1,4 @@
-//! What can be awaited, each so that it is always ready.
+//! Things that can be awaited, each in a form that is always ready.
 
 use doorbell::coop::{consume_budget, cooperative};
 use doorbell::net::{AsyncFd, TcpStream, UdpSocket, lookup_host};
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Awaits it once more.
+/// Awaits the primitive once more.
 pub(crate) type Step = Box<dyn FnMut() -> LocalBoxFuture<'static, ()>>;
 
 fn step<F: Future + 'static>(mut make: impl FnMut() -> F + 'static) -> Step {
@@ -26,14 +26,14 @@ fn step<F: Future + 'static>(mut make: impl FnMut() -> F + 'static) -> Step {
     })
 }
 
-/// A runtime that has ended: what it is asked for is refused at once.
+/// A handle of a runtime that has ended: it refuses every request at once.
 fn gone() -> Handle {
-    // On a worker the drop would not wait for its end.
+    // On a worker the drop would not wait for the runtime's end.
     let thread = std::thread::spawn(|| Handle::clone(&Builder::new().cores(1).build().unwrap()));
     thread.join().unwrap()
 }
 
-/// All of them by name. They are made where they are used, and so may not be `Send`.
+/// All primitives, by name. They are created where they are used, so they need not be `Send`.
 pub(crate) fn primitives() -> Vec<(&'static str, Step)> {
     let mut all = of_tasks(&gone());
     all.extend(of_one_task());
@@ -179,7 +179,7 @@ fn of_net() -> Vec<(&'static str, Step)> {
             "UdpSocket::send_to",
             step(move || {
                 let socket = Rc::clone(&sending);
-                // What comes back says that nobody received the last one.
+                // The OS may report that the previous datagram had no receiver.
                 async move { drop(socket.send_to(b"x", to).await) }
             }),
         ),
@@ -203,7 +203,7 @@ fn of_net() -> Vec<(&'static str, Step)> {
     ]
 }
 
-/// So many of each that ended before they are awaited.
+/// This many of each, all of which ended before they are awaited.
 pub(crate) async fn finished(count: usize) -> Vec<(&'static str, LocalBoxFuture<'static, ()>)> {
     fn all<T, F>(futures: Vec<F>) -> LocalBoxFuture<'static, ()>
     where

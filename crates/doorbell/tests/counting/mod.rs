@@ -1,4 +1,4 @@
-//! An allocator that counts, for test binaries of their own: it counts what the whole process does.
+//! A counting allocator, for test binaries with a single test: it counts what the whole process does.
 
 #![allow(
     clippy::cast_possible_wrap,
@@ -14,7 +14,7 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: all is passed on to the system's allocator, and counted.
+// SAFETY: every call is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BLOCKS.fetch_add(1, Relaxed);
@@ -42,13 +42,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How many blocks and bytes there are.
+/// The current numbers of blocks and bytes.
 #[allow(dead_code, reason = "not every test binary asks")]
 pub(crate) fn live() -> (i64, i64) {
     (LIVE_BLOCKS.load(Relaxed), LIVE_BYTES.load(Relaxed))
 }
 
-/// How often memory was asked for, by whichever thread.
+/// How many allocations all threads have made.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.load(Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Wakers of a stranger that panic.
+//! Foreign wakers that panic.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Counts {
     }
 }
 
-/// Each clone panics where it is woken and where it is dropped. Its data is an `Arc<Counts>`.
+/// Each clone panics when it is woken and when it is dropped. Its data is an `Arc<Counts>`.
 static HOSTILE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, dropped);
 
 unsafe fn clone(counts: *const ()) -> RawWaker {
@@ -32,7 +32,7 @@ unsafe fn clone(counts: *const ()) -> RawWaker {
 }
 
 unsafe fn wake(counts: *const ()) {
-    // SAFETY: the waker is used up.
+    // SAFETY: the waker is consumed, so its count is this function's.
     let counts = unsafe { Arc::from_raw(counts.cast::<Counts>()) };
     counts.woken.fetch_add(1, SeqCst);
     panic!("a waker panics");
@@ -46,16 +46,16 @@ unsafe fn wake_by_ref(counts: *const ()) {
 }
 
 unsafe fn dropped(counts: *const ()) {
-    // SAFETY: the waker is used up.
+    // SAFETY: the waker is consumed, so its count is this function's.
     let counts = unsafe { Arc::from_raw(counts.cast::<Counts>()) };
     counts.dropped.fetch_add(1, SeqCst);
     panic!("the drop of a waker panics");
 }
 
-/// Polls with a hostile waker. The clones that are made of it count there.
+/// Polls with a hostile waker. Its clones count in `counts`.
 pub(crate) fn poll<R>(counts: &Arc<Counts>, poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
     let raw = RawWaker::new(Arc::as_ptr(counts).cast(), &HOSTILE);
-    // SAFETY: it borrows the count of `counts`, and so is neither dropped nor woken by value.
+    // SAFETY: it borrows the count of `counts`, so it is neither dropped nor woken by value.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw) });
     poll(&mut Context::from_waker(&waker))
 }

@@ -1,4 +1,4 @@
-//! The program as a process, and a client of it that knows as much of HTTP/1.1 as is needed.
+//! The program as a process, and a minimal HTTP/1.1 client.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging.
+/// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_mins(1);
 
-/// The program, to be given arguments.
+/// The program's command, without arguments.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clinic"));
     command.stdin(Stdio::null());
@@ -27,12 +27,12 @@ pub(crate) struct Clinic {
 }
 
 impl Clinic {
-    /// On a free port.
+    /// Starts it on a free port.
     pub(crate) fn start() -> Clinic {
         Self::with(&[])
     }
 
-    /// One that, when all has ended, stays until it is waited for.
+    /// Starts one that stays, after everything has ended, until it is waited for.
     pub(crate) fn lingering() -> Clinic {
         Self::with(&["--linger"])
     }
@@ -63,13 +63,13 @@ impl Clinic {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Signals and waits.
+    /// Sends a signal and waits for the end.
     pub(crate) fn stop(self, signal: Signal) {
         self.signal(signal);
         self.wait();
     }
 
-    /// Lets it go, and waits until it has ended well.
+    /// Lets it go, and waits for a successful end.
     pub(crate) fn wait(mut self) {
         drop(self.child.stdin.take());
         let start = Instant::now();
@@ -83,7 +83,7 @@ impl Clinic {
         assert_eq!(status.code(), Some(0), "{status}");
     }
 
-    /// Its sockets and pollers. Files and pipes may be those of whoever started the test.
+    /// Its sockets and pollers. Files and pipes may be inherited from the test's parent.
     pub(crate) fn descriptors(&self) -> Vec<String> {
         let folder = format!("/proc/{}/fd", self.child.id());
         let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
@@ -95,7 +95,7 @@ impl Clinic {
             .collect()
     }
 
-    /// Waits until a lingering one has closed every socket and poller and ended every thread but its first.
+    /// Waits until a lingering one has closed every socket and poller, and has only its first thread left.
     pub(crate) fn assert_all_is_closed(&self) {
         let start = Instant::now();
         let threads = || {
@@ -116,7 +116,7 @@ impl Clinic {
 
 impl Drop for Clinic {
     fn drop(&mut self) {
-        // Both fail where it has ended.
+        // Both fail if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -129,7 +129,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A connection on which one thing is asked after the other.
+/// A connection for one request after another.
 pub(crate) struct Stream(BufReader<TcpStream>);
 
 impl Stream {
@@ -150,7 +150,7 @@ impl Stream {
         self.0.get_mut().write_all(request.as_bytes())
     }
 
-    /// Reads a whole answer, and no byte more.
+    /// Reads exactly one answer.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let mut head = Vec::new();
         loop {
@@ -173,7 +173,7 @@ impl Stream {
         Ok(Answer { status, body })
     }
 
-    /// Whether something has come that was not read.
+    /// Whether unread bytes have come.
     pub(crate) fn has_something(&self) -> bool {
         let stream = self.0.get_ref();
         stream.set_nonblocking(true).unwrap();
@@ -182,7 +182,7 @@ impl Stream {
         !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Waits until the server closes it.
+    /// Waits until the server closes the connection.
     pub(crate) fn assert_closed(&mut self) {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
@@ -192,7 +192,7 @@ impl Stream {
     }
 }
 
-/// Asks once, on a connection of its own.
+/// Makes one request on a new connection.
 pub(crate) fn ask(clinic: &Clinic, path: &str) -> Answer {
     Stream::to(clinic).ask(path).unwrap()
 }
@@ -205,7 +205,7 @@ pub(crate) fn sum(metrics: &str, name: &str, class: &str) -> u64 {
     counts.sum()
 }
 
-/// Set also where the test fails, so that other threads end.
+/// Sets a flag when dropped, so that other threads also end when the test fails.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

@@ -1,7 +1,7 @@
-//! Request and reply over two channels of one place each, threads pinned.
+//! Request and reply over two bounded(1) channels, with pinned threads.
 //!
-//! A receiver of crossbeam-channel spins and yields for a while before it parks, so with prompt
-//! answers neither side sleeps.
+//! A receiver of crossbeam-channel spins and yields for a while before it parks. So with prompt answers
+//! neither side sleeps.
 
 use std::thread::JoinHandle;
 
@@ -14,7 +14,7 @@ use crate::measure::{Pin, Samples, spawn_pinned};
 
 const THREAD: &str = "crossbeam-callee";
 
-/// A call: a function and what it works on. It needs no box, which is to the channel's advantage.
+/// A call: a function and its argument. It needs no box, an advantage for the channel.
 struct Request {
     work: fn(&Tally) -> Answer,
     on: &'static Tally,
@@ -36,7 +36,7 @@ pub struct Crossbeam {
 }
 
 impl Crossbeam {
-    /// Not yet set up.
+    /// A contestant that is not set up yet.
     pub fn new(stage: Stage) -> Self {
         Self {
             stage,

@@ -1,6 +1,5 @@
-//! doorbell's own calls: blocking from an outside thread, and awaited by a task on another core;
-//! to a worker that spins, and to one that is parked, while the caller spins or parks as well; with each
-//! setting of the switches.
+//! doorbell's own calls: blocking from an outside thread, or awaited by a task on another core. The
+//! callee's worker spins or is parked, and so is the caller. Each setting of the switches has its rows.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -15,9 +14,10 @@ use super::meter::{Meter, Tally, fall_asleep};
 use crate::error::LabError;
 use crate::measure::{Pin, Samples};
 
-/// Longer than any pass: the worker spins throughout.
+/// Longer than any pass, so the worker spins throughout.
 const SPINS: Duration = Duration::from_mins(1);
-/// The caller's worker still spins when a parked callee answers; the callee parks soon enough.
+/// Long enough that the caller's worker still spins when a parked callee answers, but short enough that the
+/// callee parks soon.
 const PARKS_SOON: Duration = Duration::from_micros(300);
 
 /// How the caller waits.
@@ -36,11 +36,11 @@ pub(super) enum Target {
     Spinning,
     /// Its thread sleeps. The caller spins, so a call wakes one thread.
     Parked,
-    /// Its thread sleeps, and so does the caller's until the answer comes: a call wakes both.
+    /// Its thread sleeps, as does the caller's until the answer comes. A call wakes both.
     BothParked,
 }
 
-/// One form, target and setting of the switches.
+/// One way of calling, state of the callee, and setting of the switches.
 #[derive(Debug)]
 pub struct Doorbell {
     stage: Stage,
@@ -53,7 +53,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Every arrangement that the table shows.
+    /// All variants of the table.
     pub fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
         use Form::{Awaited, Blocking};
         use Target::{BothParked, Parked, Spinning};
@@ -123,7 +123,7 @@ impl Doorbell {
         handle.metrics().workers[self.callee()].counts
     }
 
-    /// How often the worker of the calling task has parked; `None` of an outside thread.
+    /// How often the calling task's worker has parked; `None` for an outside thread.
     fn caller_parks(&self, handle: &Handle) -> Option<u64> {
         let is_worker = self.form == Form::Awaited;
         is_worker.then(|| handle.metrics().workers[0].counts.parks)
@@ -157,7 +157,7 @@ impl Doorbell {
         let (core, target, tally) = (self.callee(), self.target, self.tally);
         let inside = handle.clone();
         let (done, wait) = mpsc::channel();
-        // This thread sleeps meanwhile; the caller is a task pinned to the first core.
+        // This thread sleeps meanwhile. The caller is a task pinned to the first core.
         drop(handle.task().on(0).spawn(async move {
             let mut result = Ok(());
             for _ in 0..calls {
@@ -171,7 +171,7 @@ impl Doorbell {
                     }
                 }
             }
-            // Nobody listens only if the waiting thread has panicked.
+            // The receiver is gone only if the waiting thread has panicked.
             let _ = done.send(result.map(|()| meter));
         }));
         wait.recv().map_err(|_| LabError::CallLost {
@@ -180,8 +180,8 @@ impl Doorbell {
     }
 }
 
-/// Waits until a worker that is to be parked is, and its CPU halted; a spinning one is taken as it
-/// comes.
+/// Waits, for a target that must be parked, until its worker has parked and its CPU is halted. Does not
+/// wait for a spinning one.
 fn await_target(handle: &Handle, core: usize, target: Target) {
     if target == Target::Spinning {
         return;
@@ -189,7 +189,8 @@ fn await_target(handle: &Handle, core: usize, target: Target) {
     while handle.worker_state(core) != Some(WorkerState::Parked) {
         std::hint::spin_loop();
     }
-    // The worker says so before its thread sleeps: rung at once, it would not sleep at all.
+    // The worker announces the park before its thread sleeps. A ring right then would keep it from
+    // sleeping.
     fall_asleep();
 }
 

@@ -1,7 +1,7 @@
-//! The cheapest call to a thread that sleeps: one futex word.
+//! The cheapest call to a sleeping thread: one futex word.
 //!
-//! If the caller sleeps as well, each call is four system calls (two waits, two wakes) and two
-//! interrupts; if it spins, half of that. What a runtime adds to this is its own.
+//! If the caller also sleeps, each call costs four system calls (two waits, two wakes) and two interrupts;
+//! if it spins, half of that. Anything beyond this is a runtime's own cost.
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -17,13 +17,13 @@ const THREAD: &str = "futex-callee";
 /// How the caller waits for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
-    /// It sleeps: a call wakes the callee, and the answer the caller.
+    /// It sleeps: a call wakes the callee, and the answer wakes the caller.
     Parks,
     /// It spins: a call wakes the callee.
     Spins,
 }
 
-/// Two pinned threads and one word on which they park.
+/// Two pinned threads, and one word on which they park.
 #[derive(Debug)]
 pub struct Futex {
     stage: Stage,
@@ -32,7 +32,7 @@ pub struct Futex {
 }
 
 impl Futex {
-    /// Not yet set up.
+    /// A contestant that is not set up yet.
     pub fn new(stage: Stage, caller: Caller) -> Self {
         Self {
             stage,
@@ -102,8 +102,8 @@ fn call(word: &Word, caller: Caller) -> Result<Answer, LabError> {
     }
 }
 
-/// The callee: answers until told to stop and returns how many calls it ran. It tells the caller of each
-/// answer by `tell`.
+/// The callee: answers until told to stop, and returns how many calls it ran. `tell` reports each answer to
+/// the caller.
 fn answer(word: &Word, tell: impl Fn(&Word) -> Result<(), LabError>) -> Result<u64, LabError> {
     let mut served = 0;
     loop {
@@ -119,7 +119,7 @@ fn answer(word: &Word, tell: impl Fn(&Word) -> Result<(), LabError>) -> Result<u
     }
 }
 
-/// Wakes the other side; only one of the two can be waiting.
+/// Wakes the other side. At most one side waits.
 fn wake(word: &Word) -> Result<(), LabError> {
     futex::wake(word.raw(), futex::Flags::PRIVATE, 1)
         .map(drop)
@@ -129,7 +129,7 @@ fn wake(word: &Word) -> Result<(), LabError> {
         })
 }
 
-/// Sleeps for as long as the word holds `value`; may return earlier.
+/// Sleeps while the word holds `value`; may return earlier.
 fn park(word: &Word, value: u32) -> Result<(), LabError> {
     match futex::wait(word.raw(), futex::Flags::PRIVATE, value, None) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),

@@ -1,4 +1,4 @@
-//! The physical limit: one cache line between two CPUs, and nobody but the hardware to carry it.
+//! The physical limit: one cache line moves between two CPUs, without any software beyond loads and stores.
 
 use std::hint;
 
@@ -18,7 +18,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Not yet set up.
+    /// A contestant that is not set up yet.
     pub fn new(stage: Stage) -> Self {
         Self {
             stage,
@@ -26,10 +26,10 @@ impl Line {
         }
     }
 
-    /// The limit at this moment: the median round trip of `calls` calls in nanoseconds.
+    /// The current limit: the median round trip of `calls` calls, in nanoseconds.
     ///
     /// # Errors
-    /// As [`Contestant`]'s methods.
+    /// As for [`Contestant`]'s methods.
     pub fn probe_ns(stage: Stage, calls: u32) -> Result<f64, LabError> {
         let mut line = Self::new(stage);
         let mut samples = Samples::with_room_for(calls);
@@ -81,13 +81,13 @@ impl Contestant for Line {
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {
-        // It spins, so it needs no wake.
+        // The callee spins, so it needs no wake.
         let stopped = self.callee.take().map(|callee| callee.stop(|_| Ok(())));
         stopped.unwrap_or(Ok(()))
     }
 }
 
-/// The callee: answers until told to stop and returns how many calls it ran.
+/// The callee: answers until told to stop, and returns how many calls it ran.
 #[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
 fn answer(word: &Word) -> Result<u64, LabError> {
     let mut served = 0;

@@ -1,4 +1,4 @@
-//! What every call of the scenario has in common: the work, its answer, and the timing around it.
+//! What all calls of the scenario share: the work, its answer, and the timing.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use super::super::contestant::Observed;
 use crate::error::LabError;
 use crate::measure::{Clock, Samples, Tick, current_cpu};
 
-/// One call in this many reports the CPU on which it ran. It is not timed, since asking takes time
-/// and would otherwise be what the 99th percentile shows.
+/// One in this many calls reports its CPU. Such a call is not timed: finding the CPU takes time and would
+/// show in the 99th percentile.
 const REPORT_EVERY: u64 = 64;
 
-/// From the announcement of a park until the thread sleeps and its CPU has halted.
+/// The time from the announcement of a park until the thread sleeps and its CPU has halted.
 const FALLS_ASLEEP: Duration = Duration::from_micros(50);
 
-/// Waits, before a call that is to find a sleeping callee, until the callee does sleep.
+/// Before a call that must find the callee asleep: waits until it is.
 pub(super) fn fall_asleep() {
     let announced = Instant::now();
     while announced.elapsed() < FALLS_ASLEEP {
@@ -28,16 +28,16 @@ pub(super) fn reports_cpu(serial: u64) -> bool {
     serial.is_multiple_of(REPORT_EVERY)
 }
 
-/// What a call returns.
+/// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// How many calls had run when this one had; the first answers 1.
+    /// How many calls had run, including this one; the first answers 1.
     pub serial: u64,
-    /// Where it ran, if it is one of those that report it.
+    /// Its CPU, if it is a call that reports it.
     pub cpu: Option<u32>,
 }
 
-/// The work of a call: count it. Lies in a cache line of its own, the callee's.
+/// The work of a call: to count it. The count lies in a cache line of its own, the callee's.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Tally {
@@ -45,7 +45,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A tally for as long as the program runs, so that calls can name it without counting
+    /// A tally that lives as long as the program, so that calls can refer to it without counting
     /// references.
     pub fn leaked() -> &'static Self {
         Box::leak(Box::default())
@@ -54,7 +54,7 @@ impl Tally {
     /// Runs one call.
     #[inline]
     pub fn serve(&self) -> Answer {
-        // ORDER: the contestant orders request and answer; the number only has to be exact.
+        // ORDER: relaxed; the contestant orders request and answer, and the number only has to be exact.
         let serial = self.served.fetch_add(1, Ordering::Relaxed) + 1;
         Answer {
             serial,
@@ -64,13 +64,13 @@ impl Tally {
 
     /// How many calls have run.
     pub fn served(&self) -> u64 {
-        // ORDER: read when no call is under way, after the last answer has arrived.
+        // ORDER: relaxed; read after the last answer has arrived, when no call is in progress.
         self.served.load(Ordering::Relaxed)
     }
 }
 
-/// Times the calls of one pass and checks their answers. It owns what it records, so it can move
-/// into a task; [`Meter::finish`] hands the timings back.
+/// Times the calls of one pass and checks their answers. It owns its records, so it can move into a task;
+/// [`Meter::finish`] hands the timings back.
 #[derive(Debug)]
 pub struct Meter {
     clock: Clock,
@@ -81,7 +81,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Begins a pass. `served` is how many calls the callee has run so far.
+    /// Starts a pass. `served` is how many calls the callee has run so far.
     pub fn begin(clock: Clock, served: u64, samples: &mut Samples) -> Self {
         Self {
             clock,
@@ -92,13 +92,13 @@ impl Meter {
         }
     }
 
-    /// To be called just before a call is made.
+    /// Called just before a call is made.
     #[inline(always)]
     pub fn start(&self) -> Tick {
         self.clock.now()
     }
 
-    /// To be called as soon as its answer is there.
+    /// Called as soon as its answer is there.
     #[inline(always)]
     pub fn stop(&mut self, start: Tick, answer: Answer) {
         let end = self.clock.now();
@@ -118,8 +118,8 @@ impl Meter {
         }
     }
 
-    /// Ends the pass. `served` is how many calls the callee has run by now; if that is not how many
-    /// were answered, one by one, this is an error.
+    /// Ends the pass. `served` is how many calls the callee has run by now. It must equal the number of
+    /// answers.
     ///
     /// # Errors
     /// [`LabError::CallMiscounted`] if a call was lost or ran twice.

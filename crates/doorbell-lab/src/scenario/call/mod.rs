@@ -1,7 +1,7 @@
-//! `doorbell lab call`: how long a call to another core takes, and whom it disturbs.
+//! `doorbell lab call`: how long a call to another core takes, and what it disturbs.
 //!
-//! A call is a closure that runs on another core while its caller waits for the answer. Here it
-//! counts itself; the answers prove that each ran exactly once.
+//! A call is a closure that runs on another core while its caller waits for the answer. Here the closure
+//! counts itself, and the answers prove that each ran exactly once.
 
 mod columns;
 mod crossbeam;
@@ -36,10 +36,10 @@ pub use tokio_two::TokioTwo;
 
 /// A reading of the limit makes this many times fewer calls than a fast contestant.
 const LIMIT_DIVISOR: u32 = 5;
-/// But enough for a median, also where some are not timed.
+/// The fewest calls of a reading: enough for a median, although some calls are not timed.
 const LIMIT_CALLS_MIN: u32 = 100;
 
-/// Everybody who takes part, in the order of the table.
+/// All contestants, in the order of the table.
 pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
     let peers: Vec<Box<dyn Contestant>> = vec![
         Box::new(Line::new(stage)),
@@ -61,7 +61,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let effort = options.effort;
     let stage = Stage {
@@ -71,7 +72,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     let mut contestants = chosen(contestants(stage), options.only.as_deref())?;
 
     let progress = Progress::on_stderr(effort.rounds, contestants.len(), options.place.as_deref());
-    progress.prepare("watching the machine at rest");
+    progress.prepare("watching the idle machine");
     let rest = Rest::watch(effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
@@ -119,7 +120,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     })
 }
 
-/// Those whose name or variant contains `only`, whatever the case.
+/// The contestants whose name or variant contains `only`, ignoring case.
 fn chosen(
     all: Vec<Box<dyn Contestant>>,
     only: Option<&str>,
@@ -135,7 +136,7 @@ fn chosen(
         .collect())
 }
 
-/// What the reader has to know about this run.
+/// What is special about this run.
 fn notes(
     machine: &Machine,
     rows: &[Row],
@@ -156,7 +157,7 @@ fn notes(
     notes
 }
 
-/// Which rounds were dropped.
+/// How many rounds were dropped, by contestant.
 fn dropped(rows: &[Row], tapes: &[Tape]) -> String {
     let losses: Vec<String> = rows
         .iter()

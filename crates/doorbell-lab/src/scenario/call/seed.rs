@@ -1,15 +1,15 @@
-//! The first seed's own table, re-made: what a call to a polling target costs with each way of
-//! telling it, normalised to the seed's baseline.
+//! The first seed's own table, reproduced: the cost of a call to a polling target under each way of
+//! notifying it, normalised to the seed's baseline.
 //!
-//! Source: "Introducing `TIF_NOTIFY_IPI`", Linux, February 2024 (ipistorm between two CPUs of a
-//! 2 x 64C EPYC). There the baseline's pass runs with interrupts off and so delays the next call;
-//! here a pass looks at empty queues, so less can be won by leaving it out.
+//! Source: "Introducing `TIF_NOTIFY_IPI`", Linux, February 2024 (ipistorm between two CPUs of a 2 x 64C
+//! EPYC). In the seed the baseline's pass runs with interrupts disabled and so delays the next call. Here a
+//! pass looks at empty queues, so skipping it gains less.
 
 use super::super::rounds::{Figures, Tape};
 use crate::measure::{median, variation_percent};
 use crate::report::{SideTable, figure};
 
-/// Setting of `idle_notify`, how the seed calls it, and the seed's normalised runtime.
+/// The setting of `idle_notify`, the seed's name for it, and the seed's normalised runtime.
 const SETTINGS: [(&str, &str, f64); 3] = [
     (
         "blocking, spinning, idle_notify=off",
@@ -24,7 +24,7 @@ const SETTINGS: [(&str, &str, f64); 3] = [
     ("blocking, spinning", "tip + TIF_NOTIFY_IPI", 0.20),
 ];
 
-/// The table, if the run has all three settings.
+/// The table, if all three settings were run.
 pub(super) fn table<'a>(
     tapes: impl Iterator<Item = (&'a str, &'a str, &'a Tape)>,
 ) -> Option<SideTable> {
@@ -35,8 +35,8 @@ pub(super) fn table<'a>(
     let mut measured = Vec::new();
     for (variant, kernel, seed) in SETTINGS {
         let (_, tape) = own.iter().find(|(name, _)| *name == variant)?;
-        // Divided by the limit of the same round, so that a machine that changes speed between
-        // two rounds does not show as variation.
+        // Divided by the limit of the same round, so a machine that changes speed between two rounds does
+        // not appear as variation.
         let ratios: Vec<f64> = tape.kept.iter().filter_map(Figures::p50_x).collect();
         measured.push((
             variant,

@@ -1,10 +1,10 @@
-//! Every contestant answers every call; nothing here asserts a time.
+//! Every contestant answers every call. No test here asserts a time.
 
 use super::*;
 use crate::measure::Samples;
 use crate::report::fits;
 
-/// Calls of a pass: enough that some report their CPU.
+/// Calls of a pass: enough for some to report their CPU.
 const CALLS: u32 = 200;
 
 #[test]
@@ -14,7 +14,7 @@ fn every_contestant_answers_every_call() {
     };
     for mut contestant in contestants(stage) {
         let name = format!("{} ({})", contestant.name(), contestant.variant());
-        // Twice: a contestant is set up again in every round.
+        // Twice, as a contestant is set up anew in every round.
         for _ in 0..2 {
             contestant.setup().expect(&name);
             for _ in 0..2 {
@@ -75,7 +75,7 @@ fn where_both_park_each_call_wakes_both() {
     let counters = observed.expect("every call is answered").counters;
     contestant.teardown().expect("it can be torn down");
     for name in ["parks_per_call", "caller_parks_per_call"] {
-        // A worker that wakes late may park again before it is told.
+        // A worker that wakes late may park again before it is notified.
         assert!((0.9..=3.0).contains(&counters[name]), "{counters:?}");
     }
 }

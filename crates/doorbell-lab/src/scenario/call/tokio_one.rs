@@ -1,7 +1,7 @@
-//! tokio as it is commonly used: one multi-thread runtime, and a task spawned for each call.
+//! tokio as it is commonly used: one multi-thread runtime, and a spawned task for each call.
 //!
-//! The workers are not pinned. Nothing makes a spawned task run on another CPU, and mostly it does
-//! not: the column `crossed %` says how often it did.
+//! The workers are not pinned. A spawned task may run on the caller's CPU, and mostly does: the column
+//! `crossed %` shows how often it did not.
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -22,7 +22,7 @@ pub struct TokioOne {
 }
 
 impl TokioOne {
-    /// Not yet set up.
+    /// A contestant that is not set up yet.
     pub fn new(stage: Stage) -> Self {
         Self {
             stage,
@@ -59,7 +59,7 @@ impl Contestant for TokioOne {
         let runtime = self.runtime.as_ref().ok_or(LabError::NotSetUp)?;
         let tally = self.tally;
         let meter = Meter::begin(self.stage.clock, tally.served(), samples);
-        // The caller is a task too: the main thread only waits for it.
+        // The caller is a task too; the main thread only waits for it.
         let caller = runtime.spawn(make_calls(calls, tally, meter));
         let meter = runtime.block_on(caller).map_err(|_| LabError::CallLost {
             reason: "the calling task panicked",

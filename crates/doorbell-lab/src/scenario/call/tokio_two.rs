@@ -1,7 +1,7 @@
-//! tokio made to cross: a current-thread runtime on each of two pinned threads.
+//! tokio across CPUs: a current-thread runtime on each of two pinned threads.
 //!
-//! The caller sends a closure to a task of the other runtime and awaits its answer, which is what
-//! one thread per core looks like with tokio. Between calls both runtimes park.
+//! The caller sends a closure to a task of the other runtime and awaits its answer. That is the
+//! thread-per-core style with tokio. Between calls both runtimes park.
 
 use std::thread::JoinHandle;
 
@@ -35,7 +35,7 @@ pub struct TokioTwo {
 }
 
 impl TokioTwo {
-    /// Not yet set up.
+    /// A contestant that is not set up yet.
     pub fn new(stage: Stage) -> Self {
         Self {
             stage,
@@ -116,7 +116,7 @@ async fn call(
 ) -> Result<Answer, LabError> {
     let (reply, answer) = oneshot::channel();
     let job = Box::new(move || {
-        // The caller awaits the answer; it does not hang up.
+        // The caller awaits the answer and does not drop the receiver.
         let _ = reply.send(tally.serve());
     });
     jobs.send(job).map_err(|_| LabError::CallLost {

@@ -1,6 +1,6 @@
-//! The shared word of the two contestants that have no library between caller and callee.
+//! The shared word of the two contestants without a library between caller and callee.
 //!
-//! Call number n is made by writing 2n - 1 and answered by writing 2n.
+//! The caller makes call number n by writing 2n - 1, and the callee answers it by writing 2n.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use super::meter::{Answer, reports_cpu};
 use crate::error::LabError;
 use crate::measure::{current_cpu, spawn_pinned};
 
-/// Written by the caller to end the callee. No call has this number.
+/// The caller writes it to end the callee. No call has this number.
 const STOP: u32 = u32::MAX;
 
 /// A value in cache lines of its own: two, since CPUs fetch lines in pairs.
@@ -22,7 +22,7 @@ struct Apart<T>(T);
 #[derive(Debug, Default)]
 pub(super) struct Word {
     word: Apart<AtomicU32>,
-    /// Where the callee runs, written before the answers that report it.
+    /// The callee's CPU, written before the answers that report it.
     cpu: Apart<AtomicU32>,
 }
 
@@ -37,21 +37,21 @@ impl Word {
 
     /// How many calls have been answered.
     pub(super) fn served(&self) -> u64 {
-        // ORDER: read by the caller between calls; the last answer has been acquired.
+        // ORDER: relaxed; the caller reads it between calls, when it has acquired the last answer.
         u64::from(self.word.0.load(Ordering::Relaxed) / 2)
     }
 
-    /// Makes the next call and returns what the word holds until it is answered.
+    /// Makes the next call. Returns the value that the word keeps until the answer.
     #[inline(always)]
     pub(super) fn ask(&self) -> u32 {
-        // ORDER: only the caller writes between an answer and the next request. The release pairs
-        // with the acquire in `peek`: the callee sees what the caller did before the call.
+        // ORDER: relaxed; between an answer and the next request only the caller writes. The release below
+        // pairs with the acquire in `peek`: the callee sees what the caller did before the call.
         let asked = self.word.0.load(Ordering::Relaxed) + 1;
         self.word.0.store(asked, Ordering::Release);
         asked
     }
 
-    /// The answer to `asked`, if it is there.
+    /// The answer to `asked`, if it has come.
     #[inline(always)]
     pub(super) fn answer_to(&self, asked: u32) -> Option<Answer> {
         // ORDER: pairs with the release in `reply`: the caller sees the call's effects and its CPU.
@@ -60,7 +60,7 @@ impl Word {
             return None;
         }
         let serial = u64::from(word / 2);
-        // ORDER: made visible by the acquire above.
+        // ORDER: relaxed; made visible by the acquire above.
         let cpu = || self.cpu.0.load(Ordering::Relaxed);
         Some(Answer {
             serial,
@@ -68,7 +68,7 @@ impl Word {
         })
     }
 
-    /// What the callee finds: the word, and the request if it is one.
+    /// Reads the word: its value, or the request that it holds.
     #[inline(always)]
     pub(super) fn peek(&self) -> Seen {
         // ORDER: pairs with the release in `ask` and in `stop`.
@@ -84,7 +84,7 @@ impl Word {
     pub(super) fn reply(&self, Request(asked): Request) {
         let answer = asked + 1;
         if reports_cpu(u64::from(answer / 2)) {
-            // ORDER: made visible by the release below.
+            // ORDER: relaxed; made visible by the release below.
             self.cpu.0.store(current_cpu(), Ordering::Relaxed);
         }
         // ORDER: pairs with the acquire in `answer_to`.
@@ -93,23 +93,22 @@ impl Word {
 
     /// Tells the callee to end.
     pub(super) fn stop(&self) {
-        // ORDER: nothing else is handed over; release keeps the rule that every write here
-        // releases.
+        // ORDER: release pairs with the acquire in `peek`, as for every other write of the word.
         self.word.0.store(STOP, Ordering::Release);
     }
 }
 
-/// What the callee finds in the word.
+/// What the callee reads from the word.
 pub(super) enum Seen {
-    /// No call; the word's value, to wait on.
+    /// No call; the value, to wait on.
     Nothing(u32),
     /// A call.
     Call(Request),
-    /// The end.
+    /// The request to end.
     Stop,
 }
 
-/// The callee's thread, bound to a CPU. It ends with how many calls it ran.
+/// The callee's thread, bound to a CPU. Its result is how many calls it ran.
 #[derive(Debug)]
 pub(super) struct Callee {
     name: &'static str,
@@ -118,7 +117,7 @@ pub(super) struct Callee {
 }
 
 impl Callee {
-    /// Has a thread answer the calls of a new word until it is told to stop.
+    /// Starts a thread that answers the calls of a new word until it is told to stop.
     pub(super) fn start(
         name: &'static str,
         cpu: usize,
@@ -134,7 +133,7 @@ impl Callee {
         &self.word
     }
 
-    /// Ends it, waking it by `wake`, and looks that it ran every call.
+    /// Ends the thread, which `wake` wakes, and checks that it ran every call.
     pub(super) fn stop(
         self,
         wake: impl FnOnce(&Word) -> Result<(), LabError>,

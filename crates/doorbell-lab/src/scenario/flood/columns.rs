@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
@@ -8,7 +8,7 @@ use crate::report::{Chart, Column, Series};
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 1] = [["mops_per_s", "mops_min_per_s", "mops_max_per_s"]];
 
-/// Those of one number of producers are compared with each other.
+/// The group of contestants with this many producers, which are compared with each other.
 pub(super) fn group(producers: usize) -> String {
     let plural = if producers == 1 { "" } else { "s" };
     format!("{producers} producer{plural}")
@@ -31,22 +31,22 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 7] = [
-    "M ops/s: millions of posts that were made and done in a second, from the first post until \
-     the last one is done; the median over the rounds, and the least and the greatest round. A \
-     pass has 1.5 million, so 7 rounds make 10.5 million for each row.",
-    "x limit: divided by the rings of the same number of producers in the same round: each producer \
-     writes a ring of its own, so a post is two stores and no allocation; the consumer looks at all rings again \
-     and again and is never woken.",
+    "M ops/s: millions of posts per second, from the first post until the last one is done; the \
+     median over the rounds, and the minimum and maximum. A pass has 1.5 million posts, so 7 rounds \
+     have 10.5 million per row.",
+    "x limit: divided by the rings with the same number of producers in the same round. There each \
+     producer writes a ring buffer of its own, so a post is two stores without allocation. The \
+     consumer polls all ring buffers and is never woken.",
     "RES+CAL, syscalls: interrupts between CPUs and system calls of the whole process per million \
-     posts; 0 means that no thread was disturbed. System calls come from a pass of their own in the \
-     first round. To start a producer and to hear of its end is in both.",
-    "The consumer has a CPU of its own; the producers share the others. With two CPUs they take \
-     turns on one.",
-    "What is posted: post_on takes a closure, in memory that the poster has back and uses again; a \
-     call is a closure and a task a future, both with an allocation each; channels carry a number.",
-    "No producer is more than 10,000 posts ahead of what is done; it looks every 1,000 posts, and \
-     spins if it has to wait.",
-    "Every round counts: the limit here is a contestant among the others.",
+     posts; 0 means that no thread was disturbed. System calls are counted in a separate pass in the \
+     first round. Both include starting a producer and reporting its end.",
+    "The consumer has a CPU of its own; the producers share the others. With two CPUs they take turns \
+     on one.",
+    "What is posted: post_on posts a closure, in memory that the poster gets back and reuses. A call \
+     is a closure and a task a future, each with an allocation. Channels carry a number.",
+    "No producer is more than 10,000 posts ahead of the consumer. It checks this every 1,000 posts, \
+     and spins if it has to wait.",
+    "Every round counts: the limit here is a contestant like the others.",
 ];
 
 /// What the table shows.
@@ -72,7 +72,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "Posts to one core, millions a second (log scale)",

@@ -1,4 +1,4 @@
-//! A contestant: a target, and so many threads that post to it.
+//! A contestant: a target, and a number of threads that post to it.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,10 +14,10 @@ use crate::measure::{Pin, allowed_cpus, spawn_pinned};
 
 const THREAD: &str = "flood-producer";
 
-/// How many to post, and where to tell that they are done.
+/// How many posts to make, and where to report the end.
 type Order = (u64, Sender<Result<(), Gone>>);
 
-/// One target under one number of producers.
+/// One target with one number of producers.
 #[derive(Debug)]
 pub(super) struct Floods<T: Target> {
     stage: Stage,
@@ -97,7 +97,7 @@ impl<T: Target> Trial for Floods<T> {
 
     fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
         let running = self.running.as_ref().ok_or(LabError::NotSetUp)?;
-        // Beside the producers: whoever wakes the other does not have to interrupt a CPU for it.
+        // On the producers' side: no CPU has to be interrupted for a wake between this thread and them.
         let _here = Pin::to(self.stage.placement.caller_cpu)?;
         let before = running.counts.done_by_all();
         let (done, results) = mpsc::channel();
@@ -140,13 +140,13 @@ impl<T: Target> Running<T> {
     }
 }
 
-/// All CPUs but the consumer's; there are two at least.
+/// All CPUs except the consumer's. There are at least two CPUs.
 pub(super) fn producer_cpus(allowed: &[usize], consumer_cpu: usize) -> Vec<usize> {
     let others = allowed.iter().filter(|cpu| **cpu != consumer_cpu);
     others.copied().collect()
 }
 
-/// One producer's part of `amount` posts.
+/// One producer's share of `amount` posts.
 pub(super) fn share(amount: u64, producers: usize, producer: usize) -> u64 {
     let (all, one) = (producers as u64, producer as u64);
     amount / all + u64::from(one < amount % all)
@@ -162,12 +162,12 @@ fn follow(
     while let Ok((count, done)) = inject.recv() {
         let result = post_all(poster, counts, producer, posted, count);
         posted += count;
-        // Nobody listens only if the waiting thread has panicked.
+        // The receiver is gone only if the waiting thread has panicked.
         let _ = done.send(result);
     }
 }
 
-/// Posts, never too far ahead, and waits until all is done.
+/// Makes the posts, never too far ahead, and waits until all are done.
 fn post_all(
     poster: &mut impl Poster,
     counts: &Counts,
@@ -189,7 +189,7 @@ fn post_all(
     Ok(())
 }
 
-/// The figures, if all was done once.
+/// The figures, if every post was done once.
 pub(super) fn outcome(expected: u64, found: u64, span: Duration) -> Result<Outcome, LabError> {
     if found != expected {
         return Err(LabError::PostsMiscounted { expected, found });

@@ -1,4 +1,4 @@
-//! `doorbell lab flood`: many posts to one core, from many threads, and nobody waits for any.
+//! `doorbell lab flood`: many posts to one core, from many threads, without waiting.
 
 mod columns;
 mod counts;
@@ -18,15 +18,15 @@ use floods::Floods;
 use rings::Rings;
 use targets::{Calls, Doorbell, Emptied, Posts, Tasks, TokioChannel, TokioTasks};
 
-/// How many threads post.
+/// The numbers of posting threads.
 const PRODUCERS: [usize; 4] = [1, 2, 8, counts::PRODUCERS_MAX];
 /// Posts in a pass: 10.5 million in the 7 rounds of a row.
 const POSTS: u32 = 1_500_000;
-/// The same, for a first look.
+/// The same for a first look.
 const POSTS_QUICK: u32 = 200_000;
-/// Before it, unmeasured.
+/// Posts before the measurement.
 const POSTS_WARM_UP: u32 = 20_000;
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(2);
 
 pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
@@ -54,7 +54,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick { POSTS_QUICK } else { POSTS };
     let plan = Plan {

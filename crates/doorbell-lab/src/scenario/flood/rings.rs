@@ -1,8 +1,8 @@
-//! The limit: a ring for each producer, which only it writes, and a consumer that looks at all of them.
+//! The limit: one ring buffer per producer, which only that producer writes, and a consumer that polls all
+//! of them.
 //!
-//! Nothing is allocated, no word is written by two threads, and nobody is ever woken: the consumer spins.
-//! Where it finds few posts it pauses before it looks again, so that a cache line goes from producer to
-//! consumer once for many posts.
+//! Nothing is allocated, no word has two writers, and no thread is woken: the consumer spins. After finding
+//! few posts it pauses, so that a cache line moves from producer to consumer once for many posts.
 
 use std::hint;
 use std::sync::Arc;
@@ -15,14 +15,13 @@ use crate::error::LabError;
 use crate::measure::spawn_pinned;
 
 const THREAD: &str = "flood-rings";
-/// Places in a ring: a power of two, and more than its producer can be ahead, so none is ever full.
+/// Slots of a ring buffer: a power of two, larger than a producer can be ahead, so none is ever full.
 const PLACES: usize = 1 << 14;
 const _: () = assert!(PLACES as u64 > AHEAD_MAX + LOOK_EVERY);
 
-/// The consumer pauses when it has found fewer posts than this.
+/// The consumer pauses after finding fewer posts than this.
 const FEW: u64 = 1_000;
-/// How long: so many times `spin_loop`. Of several lengths tried, the one from which on longer ones gain
-/// nothing.
+/// The length of a pause, in calls of `spin_loop`. Of several lengths tried, longer ones gain nothing more.
 const PAUSES: u32 = 64;
 
 /// How many posts a producer has written, in a cache line of its own.
@@ -51,23 +50,24 @@ impl Ring {
         &self.places[number as usize % PLACES]
     }
 
-    /// Writes the post of this number. For the one producer alone.
+    /// Writes the post with this number. Called only by the single producer.
     #[inline]
     fn write(&self, number: u64, post: usize) {
-        // ORDER: published by the store below; the place was read before its producer could come so far.
+        // ORDER: Relaxed; the store below publishes it, and the slot was read before its producer could
+        // come this far.
         self.place(number).store(post as u32, Ordering::Relaxed);
-        // ORDER: Release publishes the place.
+        // ORDER: Release publishes the slot; pairs with the Acquire of `read`.
         self.written.0.store(number + 1, Ordering::Release);
     }
 
-    /// Reads all posts from the one of this number on; the number of the next one. For the one consumer
-    /// alone.
+    /// Reads all posts from number `from` on, and returns the number of the next one. Called only by the
+    /// single consumer.
     #[inline]
     fn read(&self, from: u64, one: &mut impl FnMut(usize)) -> u64 {
-        // ORDER: pairs with the Release of `write`.
+        // ORDER: Acquire pairs with the Release of `write`.
         let written = self.written.0.load(Ordering::Acquire);
         for number in from..written {
-            // ORDER: acquired above.
+            // ORDER: Relaxed; acquired above.
             one(self.place(number).load(Ordering::Relaxed) as usize);
         }
         written
@@ -77,7 +77,7 @@ impl Ring {
 #[derive(Debug)]
 struct Shared {
     rings: Vec<Ring>,
-    /// How many of them have a producer.
+    /// How many ring buffers have a producer.
     used: AtomicUsize,
     stop: AtomicBool,
 }
@@ -91,9 +91,10 @@ impl Shared {
         }
     }
 
-    /// Reads what is there, of each ring in turn from where `read` says. How many posts there were.
+    /// Reads the posts of each ring buffer from where `read` says. Returns how many posts there were.
     fn take(&self, read: &mut [u64; PRODUCERS_MAX], mut one: impl FnMut(usize)) -> u64 {
-        // ORDER: a ring that is not seen yet is seen some time; it was made before the thread.
+        // ORDER: Relaxed; a ring buffer that is not visible yet becomes so later. It was created before the
+        // thread.
         let used = self.used.load(Ordering::Relaxed);
         let mut found = 0;
         for (ring, from) in self.rings[..used].iter().zip(read) {
@@ -105,7 +106,7 @@ impl Shared {
     }
 }
 
-/// The rings and the thread that empties them.
+/// The ring buffers, and the thread that empties them.
 #[derive(Debug)]
 pub(super) struct Rings {
     shared: Arc<Shared>,
@@ -141,7 +142,7 @@ impl Target for Rings {
             let mut read = [0; PRODUCERS_MAX];
             loop {
                 let found = taken.take(&mut read, |producer| counts.one_done(producer));
-                // ORDER: a flag that publishes nothing; producers have ended before it is set.
+                // ORDER: Relaxed; a flag that publishes nothing. Producers have ended before it is set.
                 if found == 0 && taken.stop.load(Ordering::Relaxed) {
                     return;
                 }
@@ -154,7 +155,7 @@ impl Target for Rings {
     }
 
     fn poster(&self, producer: usize) -> Self::Poster {
-        // ORDER: as where it is read.
+        // ORDER: Relaxed; as where it is read.
         self.shared.used.fetch_max(producer + 1, Ordering::Relaxed);
         RingPoster {
             shared: Arc::clone(&self.shared),
@@ -164,7 +165,7 @@ impl Target for Rings {
     }
 
     fn stop(self) -> Result<(), LabError> {
-        // ORDER: as where it is read.
+        // ORDER: Relaxed; as where it is read.
         self.shared.stop.store(true, Ordering::Relaxed);
         let joined = self.thread.join();
         joined.map_err(|_| LabError::ThreadPanicked { thread: THREAD })

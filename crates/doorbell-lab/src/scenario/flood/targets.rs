@@ -1,4 +1,4 @@
-//! Who takes the posts, all of them on one CPU, and how each is posted to.
+//! The consumers of posts, each on one CPU, and how to post to them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,22 +11,22 @@ use crate::error::LabError;
 use crate::measure::{Pin, spawn_pinned};
 
 const THREAD: &str = "flood-consumer";
-/// The one core of the runtimes.
+/// The only core of the runtimes.
 const CORE: usize = 0;
 
-/// Nobody takes posts any more.
+/// The consumer has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// One producer's way to post.
+/// A producer's way to post.
 pub(super) trait Poster: Send + 'static {
-    /// Posts one piece of work, and waits for nothing.
+    /// Posts one piece of work without waiting.
     fn post(&mut self) -> Result<(), Gone>;
 }
 
-/// Who takes the posts.
+/// A consumer of posts.
 pub(super) trait Target: Sized + fmt::Debug + 'static {
-    /// Whose it is.
+    /// Its name.
     const NAME: &'static str;
     /// What is posted.
     const WHAT: &'static str;
@@ -36,14 +36,14 @@ pub(super) trait Target: Sized + fmt::Debug + 'static {
     /// Starts it on a CPU.
     fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError>;
 
-    /// The way of one producer.
+    /// The way of a producer to post.
     fn poster(&self, producer: usize) -> Self::Poster;
 
-    /// Ends it, when all producers have.
+    /// Ends it, after all producers have ended.
     fn stop(self) -> Result<(), LabError>;
 }
 
-/// What a producer of a runtime holds.
+/// What a producer has of a runtime.
 #[derive(Debug)]
 pub(super) struct Way<H> {
     to: H,
@@ -51,16 +51,16 @@ pub(super) struct Way<H> {
     producer: usize,
 }
 
-/// A way to give work to a core of doorbell without waiting for it.
+/// A way to give work to a core of doorbell without waiting.
 pub(super) trait Form: fmt::Debug + Send + 'static {
     /// What is posted.
     const WHAT: &'static str;
 
-    /// Posts one.
+    /// Posts one piece of work.
     fn post(way: &Way<doorbell::Handle>) -> Result<(), Gone>;
 }
 
-/// A closure without a result, in a parcel that its worker gives back.
+/// A closure without a result, in a parcel that its worker gives back for reuse.
 #[derive(Debug)]
 pub(super) struct Posts;
 
@@ -75,7 +75,7 @@ impl Form for Posts {
     }
 }
 
-/// A call that somebody could have awaited.
+/// A call whose result is not awaited.
 #[derive(Debug)]
 pub(super) struct Calls;
 
@@ -91,7 +91,7 @@ impl Form for Calls {
     }
 }
 
-/// A task, pinned to the core.
+/// A task pinned to the core.
 #[derive(Debug)]
 pub(super) struct Tasks;
 
@@ -160,18 +160,18 @@ impl<F: Form> Target for Doorbell<F> {
     }
 }
 
-/// A tokio runtime of one worker, bound to the CPU.
+/// A tokio runtime with one worker, bound to the CPU.
 fn one_worker(cpu: usize) -> Result<tokio::runtime::Runtime, LabError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
-        // A CPU of the process can be pinned to; the mask is not to be restored.
+        // The process may use the CPU, so pinning works. The former mask is not restored.
         .on_thread_start(move || std::mem::forget(Pin::to(cpu)))
         .enable_all()
         .build()
         .map_err(tokio_error)
 }
 
-/// tokio's tasks, on the only worker.
+/// tokio's tasks, on its only worker.
 #[derive(Debug)]
 pub(super) struct TokioTasks {
     runtime: tokio::runtime::Runtime,
@@ -211,7 +211,7 @@ impl Target for TokioTasks {
     }
 }
 
-/// The sending side of a channel without a bound; a message is the number of its producer.
+/// The sender of an unbounded channel. A message is its producer's number.
 pub(super) trait Sends: Clone + fmt::Debug + Send + 'static {
     /// Sends one.
     fn send_one(&self, producer: usize) -> Result<(), Gone>;
@@ -238,7 +238,7 @@ impl Sends for crossbeam_channel::Sender<usize> {
     }
 }
 
-/// One producer's end of a channel.
+/// A producer's end of a channel.
 #[derive(Debug)]
 pub(super) struct Sending<S> {
     to: S,
@@ -290,12 +290,12 @@ impl Target for TokioChannel {
 
 /// A channel that a thread can empty.
 pub(super) trait Channel: Sends {
-    /// Whose it is.
+    /// Its name.
     const NAME: &'static str;
     /// What is posted.
     const WHAT: &'static str;
 
-    /// Both its ends; what is received ends when there is no sender any more.
+    /// Opens it. The receiver's iteration ends when there is no sender left.
     fn open() -> (Self, impl IntoIterator<Item = usize> + Send + 'static);
 }
 
@@ -347,7 +347,7 @@ impl<S: Channel> Target for Emptied<S> {
     }
 
     fn stop(self) -> Result<(), LabError> {
-        // Without a sender the thread ends.
+        // The thread ends when there is no sender left.
         drop(self.sender);
         let joined = self.thread.join();
         joined.map_err(|_| LabError::ThreadPanicked { thread: THREAD })

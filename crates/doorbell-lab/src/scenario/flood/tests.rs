@@ -1,9 +1,9 @@
-//! Everybody does every post once, however many post; nothing here asserts a time.
+//! Every contestant does every post once, with any number of producers. No test here asserts a time.
 
 use super::super::common::{assert_fits, try_each};
 use super::*;
 
-/// More than a producer may be ahead, by one that no number of producers divides.
+/// More than a producer may be ahead, and one more than a multiple of every number of producers.
 const POSTS_TRIED: u32 = 40_001;
 
 #[test]

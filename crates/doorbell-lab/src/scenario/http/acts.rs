@@ -1,4 +1,4 @@
-//! What is done with one server, and what it shows.
+//! The measurements of one server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,34 +15,34 @@ use super::wrk;
 use crate::error::LabError;
 use crate::measure::Process;
 
-/// Connections that ask for what is soon answered.
+/// Connections that request greetings.
 pub(super) const GREETED: u32 = 64;
-/// Connections that have the server compute.
+/// Connections that request computations.
 pub(super) const COMPUTING: u32 = 32;
-/// From the begin of the load until the first probe, and from the last one until its end.
+/// From the start of the load until the first probe, and from the last probe until the end of the load.
 const EDGE: Duration = Duration::from_millis(300);
-/// Connections that ask nothing.
+/// Idle connections.
 const CONNECTIONS: u64 = 10_000;
-/// The same, for the first touch.
+/// The same in the first touch.
 const FEW: u64 = 100;
-/// From the last request until nothing is to happen any more.
+/// From the last request until the server must be idle.
 const SETTLES: Duration = Duration::from_millis(300);
-/// How long a server may take to notice that all clients have gone.
+/// How long a server may take to notice that all clients are gone.
 const CLOSES_MAX: Duration = Duration::from_secs(5);
-/// A client that holds connections gives up after so many seconds.
+/// A client that holds connections gives up after this many seconds.
 const HOLDS_S: u64 = 60;
 
-/// A server that runs, and where it listens.
+/// A running server and its address.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) child: Child,
     pub(super) address: SocketAddr,
 }
 
-/// Every route once, so that everybody has been there.
+/// Requests every route once, as a warm-up.
 ///
 /// # Errors
-/// If one is not answered.
+/// If a request is not answered.
 pub(super) fn touch(site: &Site) -> Result<(), LabError> {
     let failed = |source| LabError::System {
         what: "asking the server",
@@ -54,10 +54,10 @@ pub(super) fn touch(site: &Site) -> Result<(), LabError> {
     touched.map_err(failed)
 }
 
-/// Greetings, as many as can be had.
+/// Measures greetings, as many as possible.
 ///
 /// # Errors
-/// Any of `wrk`'s.
+/// Any error of `wrk`.
 pub(super) fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let process = site.child.process();
     let before = process.cpu()?;
@@ -79,10 +79,10 @@ pub(super) fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     })
 }
 
-/// Computations, as many as can be had, while somebody looks whether the server is healthy.
+/// Measures computations, as many as possible, while a probe requests `/healthz`.
 ///
 /// # Errors
-/// Any of `wrk`'s and of the probe's.
+/// Any error of `wrk` or the probe.
 pub(super) fn computing(site: &Site, way: Way, seconds: u32) -> Result<Outcome, LabError> {
     let span = Duration::from_secs(u64::from(seconds)).saturating_sub(2 * EDGE);
     let probe = Probe::start(site.address, way, EDGE, span)?;
@@ -102,7 +102,7 @@ pub(super) fn computing(site: &Site, way: Way, seconds: u32) -> Result<Outcome, 
     })
 }
 
-/// How many idle connections a server is given.
+/// How many idle connections a server gets: few in the first touch, else as many as descriptors allow.
 pub(super) fn idle_connections(is_first_touch: bool) -> u64 {
     if is_first_touch {
         FEW
@@ -111,15 +111,15 @@ pub(super) fn idle_connections(is_first_touch: bool) -> u64 {
     }
 }
 
-/// How many there were to be.
+/// How many idle connections a server should get.
 pub(super) fn idle_connections_wanted() -> u64 {
     CONNECTIONS
 }
 
-/// Connections on which nothing is asked for some seconds, and what is left when they are closed.
+/// Measures connections that stay idle for some seconds, and what is left after they are closed.
 ///
 /// # Errors
-/// If a process cannot be started or looked at.
+/// If a process cannot be started or inspected.
 pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcome, LabError> {
     let process = site.child.process();
     let (rss_before, fds_before) = (process.resident_bytes()?, process.descriptors()?);
@@ -160,13 +160,13 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
     })
 }
 
-/// How many descriptors there are above `before`, as soon as there is none or it has taken too long.
+/// The number of descriptors above `before`: polled until there is none or it takes too long.
 fn descriptors_left(process: Process, before: usize) -> Result<usize, LabError> {
     let began = Instant::now();
     loop {
         let left = process.descriptors()?.saturating_sub(before);
         if left == 0 || began.elapsed() > CLOSES_MAX {
-            // Those that hold the last ones free their memory, too.
+            // The owners of the last descriptors also free their memory.
             thread::sleep(SETTLES);
             return Ok(left);
         }

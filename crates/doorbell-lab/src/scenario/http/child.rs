@@ -1,6 +1,6 @@
-//! A process of this program, from both of its ends: servers, and clients that hold connections.
+//! A child process of this program, seen from both sides: servers, and clients that hold connections.
 //!
-//! It says one line when it is ready, and ends when its standard input does, or after a while.
+//! The child prints one line when it is ready. It ends when its standard input does, or after a while.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child as OsChild, ChildStdin, Command, Stdio};
@@ -13,14 +13,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::error::LabError;
 use crate::measure::Process;
 
-/// A process that takes longer to end is killed.
+/// A child that takes longer to end is killed.
 const END_MAX: Duration = Duration::from_secs(5);
-/// How often it is looked whether it has ended.
+/// The time between two checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Descriptors that a process needs besides those of its connections.
+/// Descriptors that a process needs beyond those of its connections.
 const SPARE: u64 = 64;
 
-/// A process that was started here; it ends when this is dropped.
+/// A child process. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Child {
     process: OsChild,
@@ -29,7 +29,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts this program with these arguments, and waits until it is ready.
+    /// Starts this program with `arguments`, and waits until it is ready.
     ///
     /// # Errors
     /// If it cannot be started, or ends before it is ready.
@@ -65,20 +65,20 @@ impl Child {
         Ok(child)
     }
 
-    /// What it said when it was ready.
+    /// The line that it printed when it was ready.
     pub(super) fn line(&self) -> &str {
         self.line.trim()
     }
 
-    /// The process, to look at.
+    /// The process, for inspection.
     pub(super) fn process(&self) -> Process {
         Process::with_number(self.process.id())
     }
 
-    /// Has it end, and waits for that.
+    /// Ends it and waits.
     ///
     /// # Errors
-    /// If it does not end, or not well.
+    /// If it does not end, or ends with an error.
     pub(super) fn end(mut self) -> Result<(), LabError> {
         drop(self.stdin.take());
         let failed = |source| LabError::System {
@@ -99,16 +99,16 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Both fail where it has ended.
+        // Both calls fail if it has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// In such a process: waits until standard input ends, but not longer than `most`.
+/// In the child: waits until standard input ends, at most for `most`.
 ///
 /// # Errors
-/// [`LabError::System`] if it cannot be waited for.
+/// [`LabError::System`] if waiting fails.
 pub(super) fn wait_for_end(most: Duration) -> Result<(), LabError> {
     let failed = |source| LabError::System {
         what: "waiting for the end of standard input",
@@ -132,7 +132,7 @@ pub(super) fn wait_for_end(most: Duration) -> Result<(), LabError> {
     }
 }
 
-/// As many descriptors as this process may ever have, asked for now.
+/// Raises the limit of descriptors as far as this process may.
 ///
 /// # Errors
 /// [`LabError::System`] if the OS refuses.
@@ -148,7 +148,7 @@ pub(super) fn allow_descriptors() -> Result<(), LabError> {
     })
 }
 
-/// How many of so many connections a process may have.
+/// How many of `wanted` connections a process may have.
 pub(super) fn connections_of(wanted: u64) -> u64 {
     let most = getrlimit(Resource::Nofile).maximum;
     most.map_or(wanted, |most| wanted.min(most.saturating_sub(SPARE)))

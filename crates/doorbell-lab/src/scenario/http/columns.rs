@@ -1,4 +1,4 @@
-//! What the tables of the scenario show, and how to read them.
+//! The columns of the scenario's tables, and how to read them.
 
 use super::super::late;
 use crate::report::Chart;
@@ -30,46 +30,51 @@ pub(super) const SPREADS: [[&str; 3]; 9] = [
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 14] = [
-    "hello: 64 connections of `wrk` ask for 12 bytes, as fast as they can. req/s, p50 us and p99 us are \
-     as wrk says; medians over the rounds, and the least and the greatest round. A round with fewer than \
+    "hello: 64 connections of `wrk` request 12 bytes as fast as they can. req/s, p50 us and p99 us \
+     are wrk's figures; medians over the rounds, and the minimum and maximum. A round with fewer than \
      1,000 answers has no p99.",
-    "CPU us/req: the CPU time of the server's process for each request; that of the clients is not in it.",
-    "x tokio, x two: the rate divided by that of tokio with two workers, and by that of two tokio runtimes \
-     of one thread each, in the same round.",
-    "computing: 32 connections of `wrk` ask for what takes 5 ms of a CPU, an amount of work that is the same \
-     for everybody. compute/s: how often they got it.",
-    "probe: /healthz is due every 10 ms meanwhile, whether the last answer has come or not, on a new \
-     connection each time or on one of those that were opened before. Its p50, p99 and max count from when it \
-     was due; the asking threads run before all others, or with a slice of 100 us where that is refused.",
+    "CPU us/req: CPU time of the server's process per request; the clients' CPU time is not included.",
+    "x tokio, x two: the rate divided by that of tokio with two workers, and by that of two \
+     single-threaded tokio runtimes, in the same round.",
+    "computing: 32 connections of `wrk` each request 5 ms of CPU time, the same amount of work for \
+     all servers. compute/s: answers per second.",
+    "probe: meanwhile a request for /healthz is due every 10 ms, whether the last one was answered or \
+     not, on a new connection or on one that was opened before. Its p50, p99 and max count from the \
+     time at which it was due. The probe's threads have real-time priority, or a slice of 100 us \
+     where that is refused.",
     late::ENOUGH,
-    "flood: 64 connections of `wrk` ask for /healthz, as fast as they can. compute/s: what 32 connections get beside \
-     that; kept: divided by what they got without it, just before, which is alone. /healthz/s: answers of the flood. plain/s: the same amount of work, by two \
-     threads of this program that do nothing else, beside a flood; x tokio: divided by what they get beside \
-     tokio under the same flood.",
-    "idle: connections that have asked once and then ask nothing. wakeups/s: how often a thread of the \
-     server leaves a CPU to wait; RSS/conn: memory of the server's process for each, in bytes. Left: \
-     descriptors, and memory for each connection, when the clients have closed them.",
-    "errors: connections that failed, answers that were late or no success, of wrk's and of the probe's; \
-     there must be none.",
-    "Each server is a process of its own with two workers, where the OS puts them; doorbell has one for each \
-     class that it uses on each core, and servers with a pool have two threads more. The allocator is the same. What the JSON says of CPU time, wake-ups, switches and interrupts beside these is that of \
-     the clients.",
-    "Servers of tokio and doorbell are hyper's and have the same features: a timeout for heads, HTTP/1 and \
-     HTTP/2 on one port, and requests in flight are answered when the server ends. `tokio, bare hyper` has \
-     HTTP/1 alone and no timeout; `raw epoll` is a few lines by hand, as a limit.",
-    "The handler computes, unless the row says otherwise. `spawn_blocking`: tokio's blocking threads compute. \
-     `two SCHED_IDLE threads`: the handler sends the work to two such threads and awaits the answer. \
-     `idle-class pool`: raw epoll does the same.",
-    "doorbell answers /healthz in class Rt and every other route in class Fair, as the documentation of \
-     `Server::classes` has it. `/ in class Rt` answers greetings there as well; `one class` has no classes.",
-    "goals of doorbell: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at \
-     most tokio's, at most 14 us of CPU for a request; /healthz p99 at most 1 ms, or 2 ms without privilege, \
-     and at most that of tokio with two SCHED_IDLE threads (x tokio idle), at 0.97 times the compute/s of \
-     tokio that computes in the handler, as doorbell does; a flood leaves 0.5 of the computations, and plain \
-     threads 0.95 of what they get beside tokio; idle no wake-up, and at most tokio's memory.",
+    "flood: 64 connections of `wrk` request /healthz as fast as they can. compute/s: what 32 \
+     connections get beside that. kept: the same divided by alone, what they got without the flood \
+     just before. /healthz/s: answers of the flood. plain/s: the same work, done by two threads of \
+     this program beside a flood. x tokio: divided by what these threads get beside tokio under the \
+     same flood.",
+    "idle: connections that made one request and are idle since. wakeups/s: how often a thread of the \
+     server leaves a CPU to wait. RSS/conn: resident memory of the server's process per connection, \
+     in bytes. Left: descriptors, and memory per connection, after the clients have closed them.",
+    "errors: failed connections, late answers and answers that were no success, of wrk and of the \
+     probe; there must be none.",
+    "Each server is a process of its own with two workers, where the OS puts them. doorbell has a \
+     worker on each core for each class that it uses, and servers with a pool have two more threads. \
+     The allocator is the same for all. Any other CPU time, wake-ups, switches and interrupts in the \
+     JSON are those of the clients.",
+    "The servers on tokio and doorbell use hyper and have the same features: a timeout for heads, \
+     HTTP/1 and HTTP/2 on one port, and requests in flight are answered when the server ends. `tokio, \
+     bare hyper` has HTTP/1 only and no timeout; `raw epoll` is a few lines by hand, as a limit.",
+    "The handler computes, unless the row says otherwise. `spawn_blocking`: tokio's blocking threads \
+     compute. `two SCHED_IDLE threads`: the handler sends the work to two such threads and awaits the \
+     answer. `idle-class pool`: raw epoll does the same.",
+    "doorbell answers /healthz in class Rt and every other route in class Fair, as the documentation \
+     of `Server::classes` suggests. `/ in class Rt` answers greetings in class Rt as well; `one \
+     class` has no classes.",
+    "goals of doorbell: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, \
+     p99 at most tokio's, and at most 14 us of CPU time per request; /healthz p99 at most 1 ms, or 2 \
+     ms without privilege, and at most that of tokio with two SCHED_IDLE threads (x tokio idle), at \
+     0.97 times the compute/s of tokio that computes in the handler, as doorbell does; a flood leaves \
+     0.5 of the computations, and leaves plain threads 0.95 of what they get beside tokio; idle \
+     without wake-ups, and at most tokio's memory.",
 ];
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     late::chart("How long answers take, greetings and probes, µs (log scale)")
 }

@@ -1,18 +1,18 @@
-//! One request and its answer, for clients that measure and those that only hold connections.
+//! One request and its answer, for measuring clients and for those that only hold connections.
 
 use std::io::{self, Error, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Whoever does not answer for so long does not answer.
+/// An answer that takes longer counts as none.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Far more than any answer of these servers.
 const ANSWER_BYTES_MAX: usize = 4_096;
 
-/// Connects; reads and writes fail after a while.
+/// Connects. Reads and writes time out.
 ///
 /// # Errors
-/// If the server does not accept.
+/// If the server does not accept the connection.
 pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
     stream.set_nodelay(true)?;
@@ -21,10 +21,10 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Asks for a path and waits for the whole answer, which is to be a success.
+/// Requests a path and waits for the complete answer, which must be a success.
 ///
 /// # Errors
-/// If the server closes, takes too long, or answers otherwise.
+/// If the server closes the connection, takes too long, or answers with an error.
 pub(super) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes())?;
@@ -43,10 +43,10 @@ pub(super) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
     }
 }
 
-/// Whether this is the whole answer.
+/// Whether `text` is a complete answer.
 ///
 /// # Errors
-/// If it is not one of success.
+/// If the answer is not a success.
 fn is_whole(text: &str) -> io::Result<bool> {
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return Ok(false);

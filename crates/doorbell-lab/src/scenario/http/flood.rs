@@ -1,4 +1,4 @@
-//! A flood of requests that are urgent where a server has classes, and what it leaves to others.
+//! A flood of requests that are urgent on servers with classes, and what it leaves to other work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,16 @@ use super::acts::{COMPUTING, GREETED, Site};
 use super::wrk;
 use crate::error::LabError;
 
-/// Threads that compute beside the server: one for each that serves.
+/// Threads that compute beside the server, one for each thread that serves.
 const PLAIN: usize = 2;
-/// A thread counts after that part of a computation.
+/// A thread counts after each fiftieth of a computation.
 const COUNTED: u64 = 50;
 
-/// Computes without a flood, then beside one; then plain threads of this process do, beside another one. Each for
-/// a third of the time, a second at least.
+/// Measures computations without a flood and beside one, then plain threads of this process beside another
+/// flood. Each takes a third of the time, at least a second.
 ///
 /// # Errors
-/// Any of `wrk`'s.
+/// Any error of `wrk`.
 pub(super) fn run(site: &Site, steps: u64, seconds: u32) -> Result<Outcome, LabError> {
     let seconds = (seconds / 3).max(1);
     let alone = wrk::start(site.address, "/compute", COMPUTING, seconds)?.finish()?;
@@ -49,12 +49,13 @@ pub(super) fn run(site: &Site, steps: u64, seconds: u32) -> Result<Outcome, LabE
     })
 }
 
-/// How many computations of so many steps plain threads make in a second, while the caller does that.
+/// Runs `during` while plain threads compute. Returns how many computations of `steps` they make in a
+/// second.
 fn beside_plain<R>(steps: u64, during: impl FnOnce() -> R) -> (f64, R) {
     let ends = AtomicBool::new(false);
     let counts = || {
         let mut count = 0_u64;
-        // ORDER: Relaxed; it carries nothing.
+        // ORDER: Relaxed; a flag that publishes nothing.
         while !ends.load(Ordering::Relaxed) {
             compute(steps / COUNTED);
             count += 1;
@@ -65,7 +66,7 @@ fn beside_plain<R>(steps: u64, during: impl FnOnce() -> R) -> (f64, R) {
         let began = Instant::now();
         let threads: Vec<_> = (0..PLAIN).map(|_| scope.spawn(counts)).collect();
         let found = during();
-        // ORDER: Relaxed; as above.
+        // ORDER: Relaxed; a flag that publishes nothing.
         ends.store(true, Ordering::Relaxed);
         let parts = threads.into_iter().map(|thread| thread.join().unwrap_or(0));
         let parts: u64 = parts.sum();

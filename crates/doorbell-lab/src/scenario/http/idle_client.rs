@@ -1,4 +1,4 @@
-//! A process that holds connections and asks nothing on them.
+//! A process that holds idle connections.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use super::child::{allow_descriptors, connections_of, wait_for_end};
 use super::exchange::{connect, get};
 use crate::error::LabError;
 
-/// Opens so many connections, or as many as this process may have, asks once on each, says how many
-/// there are, and closes them when its standard input ends, or after `most`.
+/// Opens the connections (at most as many as this process may have), makes one request on each, and prints
+/// how many there are. Closes them when standard input ends, or after `most`.
 ///
 /// # Errors
 /// [`LabError::System`] if the server does not answer.

@@ -1,8 +1,8 @@
-//! `doorbell lab http`: a small web server, greeting, computing and idle.
+//! `doorbell lab http`: a small web server that greets, computes and idles.
 //!
-//! Each server runs in a process of its own, with two threads that serve. Its clients are `wrk`, a
-//! probe in this process, and a process that holds idle connections. A new server is a file in
-//! `servers/` and a line in its list.
+//! Each server runs in a process of its own, with two serving threads. Its clients are `wrk`, a probe in
+//! this process, and a process that holds idle connections. A new server is a file in `servers/` and a line
+//! in its list.
 
 mod acts;
 mod child;
@@ -35,23 +35,23 @@ use servers::Server;
 
 /// How long a pass is, in seconds.
 const SECONDS: u32 = 5;
-/// The same, for a first look.
+/// The same for a first look.
 const SECONDS_QUICK: u32 = 1;
-/// What `/compute` takes on a core that has nothing else to do.
+/// The time of `/compute` on an otherwise idle core.
 const COMPUTATION: Duration = Duration::from_millis(5);
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
-/// A server that nobody has ended by then ends.
+/// A server that was not ended by then ends itself.
 const SERVER_MAX: Duration = Duration::from_mins(2);
 
-/// One server in one part.
+/// One server in one part of the scenario.
 #[derive(Debug)]
 struct Contest {
     server: &'static dyn Server,
     act: Act,
     unprivileged: bool,
     site: Option<Site>,
-    /// The next run is the first one after the start.
+    /// Whether the next run is the first after the start.
     is_new: bool,
 }
 
@@ -113,14 +113,14 @@ impl Trial for Contest {
     }
 }
 
-/// The work of `/compute`, the same for everybody; measured once.
+/// The work of `/compute`, the same for every server; measured once.
 fn steps() -> u64 {
     static STEPS: OnceLock<u64> = OnceLock::new();
     *STEPS.get_or_init(|| steps_for(COMPUTATION))
 }
 
 pub(super) fn contestants(unprivileged: bool) -> Vec<Box<dyn Trial>> {
-    // Before the CPUs are busy.
+    // Measured before the CPUs are busy.
     let _ = steps();
     let mut all: Vec<Box<dyn Trial>> = Vec::new();
     for act in ACTS {
@@ -143,11 +143,12 @@ pub fn reading() -> &'static [&'static str] {
     &columns::READING
 }
 
-/// Runs the scenario; with servers that may not run before all others if `unprivileged`. The probe runs
-/// so all the same, where that is allowed: what it waits for its own CPU says nothing of a server.
+/// Runs the scenario. With `unprivileged`, servers give up the right to real-time priorities; the probe
+/// keeps it where it is allowed, since its own wait for a CPU says nothing about a server.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, no `wrk`, a filter that leaves nobody, a server that fails.
+/// Any [`LabError`], for example too few CPUs, no `wrk`, a filter that matches no contestant, or a failing
+/// server.
 pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
     wrk::look_for()?;
     child::allow_descriptors()?;
@@ -162,7 +163,7 @@ pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
         work: Work {
             amount: seconds,
             warm_up,
-            // Those of this process say nothing of the servers.
+            // The system calls of this process say nothing about the servers.
             counted: 0,
             pass_max: PASS_MAX,
         },
@@ -182,7 +183,7 @@ pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
     Ok(report)
 }
 
-/// What the reader has to know where fewer connections fit.
+/// A note for the reader if fewer connections fit.
 fn fewer(fit: u64) -> Option<String> {
     let wanted = acts::idle_connections_wanted();
     (fit < wanted).then(|| {
@@ -194,30 +195,30 @@ fn fewer(fit: u64) -> Option<String> {
     })
 }
 
-/// What a process that serves is told.
+/// The options of a serving process.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Which server.
+    /// The server's flag.
     pub who: String,
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// The work of `/compute`; as much as this process measures if it is left out.
+    /// The work of `/compute`; measured by this process if `None`.
     pub compute_steps: Option<u64>,
     /// It ends after this time.
     pub most: Duration,
-    /// Gives up the privilege to run before all others.
+    /// Whether to give up the right to real-time priorities.
     pub unprivileged: bool,
 }
 
-/// How servers are called on a command line.
+/// The flags of the servers on a command line.
 pub fn server_flags() -> impl Iterator<Item = &'static str> {
     servers::ALL.iter().map(|server| server.flag())
 }
 
-/// Serves in this process: says where, and ends when standard input does.
+/// Serves in this process: prints the address, and ends with standard input.
 ///
 /// # Errors
-/// Any [`LabError`]: an address that cannot be had, a server that cannot be started.
+/// Any [`LabError`], for example an address that is not available or a server that cannot be started.
 pub fn serve(
     options: &ServerOptions,
     say: impl FnOnce(&str) -> Result<(), LabError>,
@@ -246,8 +247,8 @@ pub fn serve(
     child::wait_for_end(options.most)
 }
 
-/// Holds idle connections in this process: says how many, and closes them when standard input ends,
-/// or after `most`.
+/// Holds idle connections in this process: prints how many, and closes them when standard input ends, or
+/// after `most`.
 ///
 /// # Errors
 /// If the server does not answer.

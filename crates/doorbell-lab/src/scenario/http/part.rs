@@ -1,37 +1,38 @@
-//! The parts of the scenario, and who takes part in which.
+//! The parts of the scenario, and the acts that combine them.
 
 /// What the clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// 64 connections ask for a greeting, as fast as they can.
+    /// 64 connections request greetings as fast as they can.
     Hello,
-    /// 32 connections have the server compute, and somebody looks whether it is healthy.
+    /// 32 connections request computations, and a probe checks the server's health.
     Computing,
-    /// Others ask whether it is healthy, as fast as they can: beside connections that compute, and beside plain threads.
+    /// Other connections request `/healthz` as fast as they can, beside connections that compute and beside
+    /// plain threads.
     Flood,
-    /// Many connections ask nothing.
+    /// Many idle connections.
     Idle,
 }
 
-/// How the probe connects that looks whether the server is healthy.
+/// How the health probe connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Anew each time.
+    /// With a new connection for each request.
     New,
-    /// Once.
+    /// With a connection that is kept open.
     Kept,
 }
 
-/// What is run, each one as a group of rows.
+/// A part with one way to connect: a group of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Act {
     pub(super) part: Part,
     pub(super) way: Way,
-    /// As the table names it.
+    /// Its name in the table.
     pub(super) name: &'static str,
 }
 
-/// All of them, in the order of the tables.
+/// All acts, in the order of the tables.
 pub(super) const ACTS: [Act; 5] = [
     Act {
         part: Part::Hello,

@@ -1,7 +1,7 @@
-//! Whoever looks whether a server is healthy while it computes.
+//! The probe: checks the health of a server while it computes.
 //!
-//! Every 10 ms a request is due, whether the last one was answered or not, so several threads take
-//! turns. An answer is late by the time since its request was due.
+//! A request is due every 10 ms, whether the last one was answered or not, so several threads take turns.
+//! An answer's lateness counts from the time at which its request was due.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -14,16 +14,16 @@ use super::part::Way;
 use crate::error::LabError;
 use crate::measure::Samples;
 
-/// Between two requests.
+/// The time between two requests.
 const PERIOD: Duration = Duration::from_millis(10);
-/// How many threads take turns: each has so many periods for an answer.
+/// The number of threads. Each has this many periods for an answer.
 const THREADS: u32 = 32;
-/// A thread that is later than this gives up what is left.
+/// A thread that is later than this gives up its remaining requests.
 const GRACE: Duration = Duration::from_secs(3);
 const PATH: &str = "/healthz";
 const THREAD: &str = "http-probe";
 
-/// What was found.
+/// The results of the probe.
 #[derive(Debug, Default)]
 pub(super) struct Probed {
     /// How late each answer was.
@@ -32,7 +32,7 @@ pub(super) struct Probed {
     pub(super) errors: u64,
 }
 
-/// Threads that are at it.
+/// The threads of the probe.
 #[derive(Debug)]
 pub(super) struct Probe {
     threads: Vec<JoinHandle<Probed>>,
@@ -46,8 +46,8 @@ struct Schedule {
 }
 
 impl Probe {
-    /// Starts the threads, which run before all others if that is allowed. The first request is due
-    /// after `delay`, the last one before `delay` and `span` are over.
+    /// Starts the threads, with real-time priority where allowed. The first request is due after `delay`,
+    /// the last one before `delay` and `span` are over.
     ///
     /// # Errors
     /// [`LabError::System`] if a thread cannot be started.
@@ -77,7 +77,7 @@ impl Probe {
     /// Waits for the last answer.
     ///
     /// # Errors
-    /// [`LabError::ThreadPanicked`] if a thread did.
+    /// [`LabError::ThreadPanicked`] if a thread panicked.
     pub(super) fn finish(self) -> Result<Probed, LabError> {
         let mut all = Probed::default();
         for thread in self.threads {
@@ -90,13 +90,13 @@ impl Probe {
     }
 }
 
-/// One thread's requests: the one of number `first`, and every so many-th after it.
+/// The requests of one thread: number `first`, and every [`THREADS`]-th after it.
 fn look(address: SocketAddr, way: Way, schedule: Schedule, first: u32) -> Probed {
     Want::Waker.ask();
     let mut probed = Probed::default();
     let mut kept = match way {
         Way::New => None,
-        // Accepting it is not what is measured.
+        // The time to accept it is not measured.
         Way::Kept => ask(address, None).ok(),
     };
     for number in (first..schedule.count).step_by(THREADS as usize) {
@@ -117,7 +117,7 @@ fn look(address: SocketAddr, way: Way, schedule: Schedule, first: u32) -> Probed
     probed
 }
 
-/// Asks on a connection that was kept, or else on a new one.
+/// Makes a request on a kept connection, or else on a new one.
 fn ask(address: SocketAddr, kept: Option<TcpStream>) -> io::Result<TcpStream> {
     let mut stream = kept.map_or_else(|| connect(address), Ok)?;
     get(&mut stream, PATH)?;

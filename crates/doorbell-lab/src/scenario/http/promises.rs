@@ -1,4 +1,4 @@
-//! What doorbell promises of the figures.
+//! The goals for doorbell's figures.
 
 use super::super::limits::{Bound, Limit};
 use super::super::trial::Rated;
@@ -6,37 +6,37 @@ use super::part::{ACTS, Part};
 use super::servers::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO};
 use super::tables::ratio;
 
-/// Greetings, against tokio's.
+/// Greetings, relative to tokio's.
 const HELLO_X: f64 = 1.05;
-/// Against those of two runtimes of one thread each.
+/// Greetings, relative to those of two single-threaded runtimes.
 const HELLO_TWO_X: f64 = 0.98;
-/// The time of greetings, against tokio's.
+/// The p99 of greetings, relative to tokio's.
 const HELLO_P99_X: f64 = 1.0;
-/// CPU time for a greeting.
+/// CPU time of a greeting.
 const HELLO_CPU_US: f64 = 14.0;
-/// A probe, with and without privilege.
+/// The p99 of a probe, with and without privilege.
 const PROBE_P99_US: [f64; 2] = [1_000.0, 2_000.0];
-/// The same, against tokio that computes where nobody else wants the CPU.
+/// The p99 of a probe, relative to tokio with computations on `SCHED_IDLE` threads.
 const PROBE_P99_X: f64 = 1.0;
-/// Computations, against tokio's.
+/// Computations, relative to tokio's.
 const COMPUTE_X: f64 = 0.97;
-/// Computations beside a flood, against those without one.
+/// Computations beside a flood, relative to those without one.
 const KEPT_X: f64 = 0.5;
-/// What plain threads get beside a flood, against what they get beside tokio.
+/// Work of plain threads beside a flood, relative to their work beside tokio.
 const PLAIN_X: f64 = 0.95;
-/// Wake-ups while nothing is asked.
+/// Wake-ups while all connections are idle.
 const WAKEUPS_PER_S: f64 = 0.0;
-/// Memory of an idle connection, against tokio's.
+/// Memory of an idle connection, relative to tokio's.
 const MEMORY_X: f64 = 1.0;
 
-/// Which limit holds for a probe.
+/// Which limit applies to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Most {
     Privileged,
     Unprivileged,
 }
 
-/// All that this run can say.
+/// All goals that this run can check.
 pub(super) fn of(rated: &[Rated<'_>], most: Most) -> Vec<Limit> {
     let mut limits = Vec::new();
     for one in rated.iter().filter(|one| one.row.contestant == OURS) {
@@ -164,9 +164,9 @@ mod tests {
     use super::*;
     use crate::report::{Metrics, Row};
 
-    /// The figures of one round: those of the row, but for a p99, for which a round has too few probes.
+    /// The figures of one round: those of the row, except p99, for which a round has too few probes.
     type Figures = BTreeMap<&'static str, f64>;
-    /// Who, in which act, with which figures.
+    /// A server, an act, and its figures.
     type Short<'a> = (&'a str, usize, &'a [(&'static str, f64)]);
 
     fn found(rows: &[Short<'_>], most: Most) -> Vec<Limit> {

@@ -1,4 +1,4 @@
-//! The tables, one for each part, and what they say together.
+//! The tables, one for each part, and what they show together.
 
 use super::super::common::figure_of;
 use super::super::limits;
@@ -9,13 +9,13 @@ use super::servers::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO};
 use crate::measure::median;
 use crate::report::{MainTable, SideTable, figure, known};
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Debug, Clone, Copy)]
 enum Cell {
     Figure(&'static str),
-    /// The least and the greatest round.
+    /// The minimum and maximum over the rounds.
     Spread(&'static str, &'static str),
-    /// The rate, divided by this contestant's in the same round.
+    /// The rate, divided by that of this contestant in the same round.
     Ratio(&'static str),
     /// A figure, divided by tokio's in the same round.
     OfTokio(&'static str),
@@ -85,12 +85,12 @@ const IDLE: Columns = &[
     ),
 ];
 
-/// Where urgent threads may run before all others.
+/// With real-time priorities for urgent threads.
 pub(super) fn conclude_privileged(rated: &[Rated<'_>]) -> Conclusion {
     conclude(rated, Most::Privileged)
 }
 
-/// Where they may not.
+/// Without them.
 pub(super) fn conclude_unprivileged(rated: &[Rated<'_>]) -> Conclusion {
     conclude(rated, Most::Unprivileged)
 }
@@ -162,8 +162,8 @@ fn text(rated: &[Rated<'_>], one: &Rated<'_>, cell: Cell) -> String {
     }
 }
 
-/// A figure of one row divided by that of another contestant in the same variant: the median of the
-/// ratios of each round, or the ratio of both rows' figures where no round has it.
+/// A figure of one row divided by that of another contestant in the same variant: the median of the ratios
+/// of the rounds, or the ratio of the rows' figures if no round has it.
 pub(super) fn ratio(rated: &[Rated<'_>], one: &Rated<'_>, other: &str, name: &str) -> Option<f64> {
     let variant = &one.row.variant;
     let is_other = |row: &&Rated<'_>| row.row.contestant == other && row.row.variant == *variant;
@@ -210,7 +210,7 @@ mod tests {
     use crate::report::fits::assert_main;
     use crate::report::{Metrics, Row};
 
-    /// As long as a figure gets that matters.
+    /// As long as a relevant figure gets.
     const LONG: f64 = 123_456.0;
 
     #[test]

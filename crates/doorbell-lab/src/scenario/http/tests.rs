@@ -1,4 +1,4 @@
-//! Who takes part in what. The servers themselves are tested from outside, as processes.
+//! Which servers take part in which parts. The servers themselves are tested from outside, as processes.
 
 use super::*;
 

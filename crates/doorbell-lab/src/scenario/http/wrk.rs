@@ -1,4 +1,4 @@
-//! The client `wrk`: starting it, and reading what it says.
+//! The client `wrk`: starting it and parsing its report.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -10,23 +10,23 @@ use crate::measure::is_enough;
 /// Threads of the client.
 const THREADS: u32 = 2;
 
-/// What it counted and timed.
+/// The figures of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Finding {
     /// Answers that came in time.
     pub(super) requests: u64,
-    /// The same in a second.
+    /// Answers per second.
     pub(super) per_s: f64,
     /// Half of the answers came within this time, in µs.
     pub(super) p50_us: f64,
-    /// 99 of 100.
+    /// 99 of 100 answers came within this time, in µs.
     pub(super) p99_us: f64,
-    /// Refused connections, broken ones, answers that came too late or were no success.
+    /// Refused or broken connections, late answers, and answers that were no success.
     pub(super) errors: u64,
 }
 
 impl Finding {
-    /// Percentiles by their names, those for which there were answers enough.
+    /// The named percentiles for which there were enough answers.
     pub(super) fn percentiles(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let all = [("p50_us", 50.0, self.p50_us), ("p99_us", 99.0, self.p99_us)];
         let requests = self.requests as usize;
@@ -36,16 +36,16 @@ impl Finding {
     }
 }
 
-/// A run of it.
+/// A running `wrk`.
 #[derive(Debug)]
 pub(super) struct Running(Child);
 
-/// Whether it is there.
+/// Checks that `wrk` is installed.
 ///
 /// # Errors
-/// [`LabError::NoWrk`] if not.
+/// [`LabError::NoWrk`] if it is not.
 pub(super) fn look_for() -> Result<(), LabError> {
-    // It prints its version and calls that a failure.
+    // It prints its version but exits with an error.
     let tried = Command::new("wrk")
         .arg("--version")
         .stdin(Stdio::null())
@@ -55,7 +55,7 @@ pub(super) fn look_for() -> Result<(), LabError> {
     tried.map(drop).map_err(not_started)
 }
 
-/// Starts it: so many connections ask for `path` for so many seconds.
+/// Starts it with a number of connections that request `path` for some seconds.
 ///
 /// # Errors
 /// [`LabError::NoWrk`] if it is not installed, [`LabError::System`] if it cannot be started.
@@ -94,7 +94,7 @@ impl Running {
     /// Waits for its end.
     ///
     /// # Errors
-    /// [`LabError::Wrk`] if it fails or what it says is not understood.
+    /// [`LabError::Wrk`] if it fails or its output is not understood.
     pub(super) fn finish(self) -> Result<Finding, LabError> {
         let output = self
             .0
@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-/// Reads its report; `None` if something in it is missing.
+/// Parses its report; `None` if anything is missing.
 fn parse(text: &str) -> Option<Finding> {
     let lines = || text.lines().map(str::trim);
     let behind = |label: &str| lines().find_map(|line| line.strip_prefix(label));
@@ -132,7 +132,7 @@ fn parse(text: &str) -> Option<Finding> {
     })
 }
 
-/// The numbers of `connect 0, read 2, write 0, timeout 3` together.
+/// The sum of the numbers in a text such as `connect 0, read 2, write 0, timeout 3`.
 fn sum(counts: &str) -> Option<u64> {
     let each = counts
         .split(',')
@@ -140,7 +140,7 @@ fn sum(counts: &str) -> Option<u64> {
     each.sum()
 }
 
-/// A time as it writes one, such as `1.05ms`, in µs.
+/// A time in its notation, such as `1.05ms`, in µs.
 fn duration_us(text: &str) -> Option<f64> {
     let unit = text.find(|character: char| character.is_ascii_alphabetic())?;
     let factor = match &text[unit..] {
@@ -158,7 +158,7 @@ fn duration_us(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A run without errors, as it was printed.
+    /// The output of a run without errors.
     const GOOD: &str = "\
 Running 1s test @ http://127.0.0.1:18080/
   2 threads and 8 connections
@@ -174,7 +174,7 @@ Running 1s test @ http://127.0.0.1:18080/
 Requests/sec:    578.56
 Transfer/sec:    105.82KB
 ";
-    /// One against a server that closes some connections and is silent on others.
+    /// The output for a server that closes some connections and does not answer on others.
     const BROKEN: &str = "\
 Running 4s test @ http://127.0.0.1:18081/
   1 threads and 6 connections

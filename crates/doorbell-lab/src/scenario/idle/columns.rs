@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
@@ -40,13 +40,13 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 5] = [
-    "ctx: how often a thread of the runtime left a CPU while there was nothing to do; the goal is \
-     0. Involuntary: how often a thread left it because another program wanted the CPU.",
-    "CPU %: the time that those threads ran, 100 for one CPU; the goal is 0.05 at most.",
-    "syscalls: those that these threads made meanwhile; a thread that was woken makes at least \
-     one to sleep again.",
-    "Before it the runtime has run 1,000 tasks on both workers, and had 100 ms to settle.",
-    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
+    "ctx: how often a thread of the runtime left a CPU while there was no work; the goal is 0. \
+     Involuntary: how often a thread left it because another program wanted the CPU.",
+    "CPU %: CPU time of those threads, 100 for one CPU; the goal is at most 0.05.",
+    "syscalls: system calls of those threads in that time. A woken thread makes at least one to sleep \
+     again.",
+    "Before that the runtime has run 1,000 tasks on both workers, and had 100 ms to settle.",
+    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
 ];
 
 /// What the table shows.
@@ -68,7 +68,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "Context switches with nothing to do",

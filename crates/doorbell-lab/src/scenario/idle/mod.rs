@@ -1,4 +1,4 @@
-//! `doorbell lab idle`: what a runtime costs that has nothing to do.
+//! `doorbell lab idle`: what an idle runtime costs.
 
 mod columns;
 mod resting;
@@ -14,17 +14,17 @@ use crate::measure::SyscallSource;
 use crate::report::Report;
 use resting::Resting;
 
-/// How long there is nothing to do, in ms.
+/// How long there is no work, in ms.
 const SPAN_MS: u32 = 10_000;
-/// The same, for a first look.
+/// The same for a first look.
 const SPAN_QUICK_MS: u32 = 2_000;
-/// Between the first work and the second, unmeasured, in ms.
+/// The idle time between warm-up and measurement, in ms.
 const WARM_UP_MS: u32 = 50;
-/// In the pass that counts the whole process, which says little here, in ms.
+/// The idle time of the pass that counts the whole process, which matters little here, in ms.
 const COUNTED_MS: u32 = 50;
 /// What all contestants do.
 const VARIANT: &str = "2 workers after 1,000 tasks";
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 pub(super) fn contestants(stage: Stage, syscalls: Option<SyscallSource>) -> Vec<Box<dyn Trial>> {
@@ -42,7 +42,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick {
         SPAN_QUICK_MS

@@ -1,4 +1,4 @@
-//! A contestant: a runtime that has done a little work and now has none.
+//! A contestant: a runtime that has done a little work and then is idle.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -12,13 +12,13 @@ use super::super::trial::{Outcome, Trial};
 use crate::error::LabError;
 use crate::measure::{SyscallCounter, SyscallSource, Threads, ThreadsUse};
 
-/// Tasks of the work before.
+/// The tasks that run before.
 const TASKS: usize = 1_000;
-/// From the end of the work until a runtime has to rest: the longest spin, and a thread's way to
-/// sleep.
+/// From the end of the work until a runtime must be idle: the longest spin, and the time until a thread
+/// sleeps.
 const SETTLES: Duration = Duration::from_millis(100);
 
-/// One runtime of two workers.
+/// One runtime with two workers.
 #[derive(Debug)]
 pub(super) struct Resting<T: Timers> {
     stage: Stage,
@@ -39,7 +39,7 @@ impl<T: Timers> Resting<T> {
         }
     }
 
-    /// Makes it the one that the other is compared with.
+    /// Makes it the baseline.
     pub(super) fn baseline(self) -> Self {
         Self {
             baseline: true,
@@ -77,7 +77,7 @@ impl<T: Timers> Trial for Resting<T> {
         let (host, threads) = self.running.as_ref().ok_or(LabError::NotSetUp)?;
         work(host)?;
         thread::sleep(SETTLES);
-        // Each thread has a counter of its own, so that this one's reading is not in it.
+        // Each thread has a counter of its own, so that this thread's reads are not counted.
         let counters = self.syscalls.and_then(|source| counters(source, threads));
         let before = threads.used()?;
         let begin = Instant::now();
@@ -93,7 +93,7 @@ impl<T: Timers> Trial for Resting<T> {
     }
 }
 
-/// A counter for each thread, from now on; `None` if one of them is refused.
+/// Starts a counter for each thread; `None` if one is refused.
 fn counters(source: SyscallSource, threads: &Threads) -> Option<Vec<SyscallCounter>> {
     let opened = threads.numbers().map(|number| source.open_for(number));
     opened.collect::<Result<_, _>>().ok()
@@ -103,14 +103,14 @@ fn sum(counters: &[SyscallCounter]) -> Result<u64, LabError> {
     counters.iter().map(SyscallCounter::read).sum()
 }
 
-/// Something for both workers.
+/// Gives both workers some work.
 fn work(host: &impl Host) -> Result<(), LabError> {
     let (done, results) = mpsc::channel();
     for core in 0..WORKERS {
         let job = |_| -> Job {
             let done = done.clone();
             Box::pin(async move {
-                // Nobody listens only if the waiting thread has panicked.
+                // The receiver is gone only if the waiting thread has panicked.
                 let _ = done.send(());
             })
         };
@@ -119,7 +119,7 @@ fn work(host: &impl Host) -> Result<(), LabError> {
     gather(&results, TASKS).map(drop)
 }
 
-/// What the threads did while there was nothing to do.
+/// What the threads did while there was no work.
 pub(super) fn outcome(
     used: ThreadsUse,
     span: Duration,

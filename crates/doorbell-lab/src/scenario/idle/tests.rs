@@ -1,4 +1,4 @@
-//! Both runtimes work and rest; how often they wake up is bounded generously.
+//! Both runtimes work and then idle. The bounds on their wake-ups are generous.
 
 use std::io::ErrorKind::NotFound;
 
@@ -7,7 +7,7 @@ use super::super::trial::{Outcome, Trial};
 use super::*;
 use crate::measure::ThreadsUse;
 
-/// Far more than a runtime that rests for a moment has, far less than one that polls.
+/// Far more than an idle runtime has in this time, and far less than one that polls.
 const SWITCHES_MAX: f64 = 50.0;
 
 #[test]
@@ -18,7 +18,7 @@ fn both_work_and_rest() {
     for mut one in contestants(stage, SyscallSource::find().ok()) {
         let name = one.name().to_owned();
         assert!(matches!(one.run(10), Err(LabError::NotSetUp)), "{name}");
-        let figures = rested(&mut *one, &name).figures;
+        let figures = idled(&mut *one, &name).figures;
         // Other tests may start threads at the same time.
         assert!(figures["threads_count"] >= 2.0, "{name}");
         if figures["threads_count"] < 3.0 {
@@ -28,9 +28,9 @@ fn both_work_and_rest() {
     }
 }
 
-/// What a contestant shows that has worked and rested. Threads of other tests, which begin at the
-/// same time, are taken for its own; if one of them ends meanwhile, it is tried again.
-fn rested(one: &mut dyn Trial, name: &str) -> Outcome {
+/// Runs a contestant and returns its figures. Threads that other tests start meanwhile count as its own. If
+/// one of those ends in between, it runs again.
+fn idled(one: &mut dyn Trial, name: &str) -> Outcome {
     for _ in 0..50 {
         one.setup().expect(name);
         match one.run(200) {

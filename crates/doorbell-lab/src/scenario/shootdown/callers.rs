@@ -1,4 +1,4 @@
-//! A contestant: a runtime on all CPUs, and threads beside it; all of them call.
+//! A contestant: a runtime on all CPUs, and threads beside it. All of them call.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -16,12 +16,12 @@ use crate::measure::allowed_cpus;
 
 const THREAD: &str = "shootdown-caller";
 
-/// One that called: how often, or that a call was lost.
+/// The result of a caller: how many calls it made, or that one was lost.
 type Called = Result<u64, Lost>;
-/// Where to tell it; the order to call.
+/// The order to call, with the channel for the result.
 type Order = Sender<Called>;
 
-/// A call without its result.
+/// A call without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lost;
 
@@ -49,7 +49,7 @@ impl Callers {
         }
     }
 
-    /// What a setting is called in the table.
+    /// The name of a setting in the table.
     pub(super) fn variant_of(setting: CallCoalesce) -> &'static str {
         match setting {
             CallCoalesce::Base => "call_coalesce=base",
@@ -127,7 +127,7 @@ impl Running {
         Ok(outcome(by_workers, by_threads, span, used))
     }
 
-    /// Lets every thread call.
+    /// Tells every thread to call.
     fn start_threads(&self) -> Result<Receiver<Called>, LabError> {
         let (called, results) = mpsc::channel();
         for (orders, _) in &self.threads {
@@ -161,7 +161,7 @@ fn start(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LabErro
         })
 }
 
-/// A thread that is no worker: it calls whenever it is told to, once at least.
+/// A foreign thread: it calls whenever it is told to, at least once.
 fn follow(inject: &Receiver<Order>, handle: &Handle, counts: &'static Counts) {
     while let Ok(order) = inject.recv() {
         let mut calls = 0;
@@ -173,12 +173,12 @@ fn follow(inject: &Receiver<Order>, handle: &Handle, counts: &'static Counts) {
                 ended => break ended.map(|()| calls),
             }
         };
-        // Nobody listens only if the waiting thread has panicked.
+        // The receiver is gone only if the waiting thread has panicked.
         let _ = order.send(called);
     }
 }
 
-/// A task on every worker that calls, once at least.
+/// Starts a calling task on every worker. Each calls at least once.
 fn start_workers(handle: &Handle, counts: &'static Counts) -> Receiver<Called> {
     let (called, results) = mpsc::channel();
     for core in 0..handle.cores() {
@@ -193,22 +193,22 @@ fn start_workers(handle: &Handle, counts: &'static Counts) -> Receiver<Called> {
                     ended => break ended.map(|()| calls),
                 }
             };
-            // Nobody listens only if the waiting thread has panicked.
+            // The receiver is gone only if the waiting thread has panicked.
             let _ = called.send(ended);
         });
-        // It is heard of through the channel.
+        // Its result comes through the channel.
         drop(task);
     }
     results
 }
 
-/// Whether a call ran on every core.
+/// Checks that a call ran on every core.
 fn all_done(results: Result<ManyResults<()>, CallError>) -> Result<(), Lost> {
     let all = results.is_ok_and(|each| each.iter().all(Result::is_ok));
     if all { Ok(()) } else { Err(Lost) }
 }
 
-/// The calls of so many callers.
+/// The sum of the callers' calls.
 fn gather(results: &Receiver<Called>, callers: usize) -> Result<u64, LabError> {
     let mut sum = 0;
     for _ in 0..callers {
@@ -220,7 +220,7 @@ fn gather(results: &Receiver<Called>, callers: usize) -> Result<u64, LabError> {
     Ok(sum)
 }
 
-/// Every core ran every call once.
+/// Checks that every core ran every call once.
 pub(super) fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<(), LabError> {
     let ran = before
         .iter()
@@ -235,13 +235,13 @@ pub(super) fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<(),
     }
 }
 
-/// What all workers have counted.
+/// The counts of all workers.
 fn counts_of(handle: &Handle) -> Vec<WorkerCounts> {
     let workers = handle.metrics().workers;
     workers.iter().map(|worker| worker.counts).collect()
 }
 
-/// What is looked at of the workers' counts, summed over them.
+/// The counts of interest, summed over the workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WorkersUse {
     pub(super) workers: usize,

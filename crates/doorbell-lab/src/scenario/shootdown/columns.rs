@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use doorbell::CallCoalesce;
 
@@ -35,24 +35,25 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 9] = [
-    "calls/s: calls to all cores that were made and answered in a second, by all callers together: \
-     a task on every core and 32 other threads. One such call is a call to each core.",
+    "calls/s: calls to all cores per second, made and answered, of all callers together: a task on \
+     every core and 32 other threads. One such call is a call to each core.",
     "x base: divided by the row call_coalesce=base of the same round. The two settings take turns, \
-     and who is first changes from round to round.",
-    "rings: system calls that wake a worker, per 1,000 calls to all. awake: rings that were needless, since the \
-     worker ran, spun or was rung already. parks: how often a worker went to sleep.",
-    "RES+CAL, syscalls, ctx: interrupts between CPUs, system calls and context switches of the \
-     whole process per 1,000 calls to all. To wake a thread that waits for its answers is in all \
-     three, with either setting. System calls come from a pass of their own in the first round.",
-    "A wake of a thread that is awake is a system call but interrupts nobody. So what the seed \
-     saved in interrupts is to be looked for in rings, and interrupts need not change.",
-    "by workers: the share of the calls that the tasks made; the rest came from the threads, which \
-     run where the OS puts them and spin for 50 µs before they sleep.",
-    "All call until the time is over. A setting that is cheaper for workers lets them make more of the calls, and \
-     their calls ring less. So where the share `by workers` differs, it changes counts per call and calls/s too: \
-     then compare threads and workers apart, and the wake syscalls a second.",
-    "In the last table change is the median of what changed in each round, and CV the coefficient \
-     of variation of the rounds. The seed's figures are those of its own run: 88 threads that swap, \
+     and the first one changes from round to round.",
+    "rings: system calls that wake a worker, per 1,000 calls to all. awake: needless rings, since the \
+     worker ran, spun or was already rung. parks: how often a worker went to sleep.",
+    "RES+CAL, syscalls, ctx: interrupts between CPUs, system calls and context switches of the whole \
+     process per 1,000 calls to all. All three include waking threads that wait for their answers, \
+     with either setting. System calls are counted in a separate pass in the first round.",
+    "Waking a thread that is awake is a system call but interrupts no CPU. So what the seed saved in \
+     interrupts shows here in rings, and interrupts need not change.",
+    "by workers: the share of the calls that tasks made. The threads made the rest; they run where \
+     the OS puts them and spin for 50 µs before they sleep.",
+    "All callers call until the time is over. A setting that is cheaper for workers lets them make \
+     more of the calls, and their calls ring less. So where the share `by workers` differs, it also \
+     changes counts per call and calls/s. Then compare threads and workers separately, and the wake \
+     syscalls per second.",
+    "In the last table, change is the median of the rounds' changes, and CV the coefficient of \
+     variation over the rounds. The seed's figures are those of its own run: 88 threads that swap, on \
      44 cores.",
     "Every call is counted on every core: one that is lost or runs twice is an error.",
 ];
@@ -84,8 +85,8 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
     };
     let workers = on.row.metrics.get("workers_count").unwrap_or_default();
     format!(
-        "All call all: while {} threads and {workers:.0} workers call every core, to ring only a worker \
-         that sleeps and that nobody has told makes {} wake syscalls (the goal, {:.0} % fewer, is \
+        "All call all: while {} threads and {workers:.0} workers call every core, ringing only workers \
+         that sleep and were not notified yet makes {} wake syscalls (the goal, {:.0} % fewer, is \
          {reached}), {} interrupts between CPUs (the seed {}), and {} calls answered a second (the \
          seed {}): {} of the threads' and {} of the workers'.",
         super::THREADS,
@@ -100,7 +101,7 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
     )
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "Calls to all cores a second, and rings per 1,000 of them (log scale)",

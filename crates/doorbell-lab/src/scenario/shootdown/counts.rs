@@ -1,4 +1,4 @@
-//! What ran on each core, and until when all go on calling.
+//! The calls that ran on each core, and the signal to go on calling.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use doorbell::CoreId;
 #[repr(align(128))]
 struct Count(AtomicU64);
 
-/// Counts the calls that ran, each core for itself.
+/// Counts the calls that ran, per core.
 #[derive(Debug)]
 pub(super) struct Counts {
     ran: Box<[Count]>,
@@ -17,7 +17,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts for as long as the program runs, so that calls can name them without counting
+    /// Counts that live as long as the program, so that calls can refer to them without counting
     /// references.
     pub(super) fn leaked(cores: usize) -> &'static Self {
         Box::leak(Box::new(Self {
@@ -26,19 +26,19 @@ impl Counts {
         }))
     }
 
-    /// The work of a call. For the worker of that core alone.
+    /// The work of a call. Called only by the worker of that core.
     #[inline]
     pub(super) fn one_ran(&self, core: CoreId) {
         let count = &self.ran[core.index()].0;
-        // ORDER: Relaxed; the worker alone writes, so it reads its own last value.
+        // ORDER: Relaxed; only this worker writes, so it reads its own last value.
         let ran = count.load(Ordering::Relaxed);
-        // ORDER: Relaxed; who reads it has waited for the call.
+        // ORDER: Relaxed; a reader has waited for the call.
         count.store(ran + 1, Ordering::Relaxed);
     }
 
     /// How many calls ran on each core.
     pub(super) fn ran(&self) -> Vec<u64> {
-        // ORDER: Relaxed; whoever asks has heard from everybody who called.
+        // ORDER: Relaxed; the reader has received the results of all callers.
         let counts = self.ran.iter().map(|one| one.0.load(Ordering::Relaxed));
         counts.collect()
     }
@@ -46,13 +46,13 @@ impl Counts {
     /// Whether to call again.
     #[inline]
     pub(super) fn goes_on(&self) -> bool {
-        // ORDER: Relaxed; a call more or less does not matter.
+        // ORDER: Relaxed; one call more or less does not matter.
         self.goes_on.load(Ordering::Relaxed)
     }
 
-    /// Lets everybody call, or stop.
+    /// Tells all callers to call, or to stop.
     pub(super) fn go_on(&self, goes_on: bool) {
-        // ORDER: Relaxed; callers are started, and heard of, through channels and tasks.
+        // ORDER: Relaxed; callers are started, and report, through channels and tasks.
         self.goes_on.store(goes_on, Ordering::Relaxed);
     }
 }

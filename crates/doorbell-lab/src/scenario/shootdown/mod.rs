@@ -1,6 +1,6 @@
 //! `doorbell lab shootdown`: every core and many threads call all cores at once, and wait.
 //!
-//! So does a program whose threads all unmap memory: each has to make every core forget it.
+//! A program whose threads all unmap memory does the same: each thread must make every core forget it.
 //!
 //! Source: "smp: do not send IPI if `call_single_queue` not empty", Linux, April 2017.
 
@@ -18,15 +18,15 @@ use crate::report::Report;
 use callers::Callers;
 use doorbell::CallCoalesce;
 
-/// How many threads call that are no worker.
+/// How many foreign threads call.
 const THREADS: usize = 32;
-/// How long all call, in ms.
+/// How long the callers call, in ms.
 const SPAN_MS: u32 = 2_000;
-/// The same, for a first look.
+/// The same for a first look.
 const SPAN_QUICK_MS: u32 = 300;
-/// Before it, unmeasured, in ms.
+/// The unmeasured time before, in ms.
 const WARM_UP_MS: u32 = 50;
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 pub(super) fn contestants() -> Vec<Box<dyn Trial>> {
@@ -44,7 +44,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick {
         SPAN_QUICK_MS

@@ -1,19 +1,19 @@
-//! The second seed's own table, re-made: interrupts and throughput with its change, normalised to
-//! its baseline.
+//! The second seed's own table, reproduced: interrupts and throughput with its change, normalised to its
+//! baseline.
 //!
-//! Source: "smp: do not send IPI if `call_single_queue` not empty", Linux, April 2017
-//! (vm-scalability's case-swap-w-seq-mt with 88 threads on a two-node Broadwell EP). There the
-//! calls flush TLBs and interrupt who runs; here they count, and a ring to a worker that runs is a
-//! system call that finds nobody asleep.
+//! Source: "smp: do not send IPI if `call_single_queue` not empty", Linux, April 2017 (vm-scalability's
+//! case-swap-w-seq-mt with 88 threads on a two-node Broadwell EP). In the seed the calls flush TLBs and
+//! interrupt running CPUs. Here they count, and a ring to a running worker is a system call that wakes no
+//! thread.
 
 use super::super::trial::Rated;
 use crate::measure::{median, variation_percent};
 use crate::report::{SideTable, figure, known};
 
-/// How much less the goal is, in per cent.
+/// The goal for the change, in per cent.
 pub(super) const RINGS_GOAL_PERCENT: f64 = -80.0;
 
-/// What the seed reports of one figure.
+/// The seed's report of one figure.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seed {
     what: &'static str,
@@ -26,7 +26,7 @@ impl Seed {
         percent_of(self.patched / self.base)
     }
 
-    /// Its change.
+    /// The change.
     pub(super) fn change(self) -> Change {
         Change {
             percent: Some(self.percent()),
@@ -52,7 +52,7 @@ struct Line {
     title: &'static str,
     metric: &'static str,
     seed: Option<Seed>,
-    /// What is hoped for of the change, in per cent.
+    /// The goal for the change, in per cent.
     goal: Option<(&'static str, f64)>,
 }
 
@@ -105,7 +105,7 @@ fn percent_of(ratio: f64) -> f64 {
     100.0 * (ratio - 1.0)
 }
 
-/// How a figure changed from the baseline, by the rounds that have it in both.
+/// How a figure changed from the baseline, over the rounds that have it in both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Change {
     /// The median over the rounds.
@@ -124,7 +124,7 @@ impl Change {
         }
     }
 
-    /// As in "12.5 % fewer".
+    /// In words, such as "12.5 % fewer".
     pub(super) fn in_words(self) -> String {
         match self.percent {
             None => "an unknown number of".to_owned(),
@@ -134,7 +134,7 @@ impl Change {
     }
 }
 
-/// A normalised value and its change, as the tables of the seeds have it.
+/// A normalised value and its change, as in the seeds' tables.
 fn normalised(percent: Option<f64>) -> String {
     percent.map_or_else(
         || known(None),
@@ -142,7 +142,7 @@ fn normalised(percent: Option<f64>) -> String {
     )
 }
 
-/// The two settings under each other, figure by figure.
+/// The two settings below each other, figure by figure.
 pub(super) fn table(base: &Rated<'_>, on: &Rated<'_>) -> SideTable {
     let cells = |line: &Line, one: &Rated<'_>, change: Change, seed: [String; 2], goal: String| {
         vec![
@@ -193,7 +193,7 @@ pub(super) fn table(base: &Rated<'_>, on: &Rated<'_>) -> SideTable {
     }
 }
 
-/// The coefficient of variation, where there is more than one round.
+/// The coefficient of variation, if there is more than one round.
 fn variation(values: &[f64]) -> Option<f64> {
     (values.len() > 1)
         .then(|| variation_percent(values))

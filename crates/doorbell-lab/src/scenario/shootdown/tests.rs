@@ -1,4 +1,4 @@
-//! Both settings answer every call, and ring as often as they have to; nothing here asserts a time.
+//! Both settings answer every call and ring as often as they must. No test here asserts a time.
 
 use std::collections::BTreeMap;
 

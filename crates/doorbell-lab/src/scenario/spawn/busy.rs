@@ -13,19 +13,19 @@ use crate::error::LabError;
 
 /// How long each of their polls takes.
 const STALL: Duration = Duration::from_micros(10);
-/// Two for each worker, so that each always has another one to run.
+/// Two for each worker, so that each worker always has another one to run.
 const TASKS: u32 = 2 * WORKERS as u32;
 
-/// What a busy task does when it has stalled.
+/// What a busy task does after its stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// It yields and stalls again.
+    /// Yields and stalls again.
     Yields,
-    /// It spawns a task like itself and ends.
+    /// Spawns a task like itself and ends.
     Respawns,
 }
 
-/// The tasks.
+/// The busy tasks.
 #[derive(Debug)]
 pub(super) struct Busy {
     stop: Arc<AtomicBool>,
@@ -47,19 +47,19 @@ impl Busy {
         Self { stop, ended }
     }
 
-    /// Ends them all.
+    /// Ends all of them.
     ///
     /// # Errors
     /// [`LabError::TaskLost`] if one of them is gone.
     pub(super) fn end<P: Peer>(self, peer: &P) -> Result<(), LabError> {
-        // ORDER: a flag that publishes nothing.
+        // ORDER: Relaxed; a flag that publishes nothing.
         self.stop.store(true, Ordering::Relaxed);
         peer.block_on(self.ended).map_err(|_| LabError::TaskLost)
     }
 }
 
-/// Runs for a while. The CPU is offered to other threads meanwhile, as the one that spawns may need
-/// it: there are no more CPUs than workers on a small machine.
+/// Runs for a while, and keeps yielding the CPU: on a small machine with no more CPUs than workers, the
+/// spawning thread may need it.
 fn stall() {
     let begin = Instant::now();
     while begin.elapsed() < STALL {
@@ -68,7 +68,7 @@ fn stall() {
 }
 
 fn stopped(stop: &AtomicBool) -> bool {
-    // ORDER: a flag that publishes nothing.
+    // ORDER: Relaxed; a flag that publishes nothing.
     stop.load(Ordering::Relaxed)
 }
 

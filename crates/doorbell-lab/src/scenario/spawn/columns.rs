@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::trial::{Conclusion, Rated};
 use super::shape::Shape;
@@ -27,20 +27,20 @@ pub(super) fn columns() -> Vec<Column> {
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 7] = [
     "doorbell ns, tokio ns: the time of a whole pass divided by its tasks, pairs or yields; the \
-     median over the rounds, with the least and the greatest round.",
-    "x tokio: how many times faster doorbell is, formed in each round; above 1 it is faster.",
-    "The shapes have no mean: in spawn_many_remote_busy2 a tokio worker always has tasks of its own, and looks \
-     for others only once in many polls, so this one row would carry it.",
-    "syscalls: of the whole process per 1,000 operations, from a pass of its own in the first \
-     round, doorbell's and then tokio's. In the busy rows those of the stalls are in it: a \
-     stalling task offers its CPU again and again.",
-    "RES+CAL: interrupts between CPUs per 1,000 operations, doorbell's and then tokio's.",
-    "Both have two workers that run where the OS puts them; tokio has all its drivers. The shapes \
-     are those of tokio's benches/rt_multi_threaded.rs, the channels those of futures.",
-    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
+     median over the rounds, with the minimum and maximum.",
+    "x tokio: how many times as fast as tokio doorbell is, computed per round; above 1 it is faster.",
+    "There is no mean over the shapes: in spawn_many_remote_busy2 a tokio worker always has tasks of \
+     its own and looks for others only once in many polls, so this one row would dominate.",
+    "syscalls: of the whole process per 1,000 operations, counted in a separate pass in the first \
+     round, for doorbell and then tokio. The busy rows include those of the stalls: a stalling task \
+     keeps yielding its CPU.",
+    "RES+CAL: interrupts between CPUs per 1,000 operations, for doorbell and then tokio.",
+    "Both have two workers that run where the OS puts them; tokio has all its drivers. The shapes are \
+     those of tokio's benches/rt_multi_threaded.rs, the channels those of futures.",
+    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
 ];
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "A task spawned, a pair of messages, a yield; ns (log scale)",
@@ -103,7 +103,7 @@ fn shape_cells(shape: Shape, rated: &[Rated<'_>]) -> Option<Vec<String>> {
         )
     };
     let both = |name| format!("{} | {}", of(own, name), of(other, name));
-    // Without doorbell there is only tokio, compared with itself.
+    // Without doorbell's row only tokio is left, compared with itself.
     let ratio = own.map_or_else(|| known(None), |one| known(one.get("ratio_x")));
     let ratios = own.map_or_else(
         || known(None),

@@ -1,11 +1,11 @@
-//! The last of many tasks signals.
+//! A countdown: the last of many tasks signals.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::channel::oneshot;
 
-/// Counts tasks that have ended. The channel needs no runtime, so it is the same for everybody.
+/// Counts tasks that have ended. The channel needs no runtime, so it is the same for all contestants.
 #[derive(Debug)]
 pub(super) struct Countdown {
     left: AtomicU32,
@@ -13,7 +13,7 @@ pub(super) struct Countdown {
 }
 
 impl Countdown {
-    /// Of so many tasks, and what becomes ready when the last of them has ended.
+    /// A countdown of `count` tasks, and the receiver that is ready when the last one has ended.
     pub(super) fn of(count: u32) -> (Arc<Self>, oneshot::Receiver<()>) {
         let (signal, ended) = oneshot::channel();
         let countdown = Self {
@@ -23,17 +23,17 @@ impl Countdown {
         (Arc::new(countdown), ended)
     }
 
-    /// One of them has.
+    /// Records that a task has ended.
     pub(super) fn one_ended(&self) {
-        // ORDER: Release, so that what each did is seen by whoever is signalled; Acquire, as the
-        // last passes on what the others did.
+        // ORDER: AcqRel: the Release of every other task pairs with the Acquire of the last one, which
+        // passes on what they did to the receiver of the signal.
         if self.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // Only the last comes here, so nobody waits for the lock.
+        // Only the last task comes here, so the lock is free.
         let mut signal = self.signal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(signal) = signal.take() {
-            // Nobody listens only if the waiting thread has panicked.
+            // The receiver is gone only if the waiting thread has panicked.
             let _ = signal.send(());
         }
     }

@@ -1,4 +1,4 @@
-//! `doorbell lab spawn`: tasks spawned, chained, woken and yielding, beside tokio.
+//! `doorbell lab spawn`: tasks that are spawned, chained and woken, and that yield, beside tokio.
 
 mod busy;
 mod columns;
@@ -17,11 +17,11 @@ use peers::{Doorbell, Tokio};
 use shape::Shape;
 use shapes::{FULL_PERCENT, Shapes};
 
-/// How much of a full pass is done for a first look.
+/// The share of a full pass in a first look.
 const QUICK_PERCENT: u32 = 10;
-/// How much is done before, unmeasured.
+/// The unmeasured share before.
 const WARM_UP_PERCENT: u32 = 2;
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(2);
 
 pub(super) fn contestants() -> Vec<Box<dyn Trial>> {
@@ -41,7 +41,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick {
         QUICK_PERCENT

@@ -1,39 +1,39 @@
-//! The runtimes whose tasks are spawned.
+//! The runtimes that are compared.
 
 use std::fmt;
 
 use super::super::common::tokio_error;
 use crate::error::LabError;
 
-/// How many workers each has.
+/// The workers of each.
 pub(super) const WORKERS: usize = 2;
 
-/// A runtime as the shapes use it.
+/// A runtime, as the shapes use it.
 pub(super) trait Peer: Sized + fmt::Debug + 'static {
-    /// Whose it is.
+    /// Its name.
     const NAME: &'static str;
-    /// A task that is waited for.
+    /// The handle of a task.
     type Join: Future<Output = Result<(), Self::JoinError>>;
-    /// Why a task gave nothing.
+    /// The error of a task without a result.
     type JoinError;
 
-    /// Starts it. Its workers run where the OS puts them, as they do in most programs.
+    /// Starts it. The OS places its workers, as in most programs.
     fn start() -> Result<Self, LabError>;
 
     /// Runs a future on the calling thread.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
 
-    /// Spawns from a thread that is none of its workers.
+    /// Spawns from a thread that is not its worker.
     fn spawn_remote(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Join;
 
-    /// Spawns from within, and waits for nothing.
+    /// Spawns from inside, without waiting.
     fn spawn(future: impl Future<Output = ()> + Send + 'static);
 
-    /// Lets other tasks run.
+    /// Yields to other tasks.
     fn yield_now() -> impl Future<Output = ()> + Send;
 }
 
-/// Doorbell with as many workers.
+/// Doorbell with the same number of workers.
 #[derive(Debug)]
 pub(super) struct Doorbell(doorbell::Runtime);
 

@@ -1,4 +1,4 @@
-//! The shapes: what is spawned from where, and how it is done once.
+//! The shapes: what is spawned from where, and one execution of each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use crate::error::LabError;
 const MANY: u32 = 10_000;
 /// Tasks of the shapes that spawn some.
 const SOME: u32 = 1_000;
-/// Tasks that yield.
+/// The number of yielding tasks.
 const YIELDERS: u32 = 200;
-/// How often each of them does.
+/// How often each of them yields.
 const YIELDS: u32 = 1_000;
 
-/// One way to use a runtime's tasks. The idea is that of tokio's own benchmark of its multi-thread
+/// A way to use a runtime's tasks. The shapes are those of tokio's own benchmark of its multi-thread
 /// scheduler, `benches/rt_multi_threaded.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -44,7 +44,7 @@ impl Shape {
         Self::YieldMany,
     ];
 
-    /// Its name, tokio's.
+    /// Its name in tokio's benchmark.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::SpawnManyLocal => "spawn_many_local",
@@ -57,7 +57,7 @@ impl Shape {
         }
     }
 
-    /// What it is a figure of.
+    /// The operation that its figure is for.
     pub(super) fn operation(self) -> &'static str {
         match self {
             Self::PingPong => "pair",
@@ -66,7 +66,7 @@ impl Shape {
         }
     }
 
-    /// How many operations there are when it is done once.
+    /// The number of operations in one execution.
     pub(super) fn operations(self) -> u32 {
         match self {
             Self::SpawnManyLocal | Self::SpawnManyRemoteIdle | Self::SpawnManyRemoteBusy1 => MANY,
@@ -75,7 +75,7 @@ impl Shape {
         }
     }
 
-    /// How often it is done in a full pass: long enough that the start of it does not matter.
+    /// The executions of a full pass: enough that starting up does not matter.
     pub(super) fn times(self) -> u32 {
         match self {
             Self::SpawnManyLocal | Self::SpawnManyRemoteIdle => 50,
@@ -86,7 +86,7 @@ impl Shape {
         }
     }
 
-    /// Does it so many times; how long all of them took together, without what keeps workers busy
+    /// Executes it `times` times. Returns how long that took, without the tasks that keep workers busy
     /// before and after.
     ///
     /// # Errors
@@ -149,8 +149,8 @@ async fn chained<P: Peer>() -> Result<(), LabError> {
     until(ended).await
 }
 
-/// The task that has `left - 1` others behind it.
-// A future that spawns its own kind: the compiler sees that it is Send only if it is told.
+/// A task with `left - 1` others behind it.
+// The compiler cannot infer `Send` for a future that spawns its own kind.
 #[expect(
     clippy::manual_async_fn,
     reason = "an async fn cannot say that it is Send"
@@ -160,7 +160,7 @@ fn link<P: Peer>(left: u32, signal: oneshot::Sender<()>) -> impl Future<Output =
         if left > 1 {
             P::spawn(link::<P>(left - 1, signal));
         } else {
-            // Nobody listens only if the waiting thread has panicked.
+            // The receiver is gone only if the waiting thread has panicked.
             let _ = signal.send(());
         }
     }
@@ -181,11 +181,11 @@ async fn ping<P: Peer>(countdown: Arc<Countdown>) {
     let (back, answer) = oneshot::channel();
     P::spawn(async move {
         if at_other.await.is_ok() {
-            // Nobody listens only if the other task is being dropped.
+            // The receiver is gone only if the other task is being dropped.
             let _ = back.send(());
         }
     });
-    // If the other task is gone there is no answer, and the countdown never ends: it is noticed.
+    // If the other task is gone, there is no answer and the countdown never ends, which is noticed.
     let _ = there.send(());
     if answer.await.is_ok() {
         countdown.one_ended();

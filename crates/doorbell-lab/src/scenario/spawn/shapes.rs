@@ -8,7 +8,7 @@ use super::peers::Peer;
 use super::shape::Shape;
 use crate::error::LabError;
 
-/// A pass of this much work is a full one.
+/// The percentage of a full pass.
 pub(super) const FULL_PERCENT: u32 = 100;
 
 /// One shape on one runtime.
@@ -28,7 +28,7 @@ impl<P: Peer> Shapes<P> {
         }
     }
 
-    /// Makes it the one that the other is compared with.
+    /// Makes it the baseline.
     pub(super) fn baseline(self) -> Self {
         Self {
             baseline: true,
@@ -76,12 +76,12 @@ impl<P: Peer> Trial for Shapes<P> {
     }
 }
 
-/// So much of a full pass, but something.
+/// This percentage of a full pass, at least one execution.
 pub(super) fn times(full: u32, percent: u32) -> u32 {
     (full * percent / FULL_PERCENT).max(1)
 }
 
-/// The rate is what is compared: more is better.
+/// The rate is compared; more is better.
 pub(super) fn outcome(operations: u64, span: Duration) -> Outcome {
     let op_ns = span.as_nanos() as f64 / operations.max(1) as f64;
     Outcome {

@@ -1,5 +1,4 @@
-//! Every shape runs on both runtimes, and the table sums up what there is; nothing here asserts a
-//! time.
+//! Every shape runs on both runtimes, and the table sums up what there is. No test here asserts a time.
 
 use super::super::common::try_each;
 use super::super::trial::Rated;

@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::limits::{self, Bound, Limit};
@@ -6,10 +6,10 @@ use super::super::trial::{Conclusion, Rated};
 use super::super::{late, late::ratio};
 use crate::report::{Chart, Column};
 
-/// How late anything may be, 99 times of 100.
+/// The goal for the p99 of any lateness.
 const LATE_US: f64 = 1_000.0;
 
-/// What one sentence says of all rows.
+/// The variants that the summary sentence mentions.
 const ONE_TWO_FOUR: [&str; 3] = [
     "1 task, other parked",
     "2 tasks, other parked",
@@ -41,19 +41,18 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 7] = [
-    "tasks: one task spawns 1, 2 or 4 others and then computes for 10 ms in the same poll. The times are from \
-     a spawn until that task starts. A tokio worker keeps the task that it spawned last, and no other worker \
-     takes that one: so one task alone is tokio's worst case, and of several the others are taken. timer: a \
-     task sleeps on a core, and another one computes there for 10 ms; the deadline lies in the midst of that. \
-     The times are from the deadline until the sleeper goes on.",
-    "other parked: the second core has nothing to do and sleeps. Other awake: it runs a task in polls of \
-     20 us.",
-    "p50, p99, max: half of the times, 99 of 100, and always, it was at most this late; medians over the \
-     rounds, and the least and the greatest round.",
-    "x tokio: p99 divided by that of tokio in the same round. tokio's timers are as coarse as 1 ms, and \
-     all its workers share them: they are late only while no worker looks after them.",
-    "runs: how often it was measured; a sleeper that the other core took before it slept is spawned \
-     again. early: what went on before its deadline; there must be none.",
+    "tasks: one task spawns 1, 2 or 4 others and then computes for 10 ms in the same poll. The times \
+     are from a spawn until that task starts. A tokio worker keeps the task that it spawned last, and \
+     no other worker takes it. So one task alone is tokio's worst case; of several, the others are \
+     taken. timer: a task sleeps on a core, and another one computes there for 10 ms, with the \
+     deadline in the middle of that. The times are from the deadline until the sleeper continues.",
+    "other parked: the second core is idle and sleeps. Other awake: it runs a task in polls of 20 us.",
+    "p50, p99, max: half of the times, 99 of 100, and all were at most this long; medians over the \
+     rounds, and the minimum and maximum.",
+    "x tokio: p99 divided by that of tokio in the same round. tokio's timers have a resolution of 1 \
+     ms, and all its workers share them: they are late only while no worker looks after them.",
+    "runs: how often it was measured. If the other core takes a sleeper before it sleeps, it is \
+     spawned again. early: sleepers that continued before their deadline; there must be none.",
     "goal: 99 of 100 at most 1 ms late.",
     late::ENOUGH,
 ];
@@ -67,8 +66,8 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
             .join(", ")
     };
     let mut conclusion = Conclusion::in_words(format!(
-        "While a core is inside a poll of 10 ms and the other one is parked, half of the tasks behind it, \
-         where there are 1, 2 and 4, start within {} us with doorbell and {} with tokio, all of 4 within {} \
+        "While a core is inside a poll of 10 ms and the other one is parked, half of the tasks behind it \
+         (1, 2 and 4 of them) start within {} us with doorbell and {} with tokio, all of 4 within {} \
          and {}; half of its timers are at most {} and {} us late.",
         half("doorbell"),
         half("tokio"),
@@ -90,7 +89,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     conclusion
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     late::chart("How late the work of a stuck core is done, µs (log scale)")
 }

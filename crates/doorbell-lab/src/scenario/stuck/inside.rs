@@ -1,16 +1,16 @@
-//! What tasks of the scenario ask of their runtime.
+//! What the scenario's tasks need from their runtime.
 
 use super::super::timers::{Doorbell, Job, Timers, Tokio};
 
-/// A runtime as its tasks see it.
+/// A runtime as seen by its tasks.
 pub(super) trait Inside: Timers {
     /// Spawns a task on any core.
     fn spawn(job: Job);
 
-    /// Lets others run.
+    /// Yields to other tasks.
     fn yield_now() -> impl Future<Output = ()> + Send;
 
-    /// The core whose timers a task uses that runs here; one for all if they are shared.
+    /// The core whose timers a task that runs here uses; one number for all if the timers are shared.
     fn here() -> usize;
 }
 

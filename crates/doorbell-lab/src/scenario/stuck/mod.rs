@@ -1,8 +1,8 @@
-//! `doorbell lab stuck`: who does the work of a core that is inside a long poll.
+//! `doorbell lab stuck`: how others do the work of a core that is inside a long poll.
 //!
-//! On one of two cores a task puts 1, 2 or 4 others into the queue, or another one sleeps there, and
-//! then its poll takes 10 ms. The other core is parked, or awake with short polls. A queued task is late
-//! by the time until it starts; the sleeping one by the time from its deadline until it goes on.
+//! On one of two cores a task queues 1, 2 or 4 others, or another task sleeps; then a poll takes 10 ms
+//! there. The other core is parked, or awake with short polls. The lateness of a queued task is the time
+//! until it starts; that of the sleeping one is the time from its deadline until it continues.
 
 mod columns;
 mod inside;
@@ -24,40 +24,40 @@ use inside::Inside;
 
 /// How often the core is stuck in a pass.
 const TIMES: u32 = 200;
-/// The same, for a first look.
+/// The same for a first look.
 const TIMES_QUICK: u32 = 40;
-/// How long the poll is.
+/// The length of the long poll.
 const STUCK: Duration = Duration::from_millis(10);
-/// When the sleep ends, after it was begun.
+/// The length of the sleep.
 const SLEEP: Duration = Duration::from_millis(1);
-/// Between two long polls; the other core goes to sleep meanwhile.
+/// The time between two long polls, in which the other core falls asleep.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A poll of the core that is awake.
+/// The length of a poll on the core that is awake.
 const SHORT: Duration = Duration::from_micros(20);
-/// How often a task is spawned again that another core took at once.
+/// How often a task is spawned again when the other core took it at once.
 const TRIES: u32 = 100;
-/// The core that is stuck.
+/// The stuck core.
 const CORE: usize = 0;
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
-/// What waits on the stuck core.
+/// The work that waits on the stuck core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
-    /// So many tasks in the queue.
+    /// This many queued tasks.
     Queued(usize),
-    /// A task that sleeps.
+    /// A sleeping task.
     Sleeping,
 }
 
-/// What the other core does.
+/// The state of the other core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Other {
     Parked,
     Awake,
 }
 
-/// All of them, as the table names them.
+/// All variants, with their names in the table.
 const VARIANTS: [(&str, Waits, Other); 8] = [
     ("1 task, other parked", Waits::Queued(1), Other::Parked),
     ("2 tasks, other parked", Waits::Queued(2), Other::Parked),
@@ -113,7 +113,7 @@ impl<T: Inside> Trial for Stuck<T> {
         let job = block(self.timers.clone(), self.waits, amount, done);
         host.run(CORE, vec![Box::pin(job)])?;
         let found = gather(&results, 1);
-        // ORDER: seen some time; nothing else hangs on it.
+        // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
         ends.store(true, Ordering::Relaxed);
         let late: Lateness = found?.remove(0);
         let outcome = late.into_outcome();
@@ -136,35 +136,35 @@ fn busy(time: Duration) {
 }
 
 async fn stay_awake<T: Inside>(ends: Arc<AtomicBool>) {
-    // ORDER: as where it is set.
+    // ORDER: Relaxed; as where it is set.
     while !ends.load(Ordering::Relaxed) {
         busy(SHORT);
         T::yield_now().await;
     }
 }
 
-/// The task that has its core stuck, so many times.
+/// The task that blocks its core, `times` times.
 async fn block<T: Inside>(timers: T, waits: Waits, times: u32, done: Sender<Lateness>) {
     let mut late = Lateness::default();
     for _ in 0..times {
-        // What wakes this one is a timer of its core.
+        // A timer of this task's core wakes it.
         timers.sleep(PAUSE).await;
         match waits {
             Waits::Queued(tasks) => queued::<T>(tasks, &mut late).await,
             Waits::Sleeping => sleeping(&timers, &mut late).await,
         }
     }
-    // Nobody listens only if the waiting thread has panicked.
+    // The receiver is gone only if the waiting thread has panicked.
     let _ = done.send(late);
 }
 
-/// How late each of so many tasks ran that are spawned here, one after another.
+/// Spawns tasks here and notes how late each starts.
 async fn queued<T: Inside>(tasks: usize, late: &mut Lateness) {
     let spawn = |_| {
         let (tell, told) = oneshot::channel();
         let spawned = Instant::now();
         T::spawn(Box::pin(async move {
-            // Nobody listens only if the runtime has ended.
+            // The receiver is gone only if the runtime has ended.
             let _ = tell.send(Instant::now());
         }));
         (spawned, told)
@@ -178,8 +178,8 @@ async fn queued<T: Inside>(tasks: usize, late: &mut Lateness) {
     }
 }
 
-/// How late a task goes on that sleeps here. Nothing is noted if another core took one of the two each
-/// time before the one could sleep here and the other compute.
+/// Notes how late a task that sleeps here continues. Notes nothing if in every try the other core took the
+/// sleeping or the computing task.
 async fn sleeping<T: Inside>(timers: &T, late: &mut Lateness) {
     let home = T::here();
     for _ in 0..TRIES {
@@ -195,7 +195,7 @@ async fn sleeping<T: Inside>(timers: &T, late: &mut Lateness) {
                 let _ = wakes.send((due, Instant::now()));
             }
         }));
-        // It may have gone on elsewhere.
+        // It may have continued on the other core.
         if asleep.await == Ok(true) && T::here() == home {
             busy(STUCK);
             if let Ok((due, ran)) = awake.await {
@@ -236,7 +236,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick { TIMES_QUICK } else { TIMES };
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! Whatever waits on a stuck core is done some time, and not early; nothing here asserts how soon.
+//! All work that waits on a stuck core is done eventually, and not early. No test here asserts how soon.
 
 use super::super::common::{assert_fits, try_each};
 use super::*;
@@ -10,7 +10,7 @@ fn what_waits_is_done_and_never_early() {
     };
     try_each(contestants(stage), |one, name| {
         let outcome = one.run(5).expect(name);
-        // Of each task in the queue; a sleeper may be taken to the other core each time.
+        // One for each queued task; the other core may take the sleeper each time.
         let (least, most) = match one.variant() {
             variant if variant.starts_with('1') => (5, 5),
             variant if variant.starts_with('2') => (10, 10),

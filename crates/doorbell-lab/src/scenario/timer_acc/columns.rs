@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::late;
@@ -29,19 +29,20 @@ pub(super) fn columns() -> Vec<Column> {
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 9] = [
     "p50, p99, max: half of the sleeps, 99 of 100, and all ended at most this long after their \
-     deadline; medians over the rounds, and the least and the greatest round.",
-    "x threads: p50 divided by that of threads which sleep in the kernel, in the same round; \
-     compare contestants by this.",
-    "slack: the kernel may delay a sleep by 50 us unless its thread asks for less. Doorbell's workers ask \
-     for 1 ns, so the threads of all contestants do; one row has threads that ask for nothing.",
-    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses the \
-     core, as tokio always does.",
-    "CPU %: the time that all threads of the process ran, 100 for one CPU; what spins before it \
-     parks runs too.",
-    "syscalls: per 1,000 sleeps of the whole process, from a pass of its own in the first round; \
+     deadline; medians over the rounds, and the minimum and maximum.",
+    "x threads: p50 divided by that of threads that sleep in the kernel, in the same round. Compare \
+     contestants by this.",
+    "slack: the kernel may delay a sleep by 50 us unless its thread sets a smaller slack. Doorbell's \
+     workers set 1 ns, so the threads of all contestants do, except those of one row, which keep the \
+     default.",
+    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses \
+     the core, as tokio always does.",
+    "CPU %: CPU time of all threads of the process, 100 for one CPU. It includes spinning before a \
+     park.",
+    "syscalls: of the whole process per 1,000 sleeps, counted in a separate pass in the first round. \
      async-io's own thread is left out, as it lives as long as the program.",
     "early: sleeps that ended before their deadline; there must be none.",
-    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
+    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
     late::ENOUGH,
 ];
 
@@ -57,7 +58,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     late::chart("Lateness of sleeps of 1 to 50 ms, µs (log scale)")
 }

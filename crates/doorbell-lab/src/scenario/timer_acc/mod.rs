@@ -1,7 +1,7 @@
 //! `doorbell lab timer-acc`: how late sleeps end.
 //!
-//! Many tasks sleep again and again, for times that are the same in every round and with every
-//! contestant. A sleep is late by the time from its deadline until its task goes on.
+//! Many tasks sleep repeatedly, for times that are the same in every round and for every contestant. The
+//! lateness of a sleep is the time from its deadline until its task continues.
 
 mod columns;
 mod tasks;
@@ -18,19 +18,19 @@ use crate::report::Report;
 use tasks::Tasks;
 use threads::{Slack, Threads};
 
-/// How many sleep at the same time.
+/// How many tasks sleep at the same time.
 const SLEEPERS: usize = 400;
 /// How often each sleeps in a pass.
 const SLEEPS: u32 = 25;
-/// The same, for a first look.
+/// The same for a first look.
 const SLEEPS_QUICK: u32 = 5;
-/// How long, in µs.
+/// The range of the sleeps, in µs.
 const LENGTH_US: [f64; 2] = [1_000.0, 50_000.0];
-/// For the same lengths in every run and with every contestant.
+/// Makes the lengths the same in every run and for every contestant.
 const SEED: u64 = 0x0D00_4BE2;
-/// All are compared with one.
+/// The single group: all are compared with one baseline.
 const GROUP: &str = "all";
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
@@ -48,7 +48,7 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     ]
 }
 
-/// How long each of the sleepers sleeps, `sleeps` times.
+/// The length of each sleep of each sleeper.
 fn lengths(sleeps: u32) -> Vec<Vec<Duration>> {
     let mut random = Random::seeded(SEED);
     let [low, high] = LENGTH_US;
@@ -67,7 +67,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick { SLEEPS_QUICK } else { SLEEPS };
     let plan = Plan {

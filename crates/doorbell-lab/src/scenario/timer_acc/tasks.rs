@@ -1,4 +1,4 @@
-//! Tasks of a runtime that sleep.
+//! Sleeping tasks of a runtime.
 
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
@@ -74,11 +74,11 @@ async fn sleep_all<T: Timers>(timers: T, lengths: Vec<Duration>, done: Sender<La
         timers.sleep(length).await;
         lateness.note(due, Instant::now());
     }
-    // Nobody listens only if the waiting thread has panicked.
+    // The receiver is gone only if the waiting thread has panicked.
     let _ = done.send(lateness);
 }
 
-/// All sleepers together, if each has slept as often as it had to.
+/// All sleepers together, if each has slept as often as it must.
 pub(super) fn outcome(sleepers: &[Lateness], sleeps: u32) -> Result<Outcome, LabError> {
     let mut all = Lateness::default();
     for one in sleepers {

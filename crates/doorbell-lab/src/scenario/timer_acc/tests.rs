@@ -1,5 +1,4 @@
-//! Every contestant sleeps as often as it has to, and never too short; nothing here asserts an
-//! upper bound.
+//! Every contestant sleeps as often as it must, and never too short. No test here asserts an upper bound.
 
 use super::super::common::{assert_fits, try_each};
 use super::*;

@@ -1,4 +1,4 @@
-//! Threads that sleep in the kernel: what a timer of the OS gives by itself.
+//! Threads that sleep in the kernel: the OS's own timers.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
@@ -15,15 +15,15 @@ use crate::measure::spawn_pinned;
 
 const THREAD: &str = "sleeper";
 
-/// How long to sleep, and where to tell how late it was.
+/// The sleeps, and the channel for their lateness.
 type Order = (Vec<Duration>, Sender<Lateness>);
 
-/// By how much the kernel may delay the sleeps of a thread.
+/// The timer slack of the threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slack {
-    /// As little as by doorbell's workers.
+    /// The minimum, as for doorbell's workers.
     Shortest,
-    /// As a thread has it that asks for nothing.
+    /// The default of a thread.
     Default,
 }
 
@@ -117,7 +117,7 @@ fn follow(inject: &Receiver<Order>) {
             thread::sleep(length);
             lateness.note(due, Instant::now());
         }
-        // Nobody listens only if the waiting thread has panicked.
+        // The receiver is gone only if the waiting thread has panicked.
         let _ = done.send(lateness);
     }
 }

@@ -1,4 +1,4 @@
-//! The reading of std's clock, which most sleeps contain.
+//! Reading std's clock, a part of most sleeps.
 
 use std::hint::black_box;
 use std::time::Instant;

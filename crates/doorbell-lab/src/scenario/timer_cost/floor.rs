@@ -1,4 +1,4 @@
-//! The wheel on threads of its own: one for each task, with nothing shared and no clock read.
+//! The floor: a wheel on a thread of its own for each task, with nothing shared and no clock read.
 
 use std::borrow::Cow;
 use std::hint::black_box;

@@ -1,6 +1,6 @@
-//! `doorbell lab timer-cost`: what a timer costs that never fires, as that of a timeout.
+//! `doorbell lab timer-cost`: the cost of a timer that never fires, such as a timeout's.
 //!
-//! A sleep is created, polled once and dropped. Each poll has to find it pending.
+//! A sleep is created, polled once and dropped. Each poll must find it pending.
 
 mod clock;
 mod columns;
@@ -24,13 +24,13 @@ use sleeps::Sleeps;
 
 /// Operations of each task in a pass.
 const OPERATIONS: u32 = 500_000;
-/// The same, for a first look.
+/// The same for a first look.
 const OPERATIONS_QUICK: u32 = 100_000;
-/// Sleeps that are pending meanwhile, in the variant that has many.
+/// Sleeps that stay pending, in the variant with many.
 const PENDING: u32 = 1_000_000;
-/// The same, for a first look.
+/// The same for a first look.
 const PENDING_QUICK: u32 = 100_000;
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(2);
 
 pub(super) fn contestants(stage: Stage, pending: u32) -> Vec<Box<dyn Trial>> {
@@ -65,7 +65,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let (amount, pending) = if options.quick {
         (OPERATIONS_QUICK, PENDING_QUICK)

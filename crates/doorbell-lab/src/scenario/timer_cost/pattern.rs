@@ -1,4 +1,4 @@
-//! In which order sleeps are created and dropped, and how that is timed.
+//! The order in which sleeps are created and dropped, and its timing.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use super::super::timers::{Random, Shelf, Timers};
 
-/// Where the deadline of a sleep lies that is dropped long before.
+/// The deadline of a sleep that is dropped long before.
 pub(super) const AWAY: Duration = Duration::from_secs(10);
-/// A sleep that is pending all the time is due earlier, so that no new one is the earliest.
+/// The deadline of a sleep that stays pending. It is earlier, so that no new sleep is the earliest.
 pub(super) const GUARD: Duration = Duration::from_secs(8);
-/// The same where each new one is to be the earliest: later than all of them.
+/// The same where each new sleep must be the earliest: it is later than all of them.
 pub(super) const GUARD_FAR: Duration = Duration::from_hours(2);
-/// How much earlier each is than the one before: a step that the coarsest timers tell apart.
+/// How much earlier each sleep is than the one before: a step that the coarsest timers distinguish.
 pub(super) const STEP: Duration = Duration::from_millis(1);
-/// How many are pending at once before they are dropped.
+/// How many sleeps are pending at once before they are dropped.
 pub(super) const BATCH: u32 = 1_000;
-/// Where the deadlines of many pending sleeps lie, in seconds.
+/// The range of the deadlines of many pending sleeps, in seconds.
 const PENDING_S: [f64; 2] = [20.0, 3_600.0];
-/// For the same deadlines in every run and with every contestant.
+/// Makes the deadlines the same in every run and for every contestant.
 const SEED: u64 = 0x0D00_4BE1;
 
-/// In which order, and beside what.
+/// The order of creation, and the sleeps that stay pending meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// Each is dropped before the next is created.
@@ -33,16 +33,16 @@ pub(super) enum Pattern {
     Batches,
     /// One by one, each due earlier than all before.
     Earliest,
-    /// One by one, while so many others are pending.
+    /// One by one, while this many others are pending.
     Pending(u32),
     /// One by one, by two tasks on two workers at the same time.
     BothCores,
-    /// No sleep, but the reading of the clock.
+    /// No sleep, only a reading of the clock.
     Clock,
 }
 
 impl Pattern {
-    /// Those in which sleeps are created.
+    /// The patterns that create sleeps.
     pub(super) fn all(pending: u32) -> [Self; 5] {
         [
             Self::OneByOne,
@@ -53,7 +53,7 @@ impl Pattern {
         ]
     }
 
-    /// As the table names it.
+    /// The name in the table.
     pub(super) fn label(self) -> Cow<'static, str> {
         let label = match self {
             Self::OneByOne => "one by one",
@@ -69,7 +69,7 @@ impl Pattern {
         label.into()
     }
 
-    /// How many tasks do it at the same time.
+    /// How many tasks run the pattern at the same time.
     pub(super) fn tasks(self) -> usize {
         match self {
             Self::BothCores => 2,
@@ -77,7 +77,7 @@ impl Pattern {
         }
     }
 
-    /// How far ahead the `index`-th of `operations` is due.
+    /// How far ahead sleep number `index` of `operations` is due.
     pub(super) fn ahead(self, index: u32, operations: u32) -> Duration {
         match self {
             Self::Earliest => AWAY + STEP * (operations - index),
@@ -85,7 +85,7 @@ impl Pattern {
         }
     }
 
-    /// How many are pending all the time.
+    /// How many sleeps stay pending.
     pub(super) fn standing_count(self) -> usize {
         match self {
             Self::Pending(count) => count as usize + 1,
@@ -93,7 +93,7 @@ impl Pattern {
         }
     }
 
-    /// How far ahead those are due that are pending all the time, the earliest first.
+    /// How far ahead the sleeps that stay pending are due, the earliest first.
     pub(super) fn standing(self) -> impl Iterator<Item = Duration> {
         let (guard, count) = match self {
             Self::Earliest => (GUARD_FAR, 0),
@@ -107,7 +107,7 @@ impl Pattern {
     }
 }
 
-/// What one task found.
+/// The result of one task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
     /// The mean time of an operation.
@@ -116,7 +116,7 @@ pub(super) struct Timing {
     pub(super) pending: u64,
 }
 
-/// Creates, polls and drops sleeps in the order of the pattern, and times it.
+/// Creates, polls and drops sleeps in the order of the pattern, and times that.
 pub(super) fn time<T: Timers>(
     timers: &T,
     pattern: Pattern,

@@ -14,16 +14,16 @@ use super::super::trial::{Outcome, Trial};
 use super::pattern::{Pattern, Timing, time};
 use crate::error::LabError;
 
-/// How long a task sleeps before it begins: its worker parks, and so knows what it is to wait for.
+/// How long a task sleeps before it starts: its worker parks, and so computes what it has to wait for.
 const PARK: Duration = Duration::from_millis(1);
 
-/// One way to sleep in one pattern.
+/// One way to sleep, in one pattern.
 #[derive(Debug)]
 pub(super) struct Sleeps<T: Timers> {
     stage: Stage,
     timers: T,
     pattern: Pattern,
-    /// The pattern, and where the tasks are.
+    /// The name of the pattern, and where the tasks run.
     variant: Cow<'static, str>,
     group: Cow<'static, str>,
     host: Option<T::Host>,
@@ -41,7 +41,7 @@ impl<T: Timers> Sleeps<T> {
         }
     }
 
-    /// Says in its variant that the runtime places the tasks.
+    /// Marks the variant as one in which the runtime places the tasks.
     pub(super) fn unpinned(mut self) -> Self {
         self.variant = format!("{}, unpinned", self.group).into();
         self
@@ -77,7 +77,7 @@ impl<T: Timers> Trial for Sleeps<T> {
         for core in 0..tasks {
             let (timers, meeting, done) = (self.timers.clone(), Arc::clone(&meeting), done.clone());
             let job: Job = Box::pin(measure(timers, self.pattern, amount, meeting, done));
-            // If pinned, beside the sleeps of its pattern, which a runtime may keep for each worker apart.
+            // If pinned: on the worker with the pending sleeps, which a runtime may keep per worker.
             self.timers.run(host, core, vec![job])?;
         }
         drop(done);
@@ -94,13 +94,13 @@ async fn hold<T: Timers>(timers: T, pattern: Pattern, armed: Sender<()>) {
     let mut shelf = Shelf::with_room_for(pattern.standing_count());
     T::unbudgeted(poll_fn(|cx| {
         for ahead in pattern.standing() {
-            // Whether it is pending is not asked: it is to stay until it is dropped.
+            // The result is ignored: the sleep must only stay until it is dropped.
             let _ = shelf.put(timers.sleep(ahead)).poll(cx);
         }
         Poll::Ready(())
     }))
     .await;
-    // Nobody listens only if the waiting thread has panicked.
+    // The receiver is gone only if the waiting thread has panicked.
     let _ = armed.send(());
     pending::<()>().await;
     drop(shelf);
@@ -119,7 +119,7 @@ async fn measure<T: Timers>(
         Poll::Ready(time(&timers, pattern, operations, cx))
     }))
     .await;
-    // Nobody listens only if the waiting thread has panicked.
+    // The receiver is gone only if the waiting thread has panicked.
     let _ = done.send(timing);
 }
 

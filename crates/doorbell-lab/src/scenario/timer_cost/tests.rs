@@ -1,4 +1,4 @@
-//! Every contestant runs in every pattern; nothing here asserts a time.
+//! Every contestant runs in every pattern. No test here asserts a time.
 
 use super::super::common::assert_fits;
 use super::*;

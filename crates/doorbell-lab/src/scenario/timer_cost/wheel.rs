@@ -1,9 +1,9 @@
-//! The floor: an array of lists, one for each millisecond, for one thread.
+//! The floor: a single-threaded array of lists, one for each millisecond.
 
 use std::time::Duration;
 
-/// How many milliseconds it tells apart; later deadlines share places with earlier ones, which a
-/// wheel that fires would sort out by rounds.
+/// How many milliseconds have a slot of their own. Later deadlines share slots with earlier ones; a wheel
+/// that fires would tell them apart by a round count.
 const SLOTS: usize = 1 << 16;
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -15,7 +15,7 @@ struct Entry {
     after: u32,
 }
 
-/// Entries in doubly linked lists; those that are free in a list of their own.
+/// Entries in doubly linked lists, with a list of the free ones.
 #[derive(Debug)]
 pub(super) struct Wheel {
     slots: Vec<u32>,
@@ -24,7 +24,7 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// Without entries.
+    /// A wheel without entries.
     pub(super) fn new() -> Self {
         Self {
             slots: vec![NONE; SLOTS],
@@ -33,7 +33,7 @@ impl Wheel {
         }
     }
 
-    /// Adds an entry that is due so far ahead, and returns its number.
+    /// Adds an entry that is due in `ahead`, and returns its number.
     pub(super) fn arm(&mut self, ahead: Duration) -> u32 {
         let slot = (ahead.as_millis() as usize % SLOTS) as u32;
         let first = self.slots[slot as usize];
@@ -50,7 +50,7 @@ impl Wheel {
         number
     }
 
-    /// Takes an entry away.
+    /// Removes an entry.
     pub(super) fn disarm(&mut self, number: u32) {
         let Entry {
             slot,
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(slot(&wheel, 5), [2, 0]);
         wheel.disarm(numbers[2]);
         assert_eq!(slot(&wheel, 5), [0]);
-        // The place that was left last is taken first.
+        // The slot freed last is reused first.
         assert_eq!(wheel.arm(Duration::from_millis(7)), numbers[2]);
         wheel.disarm(numbers[0]);
         assert!(slot(&wheel, 5).is_empty());

@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::late;
@@ -36,21 +36,21 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 9] = [
-    "wake-ups/tick: how often a thread of the process went to sleep, and so was woken, for each \
-     tick of a timer; below 1 ticks share wake-ups, or find their thread awake.",
-    "x tokio: wake-ups divided by those of tokio, whose timers are as coarse as 1 ms, in the same \
-     round; compare contestants by this.",
-    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses the \
-     core, as tokio always does.",
-    "CPU %: the time that all threads of the process ran, 100 for one CPU; what spins before it \
-     parks runs too.",
-    "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due; \
-     slack is meant to be used up.",
-    "syscalls: per 1,000 ticks of the whole process, from a pass of its own in the first round; \
+    "wake-ups/tick: how often a thread of the process went to sleep, and so was woken, per tick of a \
+     timer. Below 1, ticks share wake-ups or find their thread awake.",
+    "x tokio: wake-ups divided by those of tokio, whose timers have a resolution of 1 ms, in the same \
+     round. Compare contestants by this.",
+    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses \
+     the core, as tokio always does.",
+    "CPU %: CPU time of all threads of the process, 100 for one CPU. It includes spinning before a \
+     park.",
+    "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due. A \
+     contestant with slack is expected to use it.",
+    "syscalls: of the whole process per 1,000 ticks, counted in a separate pass in the first round. \
      async-io's own thread is left out, as it lives as long as the program.",
-    "ticks, early: how many ticks there were, and how many of them before they were due; there \
-     must be none of the latter.",
-    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
+    "ticks, early: how many ticks there were, and how many came before they were due; there must be \
+     none of the latter.",
+    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
     late::ENOUGH,
 ];
 
@@ -71,7 +71,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {
         title: "Wake-ups of threads for each tick (log scale)",

@@ -1,7 +1,7 @@
-//! `doorbell lab timer-idle`: what wakes up for periodic timers.
+//! `doorbell lab timer-idle`: what periodic timers wake.
 //!
-//! A program that mostly waits has many timers and little to do. The fewer wake-ups they share,
-//! the longer its CPUs sleep.
+//! A program that mostly waits has many timers and little work. The fewer wake-ups its timers need, the
+//! longer its CPUs sleep.
 
 mod columns;
 mod schedule;
@@ -19,15 +19,15 @@ use tickers::Tickers;
 
 /// How long the timers tick in a pass, in ms.
 const SPAN_MS: u32 = 3_000;
-/// The same, for a first look.
+/// The same for a first look.
 const SPAN_QUICK_MS: u32 = 1_000;
-/// How long they tick before, unmeasured, in ms.
+/// How long they tick before the measurement, in ms.
 const WARM_UP_MS: u32 = 200;
-/// How much later the timers of one contestant may tick.
+/// The slack of one contestant's timers.
 const SLACK: Duration = Duration::from_millis(1);
-/// All are compared with one.
+/// The single group: all are compared with one baseline.
 const GROUP: &str = "all";
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
@@ -53,7 +53,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick {
         SPAN_QUICK_MS

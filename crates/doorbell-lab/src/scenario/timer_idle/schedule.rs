@@ -6,23 +6,23 @@ use super::super::timers::Random;
 
 /// How many timers there are.
 pub(super) const TIMERS: usize = 1_000;
-/// Their periods, in seconds.
+/// The range of their periods, in seconds.
 const PERIOD_S: [f64; 2] = [0.01, 1.0];
-/// For the same periods in every run and with every contestant.
+/// Makes the periods the same in every run and for every contestant.
 const SEED: u64 = 0x0D00_4BE3;
 
 /// One timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Schedule {
-    /// When it ticks for the first time, after the begin.
+    /// The time of its first tick, from the start.
     pub(super) offset: Duration,
-    /// How long after each tick the next one comes.
+    /// The time between two ticks.
     pub(super) period: Duration,
     /// How many ticks come before the end.
     pub(super) ticks: u32,
 }
 
-/// All timers, of a pass of this span.
+/// All timers, for a pass of this span.
 pub(super) fn schedules(span: Duration) -> Vec<Schedule> {
     let mut random = Random::seeded(SEED);
     let [low, high] = PERIOD_S;
@@ -71,7 +71,7 @@ mod tests {
             assert!(one.offset <= one.period && one.ticks > 0, "{one:?}");
         }
         let sum: u32 = all.iter().map(|one| one.ticks).sum();
-        // The mean rate of such a period is 21.5 a second.
+        // The mean rate of such a timer is 21.5 per second.
         assert!((18_000..26_000).contains(&sum), "{sum}");
     }
 }

@@ -1,5 +1,4 @@
-//! Every contestant ticks as often as it has to, and never too early; nothing here asserts an
-//! upper bound.
+//! Every contestant ticks as often as it must, and never too early. No test here asserts an upper bound.
 
 use super::super::common::{assert_fits, try_each};
 use super::*;

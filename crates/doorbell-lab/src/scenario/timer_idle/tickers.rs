@@ -9,7 +9,7 @@ use super::super::trial::{Outcome, Trial};
 use super::schedule::{Schedule, TIMERS, schedules};
 use crate::error::LabError;
 
-/// From the making of the tasks to the begin of their schedules.
+/// From the creation of the tasks to the start of their schedules.
 const BEGINS_IN: Duration = Duration::from_millis(20);
 
 /// One runtime.
@@ -33,7 +33,7 @@ impl<T: Timers> Tickers<T> {
         }
     }
 
-    /// Makes it the one that the others are compared with.
+    /// Makes it the baseline.
     pub(super) fn baseline(self) -> Self {
         Self {
             baseline: true,
@@ -100,11 +100,11 @@ async fn tick_all<T: Timers>(
         ticks.tick().await;
         lateness.note(start + schedule.period * tick, Instant::now());
     }
-    // Nobody listens only if the waiting thread has panicked.
+    // The receiver is gone only if the waiting thread has panicked.
     let _ = done.send(lateness);
 }
 
-/// All timers together, if they ticked as often as they had to.
+/// All timers together, if they ticked as often as they must.
 pub(super) fn outcome(timers: &[Lateness], expected: u64) -> Result<Outcome, LabError> {
     let mut all = Lateness::default();
     for one in timers {

@@ -1,4 +1,4 @@
-//! The runtimes, each with a worker on the caller's CPU and one on the callee's.
+//! The runtimes, each with one worker on the caller's CPU and one on the callee's.
 
 use std::pin::Pin as Pinned;
 use std::sync::mpsc;
@@ -14,28 +14,27 @@ use crate::measure::Placement;
 
 const THREAD: &str = "async-io-worker";
 
-/// What a host runs.
+/// A task of a host.
 pub(crate) type Job = Pinned<Box<dyn Future<Output = ()> + Send>>;
 
-/// A runtime, or what stands for one.
+/// A runtime, or threads that stand for one.
 pub(crate) trait Host: Sized {
     /// Starts its workers.
     fn start(placement: Placement) -> Result<Self, LabError>;
 
-    /// Runs jobs; none of them is waited for. A runtime puts them where it does by itself, and `core`
-    /// is for threads that have no runtime.
+    /// Runs jobs without waiting for them. A runtime places them as it does by default; `core` is for
+    /// threads without a runtime.
     fn run(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError>;
 
-    /// The same, on the worker `core` where the runtime can be told.
+    /// The same, on worker `core` if the runtime can be told.
     fn run_on(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
         self.run(core, jobs)
     }
 
-    /// Polls a job once, on the worker `core` where the runtime can be told, and keeps it until the host
-    /// stops.
+    /// Polls a job once, on worker `core` if the runtime can be told, and keeps it until the host stops.
     fn keep(&self, core: usize, job: Job) -> Result<(), LabError>;
 
-    /// Drops what is left and ends the workers.
+    /// Drops what is left, and ends the workers.
     fn stop(self) -> Result<(), LabError>;
 }
 
@@ -43,7 +42,7 @@ fn cpus(placement: Placement) -> [usize; WORKERS] {
     [placement.caller_cpu, placement.callee_cpu]
 }
 
-/// A doorbell runtime of two workers.
+/// A doorbell runtime with two workers.
 #[derive(Debug)]
 pub(crate) struct DoorbellWorkers(doorbell::Runtime);
 
@@ -77,7 +76,7 @@ impl Host for DoorbellWorkers {
     }
 }
 
-/// A tokio runtime of several threads, with all its drivers. It places tasks by itself.
+/// tokio's multi-thread runtime, with all its drivers. It places tasks by itself.
 #[derive(Debug)]
 pub(crate) struct TokioWorkers(tokio::runtime::Runtime);
 
@@ -108,7 +107,7 @@ enum Order {
     Keep(Job),
 }
 
-/// Two threads in `async_io::block_on`; async-io has one more of its own for the program's life.
+/// Two threads in `async_io::block_on`. async-io has one more thread, which lives as long as the program.
 #[derive(Debug)]
 pub(crate) struct AsyncIoThreads {
     threads: Vec<(mpsc::Sender<Order>, JoinHandle<()>)>,

@@ -1,4 +1,4 @@
-//! How late timers were.
+//! The lateness of timers.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Notes that a timer which was due at `due` has fired `now`.
+    /// Records that a timer that was due at `due` fired at `now`.
     pub(crate) fn note(&mut self, due: Instant, now: Instant) {
         match now.checked_duration_since(due) {
             Some(late) => self.late_ns.record(late.as_nanos() as u64),
@@ -22,18 +22,18 @@ impl Lateness {
         }
     }
 
-    /// Adds those of another task.
+    /// Adds the records of another task.
     pub(crate) fn add(&mut self, other: &Self) {
         self.late_ns.add(&other.late_ns);
         self.early_count += other.early_count;
     }
 
-    /// How many were noted.
+    /// How many were recorded.
     pub(crate) fn count(&self) -> u64 {
         self.late_ns.len() as u64 + self.early_count
     }
 
-    /// How late they were, and how many fired before they were due, which none may.
+    /// The lateness, and how many fired before they were due, which must be none.
     pub(crate) fn into_outcome(self) -> Outcome {
         Outcome {
             operations: self.count(),

@@ -1,4 +1,4 @@
-//! Tasks that begin at the same time on different threads.
+//! Tasks that start at the same time on different threads.
 
 use std::future::poll_fn;
 use std::hint;
@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// How long one waits before it lets another task of its thread run: that may be the one it waits
-/// for.
+/// How long a task waits before it yields: another task of its thread may be the one that it waits for.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 /// A point that tasks leave together.
@@ -18,7 +17,7 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Of so many tasks.
+    /// A meeting of this many tasks.
     pub(crate) fn of(expected: u32) -> Self {
         Self {
             expected,
@@ -26,10 +25,10 @@ impl Meeting {
         }
     }
 
-    /// Waits until all are here at once, which they can only be on different threads.
+    /// Waits until all are here at once. That is possible only on different threads.
     pub(crate) async fn arrive(&self) {
         loop {
-            // ORDER: here and below, a count that publishes nothing else.
+            // ORDER: Relaxed, here and below; a count that publishes nothing else.
             self.here.fetch_add(1, Ordering::Relaxed);
             let since = Instant::now();
             while since.elapsed() < PATIENCE {

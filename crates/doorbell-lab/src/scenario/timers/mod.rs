@@ -1,6 +1,6 @@
-//! What the timer scenarios share: ways to sleep, and the runtimes that they belong to.
+//! What the timer scenarios share: ways to sleep, and their runtimes.
 //!
-//! All runtimes have two workers, bound to the two CPUs of the placement.
+//! Each runtime has two workers, bound to the two CPUs of the placement.
 
 mod host;
 mod lateness;
@@ -21,36 +21,36 @@ pub(super) use peers::{AsyncIo, Doorbell, Tokio};
 pub(super) use random::Random;
 pub(super) use shelf::Shelf;
 
-/// How many workers each runtime has.
+/// The workers of each runtime.
 pub(super) const WORKERS: usize = 2;
 
 /// A way to sleep.
 pub(super) trait Timers: Clone + Send + Sync + 'static {
-    /// What runs the tasks that sleep.
+    /// The host of the sleeping tasks.
     type Host: Host;
     /// A sleep.
     type Sleep: Future<Output: Send> + Send;
-    /// Something periodic.
+    /// A periodic timer.
     type Ticks: Ticks;
 
-    /// Whose it is.
+    /// Its name.
     const NAME: &'static str;
 
-    /// Waits for a duration, from now on.
+    /// Sleeps for `duration` from now on.
     fn sleep(&self, duration: Duration) -> Self::Sleep;
 
-    /// Ticks for the first time at `start`, then every `period`.
+    /// Ticks first at `start`, then every `period`.
     fn ticks(&self, start: Instant, period: Duration) -> Self::Ticks;
 
-    /// Has a host run jobs that sleep in this way.
+    /// Runs jobs that sleep in this way on a host.
     fn run(&self, host: &Self::Host, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
         host.run(core, jobs)
     }
 
-    /// Reads the clock that the timers go by.
+    /// Reads the clock of these timers.
     fn read_clock();
 
-    /// A future that may use as many timers in one poll as it likes.
+    /// A future that may use any number of timers in one poll.
     fn unbudgeted<F: Future<Output: Send> + Send>(
         future: F,
     ) -> impl Future<Output = F::Output> + Send {
@@ -58,13 +58,13 @@ pub(super) trait Timers: Clone + Send + Sync + 'static {
     }
 }
 
-/// Something periodic.
+/// A periodic timer.
 pub(super) trait Ticks: Send + 'static {
     /// Waits for the next tick.
     fn tick(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// What `count` tasks have found.
+/// The results of `count` tasks.
 ///
 /// # Errors
 /// [`LabError::TaskLost`] if one of them ended without a result.

@@ -13,7 +13,7 @@ use crate::error::LabError;
 pub(crate) struct Doorbell {
     /// How much later periodic ticks may come.
     pub(crate) slack: Duration,
-    /// Whether each task stays on the core that it is told.
+    /// Whether each task stays on the core that it is given.
     pub(crate) is_pinned: bool,
 }
 
@@ -74,7 +74,7 @@ impl Timers for Tokio {
         black_box(tokio::time::Instant::now());
     }
 
-    // A tokio task has a budget of 128 in each poll: past it a sleep is pending, but not armed.
+    // A tokio task has a budget of 128 operations per poll. Beyond that a sleep is pending but not armed.
     fn unbudgeted<F: Future<Output: Send> + Send>(
         future: F,
     ) -> impl Future<Output = F::Output> + Send {
@@ -88,7 +88,7 @@ impl Ticks for tokio::time::Interval {
     }
 }
 
-/// async-io's timers, as smol's.
+/// async-io's timers, which smol uses too.
 #[derive(Debug, Clone)]
 pub(crate) struct AsyncIo;
 
@@ -114,7 +114,7 @@ impl Timers for AsyncIo {
 
 impl Ticks for async_io::Timer {
     async fn tick(&mut self) {
-        // The stream has no end.
+        // The stream is endless.
         self.next().await;
     }
 }

@@ -1,11 +1,11 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers, the same in every run.
 
 /// A generator of the kind `SplitMix64`.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// One that gives the numbers of this seed.
+    /// The generator with this seed.
     pub(crate) fn seeded(seed: u64) -> Self {
         Self(seed)
     }
@@ -17,17 +17,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Evenly within 0..1.
+    /// A number from 0..1, uniformly distributed.
     pub(crate) fn part(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Evenly within `low..high`.
+    /// A number from `low..high`, uniformly distributed.
     pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + self.part() * (high - low)
     }
 
-    /// Within `low..high`, each doubling as likely as the next.
+    /// A number from `low..high`, uniformly distributed on a logarithmic scale.
     pub(crate) fn log_between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.part())
     }

@@ -2,22 +2,22 @@
 
 use std::pin::Pin;
 
-/// Room for a fixed number of futures. What is put there stays in place until it is dropped.
+/// Room for a fixed number of futures. A future stays in place until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Shelf<F> {
-    /// Never grows beyond its first capacity, and gives nothing out but pinned.
+    /// Never grows beyond its first capacity, and hands out pinned references only.
     places: Vec<F>,
 }
 
 impl<F> Shelf<F> {
-    /// Room for `count`.
+    /// Room for `count` futures.
     pub(crate) fn with_room_for(count: usize) -> Self {
         Self {
             places: Vec::with_capacity(count),
         }
     }
 
-    /// Puts one more there.
+    /// Adds a future.
     ///
     /// # Panics
     /// If there is no room.
@@ -28,13 +28,13 @@ impl<F> Shelf<F> {
         );
         self.places.push(future);
         let last = self.places.len() - 1;
-        // SAFETY: the vector does not move its elements, as it never grows (asserted above), and
-        // nothing here moves one out: they are dropped in place, by `clear` or with the vector. A
-        // shelf that moves leaves them where they are, on the heap.
+        // SAFETY: the vector never grows (asserted above), so it does not move its elements. No code moves
+        // one out: they are dropped in place, by `clear` or with the vector. Moving the shelf leaves them
+        // where they are, on the heap.
         unsafe { Pin::new_unchecked(&mut self.places[last]) }
     }
 
-    /// Drops all, in the order in which they were put.
+    /// Drops all futures, in the order in which they were added.
     pub(crate) fn clear(&mut self) {
         self.places.clear();
     }

@@ -1,4 +1,4 @@
-//! Every host runs what it is given, on two threads; nothing here asserts a time.
+//! Every host runs its jobs, on two threads. No test here asserts a time.
 
 use std::sync::{Arc, mpsc};
 use std::thread;

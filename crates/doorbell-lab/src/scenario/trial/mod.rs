@@ -1,5 +1,5 @@
-//! Scenarios that have no physical limit: contestants interleaved in rounds, and compared with one
-//! of them, the baseline, in the same round. No round is dropped.
+//! Scenarios without a physical limit: contestants run interleaved in rounds, and each is compared with a
+//! baseline of the same round. No round is dropped.
 
 mod report;
 mod rows;
@@ -13,24 +13,24 @@ use crate::report::{Chart, Column, MainTable, Report, Row, SideTable};
 use runner::Figures;
 pub use runner::{Outcome, Trial, Work};
 
-/// What a scenario is made of, besides its contestants.
+/// The parts of a scenario beside its contestants.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Its name.
     pub(super) scenario: &'static str,
-    /// How much a contestant does.
+    /// The work of a contestant.
     pub(super) work: Work,
-    /// The figure of which ratios to the baseline are taken, as `ratio_x`.
+    /// The figure whose ratio to the baseline is reported, as `ratio_x`.
     pub(super) compared: &'static str,
-    /// Figures whose spread over the rounds is kept, and the names of its ends.
+    /// Figures whose spread over the rounds is kept, with the names of minimum and maximum.
     pub(super) spreads: &'static [[&'static str; 3]],
-    /// What the table shows.
+    /// The columns of the table.
     pub(super) columns: Vec<Column>,
     /// How to read it.
     pub(super) reading: &'static [&'static str],
-    /// The picture.
+    /// The chart.
     pub(super) chart: Chart,
-    /// What all rows together say.
+    /// The conclusion from all rows.
     pub(super) conclude: fn(&[Rated<'_>]) -> Conclusion,
 }
 
@@ -50,19 +50,19 @@ impl Rated<'_> {
     }
 }
 
-/// What a scenario says of its rows.
+/// A scenario's conclusion from its rows.
 #[derive(Debug)]
 pub(super) struct Conclusion {
     /// In one sentence.
     pub(super) gist: String,
-    /// As a table of its own form.
+    /// A main table of its own form.
     pub(super) main: Option<MainTable>,
-    /// As tables that mirror somebody else's.
+    /// Tables laid out as other ones, such as a seed's.
     pub(super) side_tables: Vec<SideTable>,
 }
 
 impl Conclusion {
-    /// Nothing but a sentence.
+    /// A conclusion that is only a sentence.
     pub(super) fn in_words(gist: String) -> Self {
         Self {
             gist,
@@ -75,7 +75,8 @@ impl Conclusion {
 /// Runs a scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub(super) fn run(
     plan: Plan,
     options: &Options,

@@ -24,7 +24,7 @@ pub(super) fn run(
     let mut trials = chosen(contestants(stage), options.only.as_deref())?;
 
     let progress = Progress::on_stderr(rounds, trials.len(), options.place.as_deref());
-    progress.prepare("watching the machine at rest");
+    progress.prepare("watching the idle machine");
     let rest = Rest::watch(options.effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
@@ -66,7 +66,7 @@ pub(super) fn run(
     })
 }
 
-/// Those whose name or variant contains `only`, and the baselines that they are compared with.
+/// The contestants whose name or variant contains `only`, and their baselines.
 fn chosen(all: Vec<Box<dyn Trial>>, only: Option<&str>) -> Result<Vec<Box<dyn Trial>>, LabError> {
     let labels: Vec<String> = all
         .iter()

@@ -10,7 +10,7 @@ use crate::report::{Metrics, Row};
 /// The names under which the ratio to the baseline is reported.
 const RATIO: [&str; 3] = ["ratio_x", "ratio_min_x", "ratio_max_x"];
 
-/// One contestant's row. `baseline` is the tape of the one that it is compared with.
+/// One contestant's row. `baseline` is the tape of its baseline.
 pub(super) fn row(
     (contestant, variant): (&str, &str),
     tape: &Tape,
@@ -47,8 +47,8 @@ fn put_ends(metrics: &mut Metrics, values: &[f64], [low, high]: [&str; 2]) {
     metrics.put(high, ends.map(|ends| ends.max));
 }
 
-/// Of each figure the median over the rounds. The greatest time, and a percentile that some round has too few
-/// samples for, is that of the samples of all rounds.
+/// The median of each figure over the rounds. The maximum is over the samples of all rounds, as is a
+/// percentile for which some round has too few samples.
 fn middles(tape: &Tape) -> BTreeMap<&'static str, f64> {
     let names: BTreeSet<&'static str> = tape
         .rounds
@@ -64,7 +64,7 @@ fn middles(tape: &Tape) -> BTreeMap<&'static str, f64> {
     all
 }
 
-/// The ratios of the rounds, or one of all rounds where some round lacks the figure.
+/// The ratios of the rounds, or a single one over all rounds if some round lacks the figure.
 fn ratios(own: &Tape, other: &Tape, name: &str) -> Vec<f64> {
     let each = |tape: &Tape| of_each_round(&tape.rounds, name);
     let middle = |tape: &Tape| middles(tape).get(name).map(|value| vec![*value]);
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(row.metrics.get("op_min_ns"), None);
     }
 
-    /// Two rounds of so many samples each, all of the same length.
+    /// Two rounds with `each` samples of the same length.
     fn late(each: usize, us: u64) -> Tape {
         let mut tape = Tape::default();
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The rounds: every contestant once in each, and what its pass used.
+//! The rounds: every contestant runs once in each, and the use of resources is recorded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,46 +9,45 @@ use crate::error::LabError;
 use crate::measure::{Interrupts, Rest, Samples, SyscallSource, TimeLimit, Usage, timed};
 use crate::progress::Progress;
 
-/// How much a contestant does in a pass, in the unit of its scenario.
+/// The work of a contestant in a pass, in the scenario's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
-    /// In the pass that is measured.
+    /// In the measured pass.
     pub amount: u32,
-    /// Before it, unmeasured.
+    /// Before it, not measured.
     pub warm_up: u32,
-    /// In the pass that counts system calls; 0 for no such pass.
+    /// In the pass that counts system calls; 0 for none.
     pub counted: u32,
-    /// A pass that takes longer than this stands still.
+    /// A pass that takes longer counts as hung.
     pub pass_max: Duration,
 }
 
-/// What a pass showed.
+/// The result of a pass.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// How many operations there were; counts are given per operation.
+    /// The number of operations; counts are given per operation.
     pub operations: u64,
-    /// Figures by name, with the unit last.
+    /// Figures, named with the unit last.
     pub figures: BTreeMap<&'static str, f64>,
-    /// How late things were, or how long they took; percentiles are taken of it.
+    /// Latenesses or durations, for percentiles.
     pub late: Samples,
 }
 
-/// One contestant of a scenario without a limit.
+/// A contestant of a scenario without a limit.
 ///
-/// Every pass is `setup`, `run` with little work, `run`, `teardown`. All threads are started in
-/// `setup` or later and have ended when `teardown` returns.
+/// Every pass is `setup`, `run` with little work, `run`, `teardown`. All threads start in `setup` or later,
+/// and must have ended when `teardown` returns.
 pub trait Trial {
-    /// Who, such as `tokio`.
+    /// Its name, such as `tokio`.
     fn name(&self) -> &str;
 
-    /// In which arrangement, such as `one by one`.
+    /// Its variant, such as `one by one`.
     fn variant(&self) -> &str;
 
-    /// Those of one group are compared with its baseline.
+    /// Its group, whose members are compared with the group's baseline.
     fn group(&self) -> &str;
 
-    /// Whether the others of its group are compared with this one; then it always takes part when
-    /// one of them does.
+    /// Whether it is its group's baseline. A baseline takes part whenever a member of its group does.
     fn is_baseline(&self) -> bool {
         false
     }
@@ -62,20 +61,20 @@ pub trait Trial {
     /// Does this much work.
     ///
     /// # Errors
-    /// If something was lost, or if it was not set up.
+    /// If something was lost, or without `setup`.
     fn run(&mut self, amount: u32) -> Result<Outcome, LabError>;
 
-    /// Ends all threads. Called also after a `setup` or a `run` that failed.
+    /// Ends all threads. Also called after a failed `setup` or `run`.
     ///
     /// # Errors
     /// If a thread panicked.
     fn teardown(&mut self) -> Result<(), LabError>;
 }
 
-/// The figures of one contestant in one round, those of [`Outcome`] and those of the process.
+/// The figures of one contestant in one round: those of [`Outcome`] and those of the process.
 pub(super) type Figures = BTreeMap<&'static str, f64>;
 
-/// What one contestant left behind.
+/// The results of one contestant.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     /// The figures of each round.
@@ -115,7 +114,7 @@ impl Runner<'_> {
 
     fn round_of(&self, trial: &mut dyn Trial, round: u32) -> Result<Outcome, LabError> {
         let mut outcome = self.timed_pass(trial)?;
-        // It differs little from round to round, and takes another pass.
+        // It varies little between rounds and needs a separate pass.
         if round == 0
             && let Some(syscalls) = self.counted_pass(trial)?
         {
@@ -164,8 +163,7 @@ impl Runner<'_> {
         })
     }
 
-    /// System calls per 1,000 operations. Counting makes each of them slower, so nothing is timed
-    /// meanwhile.
+    /// System calls per 1,000 operations. Counting slows each of them down, so nothing is timed meanwhile.
     fn counted_pass(&self, trial: &mut dyn Trial) -> Result<Option<f64>, LabError> {
         if self.work.counted == 0 {
             return Ok(None);
@@ -183,7 +181,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Sets up, warms up, measures and tears down. The first error counts.
+    /// Sets up, warms up, measures and tears down. Returns the first error.
     fn pass<T>(
         &self,
         trial: &mut dyn Trial,

@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
@@ -36,35 +36,35 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 12] = [
-    "p50, p99, p99.9, max: half of the times, 99 of 100, 999 of 1,000, and always, the urgent one ran \
+    "p50, p99, p99.9, max: in half of the runs, 99 of 100, 999 of 1,000, and all, the urgent task ran \
      at most this long after it was woken, or after its timer was due; medians over the rounds, and \
-     the least and the greatest round.",
-    "from a thread: a thread that belongs to no contestant wakes it. From another core: something as urgent \
-     on the other CPU wakes it. By a timer: its own sleep ends. By a call: a thread that belongs to no \
-     contestant has a closure run on a core, and does not wait for its end; the rows that are on no core \
-     spawn a task instead.",
-    "on a core: doorbell's urgent task stays on the core of the second CPU, as the bare thread does; compare \
-     these two. `class Rt` and `Fair beside Batch` name no core, as tokio's tasks: doorbell chooses one; \
-     compare these with tokio. Another core can wake only a task that stays on its own.",
-    "x bare: p99 divided by that of a thread of its own, in the same round: under SCHED_FIFO where \
-     that is allowed, else with the shortest slice there is. Beside Batch: a thread that asked for \
-     nothing, jobs under SCHED_IDLE.",
-    "polls/s: how many polls of 10 ms the 64 jobs did in a second, on both CPUs together; each is \
-     the same amount of work, so what is taken from them shows.",
-    "runs: how often the urgent one ran in a pass. It is woken a thousand times a second, but not again \
-     before it has run. The last wake of a pass is waited for; one that leads to no run ends the lab with an \
-     error.",
-    "Fair beside Batch: the urgent one is an ordinary task, the jobs are of the class that runs where \
-     nobody else wants the CPU. tokio's nearest is `jobs on SCHED_IDLE threads, from a thread`.",
-    "jobs in spawn_blocking: two at a time, each poll a closure. jobs on SCHED_IDLE threads: each poll is a \
-     closure for one of two threads, one on each CPU, which the OS runs where nobody else wants it; a \
-     program has about 30 lines for that.",
+     the minimum and maximum.",
+    "from a thread: an outside thread wakes the urgent task. From another core: an equally urgent \
+     task or thread on the other CPU wakes it. By a timer: its own sleep ends. By a call: an outside \
+     thread has a closure run on a core, without waiting for its end; rows that name no core spawn a \
+     task instead.",
+    "on a core: doorbell's urgent task stays on the core of the second CPU, like the bare thread; \
+     compare these two. `class Rt` and `Fair beside Batch` name no core, like tokio's tasks: doorbell \
+     chooses one; compare these with tokio. Another core can wake only a task that stays on its core.",
+    "x bare: p99 divided by that of a bare thread in the same round: under SCHED_FIFO where that is \
+     allowed, else with the shortest slice there is. Beside Batch: a thread with default settings \
+     beside jobs under SCHED_IDLE.",
+    "polls/s: how many polls of 10 ms the 64 jobs did per second, on both CPUs together. Each is the \
+     same amount of work, so time taken from the jobs shows.",
+    "runs: how often the urgent task ran in a pass. It is woken a thousand times a second, but not \
+     again before it has run. The last wake of a pass is awaited; a wake that leads to no run ends \
+     the lab with an error.",
+    "Fair beside Batch: the urgent task is an ordinary task, and the jobs are of the class that runs \
+     only on otherwise idle CPUs. tokio's counterpart is `jobs on SCHED_IDLE threads, from a thread`.",
+    "jobs in spawn_blocking: two at a time, each poll a closure. jobs on SCHED_IDLE threads: each \
+     poll is a closure for one of two threads, one on each CPU, which the OS runs only on otherwise \
+     idle CPUs; a program needs about 30 lines for that.",
     "goal: p99 at most 1.5 times that of a SCHED_FIFO thread; without that privilege at most twice \
-     that of a thread with the shortest slice, and p99.9 at most 1 ms; beside Batch p99 at most 100 us; \
-     and as many of the jobs' polls as with tokio's tasks, or beside Batch as on its SCHED_IDLE threads, less \
-     3 in 100.",
-    "tokio's timers are as coarse as 1 ms.",
-    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
+     that of a thread with the shortest slice, and p99.9 at most 1 ms; beside Batch p99 at most 100 \
+     us; and at least 0.97 times the jobs' polls of tokio's tasks, or beside Batch of its SCHED_IDLE \
+     threads.",
+    "tokio's timers have a resolution of 1 ms.",
+    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
     late::ENOUGH,
 ];
 
@@ -88,7 +88,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     conclusion
 }
 
-/// What the table of threads shows.
+/// The conclusion from the table of threads.
 pub(super) fn conclude_slices(rated: &[Rated<'_>]) -> Conclusion {
     let us = |how| {
         let row = ["bare thread", how, "p99_us"];
@@ -103,7 +103,7 @@ pub(super) fn conclude_slices(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     late::chart("How late urgent work runs while every core computes, µs (log scale)")
 }

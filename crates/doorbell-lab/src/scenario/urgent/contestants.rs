@@ -1,4 +1,4 @@
-//! Who runs jobs and an urgent one at the same time.
+//! The contestants: each runs jobs and the urgent task at the same time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,36 +17,36 @@ use crate::measure::spawn_pinned;
 
 const URGENT: &str = "urgent";
 const HOG: &str = "hog";
-/// The urgent one's core: that of the second CPU.
+/// The urgent task's core: the one of the second CPU.
 const CORE: usize = 1;
 
-/// What runs the jobs and the urgent one.
+/// A running contestant, with jobs and the urgent task.
 pub(super) trait Runs: fmt::Debug {
-    /// How a thread of nobody's reaches the urgent one.
+    /// How an outside thread reaches the urgent task.
     fn way(&self) -> Way;
 
-    /// Ends it, when jobs and urgent one were told to.
+    /// Ends it. Jobs and the urgent task were told to end before.
     fn stop(self: Box<Self>) -> Result<(), LabError>;
 }
 
 /// A contestant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    /// A thread of its own for the urgent one, and one on each CPU that does the jobs in turn; and
-    /// what they ask for.
+    /// A thread of its own for the urgent task, and one on each CPU that runs the jobs in turn, with what
+    /// they request of the OS.
     Bare {
         how: &'static str,
         urgent: Want,
         jobs: Want,
     },
-    /// Jobs and urgent one are tasks of two classes.
+    /// Jobs and the urgent task are tasks of two classes.
     Doorbell(Part, Place),
-    /// The urgent one is a task.
+    /// The urgent task is a task of tokio.
     Tokio(Jobs),
 }
 
 impl Who {
-    /// Whose it is.
+    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Who::Bare { .. } => "bare thread",
@@ -55,7 +55,7 @@ impl Who {
         }
     }
 
-    /// How the urgent one is set apart.
+    /// How the urgent task is distinguished from the jobs.
     pub(super) fn how(self) -> &'static str {
         match self {
             Who::Bare { how, .. } => how,
@@ -69,13 +69,13 @@ impl Who {
         }
     }
 
-    /// Whether it can be asked for that: another core wakes only a task that stays on its own.
+    /// Whether it supports this source: another core can wake only a task that stays on its core.
     pub(super) fn knows(self, source: Source) -> bool {
         let is_free = matches!(self, Who::Tokio(_) | Who::Doorbell(_, Place::Free));
         source != Source::Core || !is_free
     }
 
-    /// Starts it on both CPUs, with the jobs and the urgent one.
+    /// Starts it on both CPUs, with the jobs and the urgent task.
     pub(super) fn start(self, scene: &Scene) -> Result<Box<dyn Runs>, LabError> {
         Ok(match self {
             Who::Bare { urgent, jobs, .. } => Box::new(Bare::start(scene, urgent, jobs)?),
@@ -85,13 +85,13 @@ impl Who {
     }
 }
 
-/// What a bare thread is called to do.
+/// A closure for a bare thread.
 type Order = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug)]
 struct Bare {
     threads: Vec<JoinHandle<()>>,
-    /// To the urgent one, which ends when there are none.
+    /// The channel to the urgent thread, which ends when the channel closes.
     calls: Option<Sender<Order>>,
 }
 
@@ -136,7 +136,7 @@ impl Runs for Bare {
         };
         Box::new(move |probe| {
             let probe = Arc::clone(probe);
-            // It ends only when nobody can send.
+            // The thread ends only when the channel closes.
             let _ = calls.send(Box::new(move || probe.run()));
         })
     }
@@ -168,14 +168,14 @@ impl Doorbell {
         let runtime = doorbell::Builder::new().core_list(scene.cpus()).build()?;
         let class = part.urgent();
         let task = || runtime.task().class(class);
-        // The bare thread's, since the first CPU has more to do for the OS.
+        // The CPU of the bare thread; the first CPU has more work for the OS.
         let placed = || match place {
             Place::Free => task(),
             Place::Core => task().on(CORE),
         };
         let sleep =
             |due: Instant| doorbell::time::sleep(due.saturating_duration_since(Instant::now()));
-        // The workers begin before the jobs do.
+        // The workers start before the jobs do.
         runtime
             .block_on(task().spawn(async {}))
             .map_err(|_| LabError::TaskLost)?;

@@ -1,4 +1,4 @@
-//! What keeps every core busy: 64 jobs that compute for 10 ms and then let the next one go on.
+//! The load on every core: 64 jobs, each of which computes for 10 ms and then yields.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::super::steps::{compute, steps_for};
 
-/// How many jobs there are.
+/// The number of jobs.
 pub(super) const JOBS: usize = 64;
-/// How long a job computes in one poll, on a core that it has for itself.
+/// The time of one poll of a job on an otherwise idle core.
 const POLL: Duration = Duration::from_millis(10);
 
-/// The jobs' work, and how much of it was done. It is the same amount of work in each poll: one that
-/// is interrupted takes longer, and fewer of them are done.
+/// The work of the jobs, and how much of it was done. Each poll is the same amount of work: if it is
+/// interrupted, it takes longer, and fewer polls are done.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     polls: AtomicU64,
@@ -20,12 +20,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// One poll. Whether another one follows.
+    /// Runs one poll. Returns whether another one follows.
     pub(super) fn poll(&self) -> bool {
         compute(steps());
-        // ORDER: a count; who reads it has waited for nothing of it.
+        // ORDER: Relaxed; a count, whose reader needs nothing else from it.
         self.polls.fetch_add(1, Ordering::Relaxed);
-        // ORDER: seen some time; nothing else hangs on it.
+        // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
         !self.ends.load(Ordering::Relaxed)
     }
 
@@ -35,14 +35,14 @@ impl Load {
         self.polls.load(Ordering::Relaxed)
     }
 
-    /// Has every job end after its poll.
+    /// Tells every job to end after its poll.
     pub(super) fn end(&self) {
         // ORDER: as above.
         self.ends.store(true, Ordering::Relaxed);
     }
 }
 
-/// How many steps a poll has, measured once, before anything else runs.
+/// The steps of a poll, measured once before anything else runs.
 pub(super) fn steps() -> u64 {
     static STEPS: OnceLock<u64> = OnceLock::new();
     *STEPS.get_or_init(|| steps_for(POLL))

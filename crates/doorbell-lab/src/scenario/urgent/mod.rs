@@ -1,11 +1,12 @@
 //! `doorbell lab urgent`: how soon urgent work runs while every core computes.
 //!
-//! On two cores 64 jobs compute without end, 10 ms in each poll. Beside them something urgent is
-//! woken every millisecond: from a thread outside, from another core, by its own timer, or it is a
-//! call. It is late by the time from the wake, or from its deadline, until it runs. Jobs and urgent
-//! one are of class Fair and Rt; then of class Batch and Fair.
+//! On two cores 64 jobs compute endlessly, 10 ms in each poll. Beside them one urgent task (in some
+//! contestants a thread) is woken every millisecond: by an outside thread, from another core, or by its own
+//! timer; or a call runs in its place. Its lateness is the time from the wake, or from its deadline, until
+//! it runs. The urgent task and the jobs are of classes Rt and Fair, or Fair and Batch.
 //!
-//! With `--slices` threads only, and what slices and nice values do for one that is woken.
+//! With `--slices` all contestants are threads, to show the effect of slices and nice values on a woken
+//! thread.
 
 mod columns;
 mod contestants;
@@ -34,16 +35,16 @@ use scene::{Part, Place, Scene, Source};
 
 /// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);
-/// How long a pass is, in tenths of a second.
+/// The length of a pass, in tenths of a second.
 const TENTHS: u32 = 30;
-/// The same, for a first look: 99 of 100 take a thousand wakes.
+/// The same for a first look: p99 needs a thousand wakes.
 const TENTHS_QUICK: u32 = 12;
-/// An urgent one that has not run for so long after its wake is lost.
+/// An urgent task that has not run for this long after its wake counts as lost.
 const LAST_MAX: Duration = Duration::from_secs(20);
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
-/// One contestant, woken in one way.
+/// One contestant with one source of wakes.
 #[derive(Debug)]
 struct Urgent {
     stage: Stage,
@@ -57,13 +58,13 @@ struct Urgent {
 
 #[derive(Debug)]
 struct Running {
-    // First: what runs the jobs waits for them when it is dropped.
+    // Dropped first: the drop of the contestant waits for its jobs.
     told: Told,
     runs: Box<dyn Runs>,
     alarm: Option<Alarm>,
 }
 
-/// Jobs and urgent one end when this is dropped.
+/// Tells jobs and the urgent task to end when it is dropped.
 #[derive(Debug)]
 struct Told {
     load: Arc<Load>,
@@ -95,7 +96,7 @@ impl Trial for Urgent {
     }
 
     fn setup(&mut self) -> Result<(), LabError> {
-        // Before the CPUs are busy.
+        // Measured before the CPUs are busy.
         let _ = load::steps();
         let told = Told {
             load: Arc::new(Load::default()),
@@ -139,7 +140,7 @@ impl Trial for Urgent {
             return Ok(());
         };
         drop(running.told);
-        // It may be the last one who can reach the urgent one.
+        // It may be the last thread that can reach the urgent task.
         let stopped = running.alarm.map_or(Ok(()), Alarm::stop);
         running.runs.stop().and(stopped)
     }
@@ -161,7 +162,7 @@ const PLAIN: Who = Who::Bare {
     jobs: Want::Idle,
 };
 
-/// All of a group, the baseline first.
+/// The contestants of a group, the baseline first.
 fn group(stage: Stage, name: &'static str, source: Source, all: &[Who]) -> Vec<Box<dyn Trial>> {
     let mut trials: Vec<Box<dyn Trial>> = Vec::new();
     for (place, who) in all.iter().enumerate() {
@@ -189,14 +190,14 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
         who.retain(|who| who.knows(source));
         all.extend(group(stage, source.name(), source, &who));
     }
-    // Tokio's is among those above: jobs on SCHED_IDLE threads.
+    // tokio's counterpart is among those above: jobs on SCHED_IDLE threads.
     let [on_core, free] = [Place::Core, Place::Free].map(|place| Who::Doorbell(Part::Fair, place));
     let who = [PLAIN, on_core, free];
     all.extend(group(stage, "Fair beside Batch", Source::Thread, &who));
     all
 }
 
-/// One thread that is woken and one that computes, on the same CPU, and what they ask for.
+/// One thread that is woken and one that computes, on the same CPU, with what they request of the OS.
 pub(super) fn slices(stage: Stage) -> Vec<Box<dyn Trial>> {
     let bare = |how, urgent, jobs| Who::Bare { how, urgent, jobs };
     let all = [
@@ -214,7 +215,7 @@ pub(super) fn slices(stage: Stage) -> Vec<Box<dyn Trial>> {
     group(stage, "slices", Source::Thread, &given)
 }
 
-/// Gives up what lets this program's threads run before all others. Call it before there are other
+/// Gives up the right to real-time priorities for this program's threads. Call it before starting other
 /// threads.
 ///
 /// # Errors
@@ -243,14 +244,15 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let mut report = run_trials(plan(options, columns::conclude), options, contestants)?;
     report.notes.extend(refused(Want::First.is_given()));
     Ok(report)
 }
 
-/// What the reader has to know where urgent workers may not go first.
+/// A note for the reader if urgent workers have no real-time priority.
 fn refused(first: bool) -> Option<String> {
     (!first).then(|| {
         "SCHED_FIFO is refused, so urgent workers have a slice of 100 us instead; `doorbell info` says why \
@@ -259,10 +261,10 @@ fn refused(first: bool) -> Option<String> {
     })
 }
 
-/// Runs it for threads only: what slices and nice values do.
+/// Runs the scenario with threads only: the effect of slices and nice values.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn run_slices(options: &Options) -> Result<Report, LabError> {
     let plan = plan(options, columns::conclude_slices);
     run_trials(plan, options, slices)

@@ -1,4 +1,4 @@
-//! Who wakes the urgent one, and how late it runs.
+//! Wakes the urgent task, and records how late it runs.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,26 +13,26 @@ use super::super::wants::Want;
 use crate::error::LabError;
 use crate::measure::{Samples, spawn_pinned};
 
-/// How often the urgent one is woken.
+/// The time between two wakes of the urgent task.
 pub(super) const PERIOD: Duration = Duration::from_millis(1);
 const THREAD: &str = "urgent-waker";
 
-/// What is in there is whole also where somebody has panicked.
+/// A panic elsewhere leaves the value complete.
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How the urgent one is told that it was woken.
+/// How the urgent task is notified of a wake.
 pub(super) type Way = Box<dyn Fn(&Arc<Probe>) + Send>;
 
-/// What the one who wakes and the urgent one share.
+/// What the waking side and the urgent task share.
 #[derive(Debug)]
 pub(super) struct Probe {
     began: Instant,
-    /// When it was woken or is due, and has not run since, in ns; 0 for not.
+    /// When it was woken or is due, without having run since, in ns; else 0.
     woken_ns: AtomicU64,
     ends: AtomicBool,
-    /// The task, or else the thread, that is to run.
+    /// The task or thread that must run.
     task: AtomicWaker,
     thread: Mutex<Option<Thread>>,
     late: Mutex<Samples>,
@@ -51,7 +51,7 @@ impl Probe {
     }
 
     fn now_ns(&self) -> u64 {
-        // Never 0, which means not woken.
+        // Never 0, which means "not woken".
         self.began.elapsed().as_nanos() as u64 + 1
     }
 
@@ -59,46 +59,46 @@ impl Probe {
         locked(&self.late).record(late_ns);
     }
 
-    /// What was recorded; nothing is left.
+    /// Takes the records.
     pub(super) fn take(&self) -> Samples {
         std::mem::take(&mut *locked(&self.late))
     }
 
     fn ended(&self) -> bool {
-        // ORDER: seen with the wake that follows it, or one poll later.
+        // ORDER: Acquire pairs with the Release of `end`; seen with the next wake, or one poll later.
         self.ends.load(Ordering::Acquire)
     }
 
-    /// Notes that it runs, if it was woken.
+    /// Records that it runs, if it was woken.
     pub(super) fn run(&self) {
         let _ = self.ran();
     }
 
-    /// The same; whether it was woken.
+    /// The same. Returns whether it was woken.
     fn ran(&self) -> bool {
         // ORDER: pairs with the Release of `wake`, which changes only a zero.
         let woken_ns = self.woken_ns.load(Ordering::Acquire);
         if woken_ns != 0 {
             self.record(self.now_ns() - woken_ns);
-            // ORDER: `wait_for_last` reads the record after it.
+            // ORDER: Release pairs with the Acquire of `wait_for_last`, which reads the record after it.
             self.woken_ns.store(0, Ordering::Release);
         }
         woken_ns != 0
     }
 
-    /// Wakes it, unless it has not run since the last time: then it is late by more.
+    /// Wakes it, unless it has not run since the last wake: then that run is later.
     fn wake(self: &Arc<Self>, way: &dyn Fn(&Arc<Probe>)) {
-        // ORDER: the urgent one alone makes it zero; Release pairs with its Acquire.
+        // ORDER: Relaxed; only the urgent task makes it zero. The Release below pairs with its Acquire.
         if self.woken_ns.load(Ordering::Relaxed) == 0 {
             self.woken_ns.store(self.now_ns(), Ordering::Release);
             way(self);
         }
     }
 
-    /// Waits until the wake or sleep that is under way is recorded, which may be after the end of a pass.
+    /// Waits until the pending wake or sleep is recorded, which may be after the end of a pass.
     ///
     /// # Errors
-    /// [`LabError::TaskLost`] if it is not within `most`.
+    /// [`LabError::TaskLost`] if it is not recorded within `most`.
     pub(super) fn wait_for_last(&self, most: Duration) -> Result<(), LabError> {
         // ORDER: pairs with the Release after the record.
         let read = || self.woken_ns.load(Ordering::Acquire);
@@ -112,30 +112,30 @@ impl Probe {
         Ok(())
     }
 
-    /// A sleep begins; when it is due.
+    /// Records that a sleep begins. Returns its deadline.
     fn sleeps(&self) -> Instant {
-        // ORDER: the sleeper alone writes it here; `wait_for_last` only compares it.
+        // ORDER: Release pairs with the Acquire of `wait_for_last`, which only compares it.
         let due = Instant::now() + PERIOD;
         let due_ns = (due - self.began).as_nanos() as u64;
         self.woken_ns.store(due_ns, Ordering::Release);
         due
     }
 
-    /// Tells the task or the thread that answers.
+    /// Wakes the task or the thread.
     pub(super) fn tell(&self) {
         self.task.wake();
         let thread = locked(&self.thread);
         thread.iter().for_each(Thread::unpark);
     }
 
-    /// Has the urgent one end.
+    /// Tells the urgent task to end.
     pub(super) fn end(&self) {
         // ORDER: Release pairs with the Acquire of `ended`.
         self.ends.store(true, Ordering::Release);
         self.tell();
     }
 
-    /// The urgent one as a task.
+    /// The urgent task, as a task.
     pub(super) async fn answer(self: Arc<Self>) {
         while !self.ended() {
             poll_fn(|cx| {
@@ -150,7 +150,7 @@ impl Probe {
         }
     }
 
-    /// The urgent one as a task that sleeps, by the timers of its runtime.
+    /// The urgent task, as a task that sleeps by its runtime's timers.
     pub(super) async fn sleep<F: Future<Output = ()>>(
         self: Arc<Self>,
         sleep_until: impl Fn(Instant) -> F,
@@ -160,11 +160,11 @@ impl Probe {
             sleep_until(due).await;
             self.record(due.elapsed().as_nanos() as u64);
         }
-        // ORDER: nothing is under way any more.
+        // ORDER: Release pairs with the Acquire of `wait_for_last`; nothing is pending any more.
         self.woken_ns.store(0, Ordering::Release);
     }
 
-    /// A task that wakes the urgent one, as a task of its runtime.
+    /// A task of the same runtime that wakes the urgent task.
     pub(super) async fn wake_by<F: Future<Output = ()>>(self: Arc<Self>, sleep: impl Fn() -> F) {
         while !self.ended() {
             sleep().await;
@@ -172,7 +172,7 @@ impl Probe {
         }
     }
 
-    /// A thread that wakes the urgent one.
+    /// A thread that wakes the urgent task.
     pub(super) fn wake_as_thread(self: &Arc<Self>, way: &dyn Fn(&Arc<Self>)) {
         while !self.ended() {
             std::thread::sleep(PERIOD);
@@ -180,30 +180,30 @@ impl Probe {
         }
     }
 
-    /// The urgent one as a thread.
+    /// The urgent task, as a thread.
     pub(super) fn answer_as_thread(&self) {
         *locked(&self.thread) = Some(std::thread::current());
         while !self.ended() {
-            // First: it may have been woken before it could be told.
+            // Checked first: it may have been woken before it could be notified.
             if !self.ran() {
                 std::thread::park();
             }
         }
     }
 
-    /// The urgent one as a thread that sleeps.
+    /// The urgent task, as a thread that sleeps.
     pub(super) fn sleep_as_thread(&self) {
         while !self.ended() {
             let due = self.sleeps();
             std::thread::sleep(PERIOD);
             self.record(due.elapsed().as_nanos() as u64);
         }
-        // ORDER: nothing is under way any more.
+        // ORDER: Release pairs with the Acquire of `wait_for_last`; nothing is pending any more.
         self.woken_ns.store(0, Ordering::Release);
     }
 }
 
-/// A thread that wakes, on a CPU of its choice.
+/// A waking thread, on a CPU of its choice.
 #[derive(Debug)]
 pub(super) struct Alarm {
     probe: Arc<Probe>,
@@ -241,7 +241,7 @@ mod tests {
         let told = std::cell::Cell::new(0);
         let way = |_: &Arc<Probe>| told.set(told.get() + 1);
         probe.wake(&way);
-        // It has not run yet: this one is none.
+        // It has not run yet, so this wake does not count.
         probe.wake(&way);
         assert!(probe.ran() && !probe.ran());
         assert_eq!((probe.take().len(), told.get()), (1, 1));

@@ -1,4 +1,4 @@
-//! What doorbell promises of the figures.
+//! The goals for doorbell's figures.
 
 use super::super::limits::{Bound, Limit};
 use super::super::trial::Rated;
@@ -6,18 +6,18 @@ use super::contestants::Who;
 use super::scene::{Part, Place, Source};
 use crate::measure::median;
 
-/// Against a thread under `SCHED_FIFO`.
+/// The p99, relative to that of a thread under `SCHED_FIFO`.
 const X_FIRST: f64 = 1.5;
-/// Against a thread with the shortest slice.
+/// The p99, relative to that of a thread with the shortest slice.
 const X_SOONER: f64 = 2.0;
-/// Without privileges.
+/// The p99.9 without privileges.
 const P999_US: f64 = 1_000.0;
-/// Of ordinary tasks beside Batch.
+/// The p99 of Fair tasks beside Batch jobs.
 const FAIR_P99_US: f64 = 100.0;
-/// Of the polls that tokio's jobs get.
+/// The jobs' polls, relative to those of tokio's jobs.
 const POLLS_X: f64 = 0.97;
 
-/// All that this run can say.
+/// All goals that this run can check.
 pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
     let find = |who: &str, how: &str| {
         let mut all = rated.iter();
@@ -83,7 +83,7 @@ fn limit(what: String, unit: &'static str, wanted: Bound, found: Option<f64>) ->
     }
 }
 
-/// The median of the ratios of each round.
+/// The median of the rounds' ratios.
 fn polls(what: String, ours: &Rated<'_>, theirs: &Rated<'_>) -> Limit {
     let [ours, theirs] = [ours, theirs].map(|one| one.over_rounds("polls_per_s"));
     let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(o, t)| o / t).collect();

@@ -1,4 +1,4 @@
-//! Who is woken, by whom, beside whom.
+//! The parts of a contestant: what wakes the urgent task, its class and its place.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use super::load::Load;
 use super::probe::Probe;
 use crate::measure::Placement;
 
-/// What wakes the urgent one.
+/// What wakes the urgent task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A thread that is none of the contestant's.
+    /// A thread outside the contestant.
     Thread,
-    /// One of the contestant's own, as urgent as the urgent one, on the other CPU.
+    /// A part of the contestant on the other CPU, as urgent as the urgent task.
     Core,
     /// Its own timer.
     Timer,
-    /// Nothing: an outside thread has something run on its CPU.
+    /// Nothing: an outside thread has a closure run on its CPU.
     Call,
 }
 
 impl Source {
-    /// All, in the order of the table.
+    /// All sources, in the order of the table.
     pub(super) const ALL: [Source; 4] = [Source::Thread, Source::Core, Source::Timer, Source::Call];
 
-    /// As the table names it.
+    /// Its name in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Source::Thread => "from a thread",
@@ -33,23 +33,23 @@ impl Source {
         }
     }
 
-    /// Whether a thread of nobody's is needed.
+    /// Whether it needs an outside thread.
     pub(super) fn is_outside(self) -> bool {
         matches!(self, Source::Thread | Source::Call)
     }
 }
 
-/// Which class runs before which.
+/// The two classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Rt before Fair.
+    /// Rt above Fair.
     Rt,
-    /// Fair before Batch.
+    /// Fair above Batch.
     Fair,
 }
 
 impl Part {
-    /// The class of the urgent one.
+    /// The class of the urgent task.
     pub(super) fn urgent(self) -> doorbell::Class {
         match self {
             Part::Rt => doorbell::Class::rt(50),
@@ -66,16 +66,16 @@ impl Part {
     }
 }
 
-/// Where doorbell's urgent one runs.
+/// Where doorbell's urgent task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where the runtime puts it, as a task that a program just spawns.
+    /// Where the runtime places it, as for any spawned task.
     Free,
-    /// On the core of the second CPU, as the bare thread.
+    /// On the core of the second CPU, like the bare thread.
     Core,
 }
 
-/// What a contestant is told.
+/// The input of a contestant.
 #[derive(Debug, Clone)]
 pub(super) struct Scene {
     pub(super) placement: Placement,
@@ -85,7 +85,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// The CPUs that the jobs fill: the urgent one's is the last.
+    /// The CPUs of the jobs; the last one is the urgent task's.
     pub(super) fn cpus(&self) -> [usize; 2] {
         [self.placement.caller_cpu, self.placement.callee_cpu]
     }

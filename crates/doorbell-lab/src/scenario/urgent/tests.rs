@@ -1,14 +1,14 @@
-//! Whoever is urgent runs, and the jobs go on; nothing here asserts how soon.
+//! The urgent task runs, and the jobs go on. No test here asserts how soon.
 
 use super::super::common::{assert_fits, try_each};
 use super::*;
 
-/// How many passes of half a second may go by without a run.
+/// The most passes of half a second without a run.
 const TRIES: usize = 60;
 
 fn runs_and_jobs_go_on(all: Vec<Box<dyn Trial>>) {
     try_each(all, |one, name| {
-        // Tokio's urgent one may have to wait for 32 jobs, and for longer on a busy computer.
+        // tokio's urgent task may have to wait for 32 jobs, and longer on a busy computer.
         let mut passes = (0..TRIES).map(|_| one.run(5).expect(name));
         let outcome =
             passes.find(|outcome| outcome.operations > 0 && outcome.figures["polls_per_s"] > 0.0);

@@ -27,14 +27,14 @@ pub(super) enum Jobs {
     Tasks,
     /// In `spawn_blocking`, as many at a time as there are CPUs.
     Blocking,
-    /// On threads of the program's own, one on each CPU, which the OS runs where nobody else wants it.
+    /// On threads of the program's own under `SCHED_IDLE`, one on each CPU.
     IdleThreads,
 }
 
-/// Work for an [`IdlePool`].
+/// A closure for an [`IdlePool`].
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads under `SCHED_IDLE` that compute for tasks, as a program beside tokio can have them.
+/// Threads under `SCHED_IDLE` that compute for tasks, as a program with tokio can have them.
 #[derive(Debug)]
 struct IdlePool {
     work: Sender<Work>,
@@ -55,7 +55,7 @@ impl IdlePool {
         Ok(Self { work, threads })
     }
 
-    /// Waits for the threads, which end when all tasks have.
+    /// Waits for the threads, which end when all tasks have ended.
     fn stop(self) -> Result<(), LabError> {
         drop(self.work);
         let mut joined = self.threads.into_iter().map(JoinHandle::join);
@@ -64,21 +64,21 @@ impl IdlePool {
     }
 }
 
-/// Has the pool run a closure; nothing if the pool is gone.
+/// Runs a closure on the pool; `None` if the pool is gone.
 async fn on_idle<T: Send + 'static>(
     pool: &Sender<Work>,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (tell, told) = oneshot::channel();
     let work = move || {
-        // Nobody listens only if the task was dropped.
+        // The receiver is gone only if the task was dropped.
         let _ = tell.send(f());
     };
     pool.send(Box::new(work)).ok()?;
     told.await.ok()
 }
 
-/// A runtime with jobs and urgent one.
+/// A runtime with jobs and the urgent task.
 #[derive(Debug)]
 pub(super) struct Tokio {
     runtime: Runtime,
@@ -159,7 +159,7 @@ impl Runs for Tokio {
             ..
         } = *self;
         let ended = urgent.map_or(Ok(()), |urgent| runtime.block_on(urgent));
-        // The pool ends when no task can send any more.
+        // The pool ends when no task can send to it any more.
         drop(runtime);
         let stopped = pool.map_or(Ok(()), IdlePool::stop);
         ended.map_err(|_| LabError::TaskLost).and(stopped)

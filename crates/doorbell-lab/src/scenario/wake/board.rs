@@ -1,4 +1,4 @@
-//! Where messengers and workers meet, and what is counted there.
+//! The board: state and counts that messengers and workers share.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,18 +13,18 @@ use super::super::timers::Random;
 use crate::error::LabError;
 use crate::measure::Samples;
 
-/// Between two wakes by one messenger.
+/// The time between two wakes by one messenger.
 pub(super) const PERIOD: Duration = Duration::from_millis(4);
-/// From the plan until the first wake, so that everybody is there.
+/// The time from planning until the first wake, so that all tasks are ready.
 const BEGINS_IN: Duration = Duration::from_millis(50);
-/// A worker that has not run for so long after the last wake never will.
+/// A worker that has not run for this long after the last wake has lost it.
 const LOST: Duration = Duration::from_secs(5);
-/// A worker's state while it waits; any other number is when it was woken.
+/// A worker's state while it waits. Any other number but [`WORKS`] is the time of its wake.
 const WAITS: u64 = 0;
 /// A worker's state while it computes.
 const WORKS: u64 = u64::MAX;
 
-/// How many messengers there are, and how many workers each has.
+/// The numbers of messengers, and of workers for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) messengers: usize,
@@ -38,11 +38,11 @@ impl Shape {
     }
 }
 
-/// One pass: when who is woken, and what came of it.
+/// One pass: the schedule of the wakes, and their results.
 #[derive(Debug)]
 pub(super) struct Board {
     shape: Shape,
-    /// The times of wakes are nanoseconds since then.
+    /// The reference for times, which are in nanoseconds.
     began: Instant,
     /// When each messenger wakes its workers for the first time.
     first: Vec<Instant>,
@@ -50,7 +50,7 @@ pub(super) struct Board {
     /// The work of each wake.
     steps: u64,
     workers: Vec<Worker>,
-    /// A messenger has given up to wait for its workers.
+    /// Whether a messenger has given up waiting for its workers.
     lost: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ struct Worker {
     ends: AtomicBool,
     /// How often it was woken.
     wakes: AtomicU64,
-    /// How often it was not woken, because it had not ended with the last wake.
+    /// How often it was not woken because it was still busy with the last wake.
     skipped: AtomicU64,
     runs: AtomicU64,
     /// How often its task was polled.
@@ -71,7 +71,7 @@ struct Worker {
 }
 
 impl Board {
-    /// Messengers begin at times that depend on the seed alone, and each wakes its workers so often.
+    /// Messengers start at times that depend on the seed only, and each wakes its workers `bursts` times.
     pub(super) fn new(shape: Shape, bursts: u32, steps: u64, seed: u64) -> Self {
         let began = Instant::now();
         let mut random = Random::seeded(seed);
@@ -89,7 +89,7 @@ impl Board {
         }
     }
 
-    /// When this messenger wakes its workers for the `burst`-th time.
+    /// When this messenger wakes its workers for burst number `burst`.
     pub(super) fn due(&self, messenger: usize, burst: u32) -> Instant {
         self.first[messenger] + PERIOD * burst
     }
@@ -108,32 +108,33 @@ impl Board {
         first..first + self.shape.workers
     }
 
-    /// Wakes all workers of a messenger that have ended with the last wake, each by `wake`.
+    /// Calls `wake` for each of a messenger's workers that has finished the last wake.
     pub(super) fn wake_all(&self, messenger: usize, wake: impl Fn(usize)) {
         for place in self.workers_of(messenger) {
             let worker = &self.workers[place];
-            // ORDER: what a worker has done before it waits is done; its messenger alone wakes it.
+            // ORDER: Acquire pairs with the store at the end of `work`: what the worker did before is done.
+            // Only its messenger wakes it.
             if worker.state.load(Ordering::Acquire) != WAITS {
-                // ORDER: here and below, counts that are read when all have ended.
+                // ORDER: Relaxed, here and below; counts that are read after all have ended.
                 worker.skipped.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             worker.wakes.fetch_add(1, Ordering::Relaxed);
-            // ORDER: who takes it is to see the count.
+            // ORDER: Release, so that the worker that takes the wake sees the count.
             worker.state.store(self.now(), Ordering::Release);
             wake(place);
         }
     }
 
-    /// Takes the wake of a worker and does its work; how late that began, in nanoseconds. `None` if it
-    /// was not woken.
+    /// Takes a worker's wake and does the work. Returns how late it began, in nanoseconds, or `None` if the
+    /// worker was not woken.
     pub(super) fn work(&self, place: usize) -> Option<u64> {
         let worker = &self.workers[place];
         let seen = worker.state.load(Ordering::Acquire);
         if seen == WAITS || seen == WORKS {
             return None;
         }
-        // ORDER: who takes a wake has it alone; with two, the counts differ in the end.
+        // ORDER: AcqRel; exactly one caller takes a wake. If two did, the counts would differ at the end.
         worker.state.swap(WORKS, Ordering::AcqRel);
         let late = self.now() - seen;
         worker.runs.fetch_add(1, Ordering::Relaxed);
@@ -148,16 +149,16 @@ impl Board {
         all.all(|place| self.workers[place].state.load(Ordering::Acquire) == WAITS)
     }
 
-    /// A messenger waits no longer. A worker that has not run by now has lost its wake: what wakes it next is
-    /// to end it, and would do that work too.
+    /// Called when a messenger stops waiting. A worker that has not run by now has lost its wake. The next
+    /// wake only ends it, but would also do that work.
     fn note_lost(&self, messenger: usize) {
         if !self.all_wait(messenger) {
-            // ORDER: as all counts, read when all have ended.
+            // ORDER: Relaxed; like all counts, read after all have ended.
             self.lost.store(true, Ordering::Relaxed);
         }
     }
 
-    /// A messenger as a task: `sleep` is its runtime's.
+    /// A messenger, as a task. `sleep` is its runtime's.
     pub(super) async fn messenger<S: Future<Output = ()>>(
         &self,
         number: usize,
@@ -173,13 +174,13 @@ impl Board {
         }
         self.note_lost(number);
         for place in self.workers_of(number) {
-            // ORDER: its worker is woken after it.
+            // ORDER: Release; its worker is woken after it.
             self.workers[place].ends.store(true, Ordering::Release);
             self.workers[place].waker.wake();
         }
     }
 
-    /// A worker as a task: runs until its messenger ends, and says how late each run began.
+    /// A worker, as a task: runs until its messenger ends, and returns how late each run began.
     pub(super) async fn worker(&self, place: usize) -> Samples {
         let mut late = Samples::with_room_for(self.bursts);
         let mut working = pin!(async {
@@ -195,7 +196,7 @@ impl Board {
         late
     }
 
-    /// Does the work of a wake; ready without one at the end.
+    /// Does the work of a wake. At the end it is ready without one.
     fn poll_wake(&self, place: usize, cx: &Context<'_>) -> Poll<Option<u64>> {
         let worker = &self.workers[place];
         worker.waker.register(cx.waker());
@@ -207,13 +208,13 @@ impl Board {
         }
     }
 
-    /// How many wakes there were and how many were skipped, once all workers have ended.
+    /// The number of wakes and of skipped ones, once all workers have ended.
     ///
     /// # Errors
-    /// [`LabError::TaskLost`] if a worker did not run after its last wake, [`LabError::WakesMiscounted`] if a wake
-    /// was lost or done twice.
+    /// [`LabError::TaskLost`] if a worker did not run after its last wake, [`LabError::WakesMiscounted`] if
+    /// a wake was lost or done twice.
     pub(super) fn counted(&self) -> Result<[u64; 2], LabError> {
-        // ORDER: as the counts below.
+        // ORDER: Relaxed; as for the counts below.
         if self.lost.load(Ordering::Relaxed) {
             return Err(LabError::TaskLost);
         }
@@ -228,7 +229,7 @@ impl Board {
                     found: runs,
                 });
             }
-            // When it began, and when it was told to end.
+            // One at the start, and one for the request to end.
             let most = wakes + 2;
             if read(&worker.polls) > most {
                 return Err(LabError::WakesMiscounted {

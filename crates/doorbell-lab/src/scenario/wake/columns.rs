@@ -1,4 +1,4 @@
-//! What the table of the scenario shows, and how to read it.
+//! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
 use super::super::late;
@@ -36,27 +36,30 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 11] = [
-    "p50, p99, p99.5, max: half of the wakes, 99 of 100, 995 of 1,000, and all led to a run at most this \
-     long after; medians over the rounds, and the least and the greatest round.",
+    "p50, p99, p99.5, max: half of the wakes, 99 of 100, 995 of 1,000, and all led to a run at most \
+     this long after; medians over the rounds, and the minimum and maximum.",
     late::ENOUGH,
-    "light: 8 messengers wake 4 workers each every 4 ms, and each computes for 30 us, which is an eighth of \
-     two CPUs. moderate: 16 workers each, which is half of two CPUs. Messengers begin at times that are \
-     random and the same for all contestants.",
-    "A messenger wakes its workers one after another, at once: where two CPUs serve them, the last of 4 \
+    "light: 8 messengers wake 4 workers each every 4 ms, and each worker computes for 30 us: an \
+     eighth of two CPUs. moderate: 16 workers each, half of two CPUs. Messengers start at random \
+     times that are the same for all contestants.",
+    "A messenger wakes its workers one right after another. Where two CPUs serve them, the last of 4 \
      waits for at least 30 us and the last of 16 for 210 us, with any contestant.",
-    "by threads: messengers are OS threads, which sleep alike for all runtimes; else they are what workers \
-     are. tokio's timers are as coarse as 1 ms: of 8 messengers that are its tasks two or more wake at the \
-     same time, and their workers wait for each other. Compare wakes alone by the rows by threads.",
-    "pinned: the threads that run workers are bound to two CPUs, one on each, or half of all OS threads on \
-     each. unpinned: they run where the OS puts them; it may put both on one CPU.",
-    "spinning pool: two threads that never sleep, look for what is due and share one queue: what is reached \
-     at the price of two CPUs. OS threads: one for each messenger and each worker, as schbench has it.",
+    "by threads: messengers are OS threads, which sleep alike for all runtimes; otherwise they are of \
+     the workers' kind. tokio's timers have a resolution of 1 ms: of 8 messengers that are its tasks, \
+     two or more wake at the same time, and their workers wait for each other. To compare wakes \
+     alone, use the rows by threads.",
+    "pinned: the threads that run workers are bound to two CPUs, one on each, or half of all OS \
+     threads on each. unpinned: they run where the OS puts them, which may be the same CPU for both.",
+    "spinning pool: two threads that never sleep, poll for due wakes and share one queue: the best \
+     result at the price of two CPUs. OS threads: one for each messenger and each worker, as in \
+     schbench.",
     "x tokio: p99 divided by that of tokio in the same round.",
-    "CPU us/wake: the CPU time of the whole process for each wake; 30 of it are the work. sleeps/wake: how \
-     often a thread left its CPU to wait, for each wake.",
-    "skipped: wakes that were not made because the worker had not ended with the last one. A wake \
-     that is lost, and a worker that is polled twice for one, end the run with an error.",
-    "Timer slack: all threads that take part ask for 1 ns, as doorbell's workers do; threads have 50 us by default.",
+    "CPU us/wake: CPU time of the whole process per wake; the work takes 30 of it. sleeps/wake: how \
+     often a thread left its CPU to wait, per wake.",
+    "skipped: wakes that were not made because the worker was still busy with the last one. A lost \
+     wake, or a worker that is polled twice for one wake, ends the run with an error.",
+    "Timer slack: all threads that take part set 1 ns, as doorbell's workers do; the default of \
+     threads is 50 us.",
 ];
 
 /// What the table shows.
@@ -77,7 +80,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ))
 }
 
-/// The picture of the page.
+/// The chart of the page.
 pub(super) fn chart() -> Chart {
     late::chart("From a wake until the worker runs, µs (log scale)")
 }

@@ -1,4 +1,4 @@
-//! The runtimes that messengers and workers are tasks of, and OS threads in their place.
+//! The runtimes of messengers and workers, and OS threads instead of tasks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ const THREAD: &str = "wake-thread";
 /// The CPUs of the workers; `None` where the OS chooses.
 pub(super) type Cpus = Option<[usize; THREADS]>;
 
-/// What runs tasks.
+/// A runtime, or what takes its place.
 pub(super) trait Host: Sized + fmt::Debug + 'static {
-    /// Whose it is.
+    /// Its name.
     const NAME: &'static str;
 
     /// Starts it.
     fn start(cpus: Cpus) -> Result<Self, LabError>;
 
-    /// Has a task run.
+    /// Spawns a task.
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), LabError>;
 
     /// Sleeps as its tasks do.
@@ -69,7 +69,7 @@ impl Host for Doorbell {
     }
 }
 
-/// tokio's runtime of several threads, with all its drivers.
+/// tokio's multi-thread runtime, with all its drivers.
 #[derive(Debug)]
 pub(super) struct Tokio(tokio::runtime::Runtime);
 
@@ -103,7 +103,7 @@ impl Host for Tokio {
     }
 }
 
-/// smol's executor on several threads, and its timers.
+/// smol's executor on two threads, and its timers.
 #[derive(Debug)]
 pub(super) struct Smol {
     executor: Arc<Executor<'static>>,
@@ -121,7 +121,7 @@ impl Host for Smol {
             let (stop, stopped) = oneshot::channel::<()>();
             let executor = Arc::clone(&executor);
             let run = move || {
-                // It ends when the sender is dropped.
+                // Ends when the sender is dropped.
                 let _ = async_io::block_on(executor.run(stopped));
             };
             threads.push((stop, thread_on(SMOL, cpus.map(|cpus| cpus[place]), run)?));
@@ -172,7 +172,7 @@ impl Host for Threads {
     }
 
     async fn sleep(due: Instant) {
-        // The thread is the task's own.
+        // The thread belongs to the task.
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 

@@ -1,9 +1,9 @@
-//! `doorbell lab wake`: how soon a worker runs that was woken, as schbench measures it of threads.
+//! `doorbell lab wake`: how soon a woken worker runs, as schbench measures it for threads.
 //!
-//! Each of 8 messengers wakes its own workers every 4 ms, 4 of them at light load and 16 at moderate
-//! load. A worker computes for 30 µs and waits again. It is late by the time from its wake until it
-//! runs. Workers are tasks of a runtime, and messengers are tasks of the same one or OS threads; or
-//! all are OS threads, or the jobs of a pool of threads that never sleep.
+//! Each of 8 messengers wakes its own workers every 4 ms: 4 of them at light load, 16 at moderate load. A
+//! worker computes for 30 µs and waits again. Its lateness is the time from its wake until it runs. Workers
+//! are tasks of a runtime, and messengers are tasks of the same runtime or OS threads. In other contestants
+//! all are OS threads, or jobs of a pool of threads that never sleep.
 
 mod board;
 mod columns;
@@ -27,15 +27,15 @@ use hosts::{Cpus, Doorbell, Host, Smol, Threads, Tokio};
 
 /// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);
-/// How long a pass is, in tenths of a second.
+/// The length of a pass, in tenths of a second.
 const TENTHS: u32 = 20;
-/// The same, for a first look: enough wakes at light load for all that the table shows.
+/// The same for a first look: enough wakes at light load for every figure of the table.
 const TENTHS_QUICK: u32 = 5;
 /// The work of each wake.
 const WORK: Duration = Duration::from_micros(30);
 /// The phases of the first pass; each later one has others.
 const SEED: u64 = 0x5C4B_E2C4;
-/// A pass that takes longer stands still.
+/// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);
 const MESSENGER: &str = "messenger";
 
@@ -48,22 +48,22 @@ const MODERATE: Shape = Shape {
     workers: 16,
 };
 
-/// What the messengers are.
+/// The kind of the messengers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Messengers {
-    /// What the workers are.
+    /// The same as the workers.
     Alike,
-    /// OS threads, which sleep alike for everybody and run where the OS puts them.
+    /// OS threads, which sleep alike for all contestants and run where the OS puts them.
     Threads,
 }
 
-/// One arrangement.
+/// One variant.
 #[derive(Debug, Clone, Copy)]
 struct Variant {
     name: &'static str,
     shape: Shape,
     messengers: Messengers,
-    /// Whether the threads that run workers are bound to CPUs.
+    /// Whether the workers' threads are bound to CPUs.
     is_pinned: bool,
 }
 
@@ -112,9 +112,9 @@ const VARIANTS: [Variant; 8] = [
     ),
 ];
 
-/// Does one pass after another.
+/// Runs one pass after another.
 trait Runs: std::fmt::Debug {
-    /// Does all of the board; how late each run began.
+    /// Does the whole board. Returns how late each run began.
     fn go(&mut self, board: &Arc<Board>, variant: Variant) -> Result<Vec<Samples>, LabError>;
 
     /// Ends all threads.
@@ -132,7 +132,7 @@ impl<H: Host> Runs for Tasks<H> {
         for place in 0..shape.all_workers() {
             let (board, done) = (Arc::clone(board), done.clone());
             self.0.spawn(async move {
-                // It fails only if the pass was given up.
+                // Fails only if the pass was given up.
                 let _ = done.send(board.worker(place).await);
             })?;
         }
@@ -162,7 +162,7 @@ impl<H: Host> Runs for Tasks<H> {
     }
 }
 
-/// Threads that never sleep while a pass lasts.
+/// Threads that never sleep during a pass.
 #[derive(Debug)]
 struct Spinning(Cpus);
 
@@ -183,7 +183,7 @@ fn start<H: Host>(cpus: Cpus) -> Result<Box<dyn Runs>, LabError> {
     Ok(Box::new(Tasks(H::start(cpus)?)))
 }
 
-/// Everybody, the baseline first, and the runtimes before all others.
+/// All contestants, the baseline first, and the runtimes before the others.
 const ALL: [(&str, Start); 5] = [
     (Tokio::NAME, start::<Tokio>),
     (Doorbell::NAME, start::<Doorbell>),
@@ -191,7 +191,7 @@ const ALL: [(&str, Start); 5] = [
     (Threads::NAME, start::<Threads>),
     (pool::NAME, |cpus| Ok(Box::new(Spinning(cpus)))),
 ];
-/// How many of them are runtimes: the messengers of the others are always alike.
+/// How many of them are runtimes. The messengers of the others are always of the workers' kind.
 const RUNTIMES: usize = 3;
 
 #[derive(Debug)]
@@ -202,11 +202,11 @@ struct Wake {
     is_baseline: bool,
     variant: Variant,
     runs: Option<Box<dyn Runs>>,
-    /// How many passes there were: each has other phases, the same for everybody.
+    /// The number of passes so far. Each has other phases, the same for all contestants.
     passes: u64,
 }
 
-/// The work of a wake, the same for everybody; measured once.
+/// The work of a wake, the same for all contestants; measured once.
 fn steps() -> u64 {
     static STEPS: OnceLock<u64> = OnceLock::new();
     *STEPS.get_or_init(|| steps_for(WORK))
@@ -272,7 +272,7 @@ impl Trial for Wake {
 }
 
 pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
-    // Before the CPUs are busy.
+    // Measured before the CPUs are busy.
     let _ = steps();
     let mut all: Vec<Box<dyn Trial>> = Vec::new();
     for variant in VARIANTS {
@@ -303,7 +303,8 @@ pub fn reading() -> &'static [&'static str] {
 /// Runs the scenario.
 ///
 /// # Errors
-/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
+/// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick { TENTHS_QUICK } else { TENTHS };
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! Threads that never sleep: they look for wakes that are due and for workers that were woken.
+//! Threads that never sleep: they poll for due wakes and for woken workers.
 
 use std::hint;
 use std::sync::{Arc, Mutex};
@@ -14,20 +14,20 @@ use crate::measure::Samples;
 
 pub(super) const NAME: &str = "spinning pool";
 const THREAD: &str = "spinning";
-/// After the last burst, a worker that has not run for so long never will.
+/// A worker that has not run for this long after the last burst has lost its wake.
 const LOST: Duration = Duration::from_secs(5);
 
 /// What the threads share.
 #[derive(Debug)]
 struct Pool {
     board: Arc<Board>,
-    /// The next burst of each messenger: one thread at a time stands for it.
+    /// The next burst of each messenger. The thread that has the lock acts as that messenger.
     next: Vec<Mutex<u32>>,
     woken: Sender<usize>,
     jobs: Receiver<usize>,
 }
 
-/// Does everything of the board, and says how late each run began.
+/// Does the whole board. Returns how late each run began.
 ///
 /// # Errors
 /// If a thread cannot be started, or panics.
@@ -70,21 +70,21 @@ impl Pool {
         }
     }
 
-    /// Wakes a messenger's workers if that is due. Whether it has done all it has to, and they too.
+    /// Wakes a messenger's workers if that is due. Returns whether it and its workers have finished.
     fn look(&self, messenger: usize, now: Instant) -> bool {
-        // The other thread may be at it.
+        // The other thread may have the lock.
         let Ok(mut next) = self.next[messenger].try_lock() else {
             return false;
         };
         let due = self.board.due(messenger, *next);
         if *next == self.board.bursts() {
-            // One whose wake was lost is found by its counts.
+            // The counts show a worker that lost its wake.
             return self.board.all_wait(messenger) || now > due + LOST;
         }
         if now >= due {
             *next += 1;
             self.board.wake_all(messenger, |place| {
-                // It does not fail while this has the other end.
+                // Cannot fail while `self` has the receiver.
                 let _ = self.woken.send(place);
             });
         }

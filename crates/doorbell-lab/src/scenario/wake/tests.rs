@@ -1,4 +1,4 @@
-//! Every wake leads to one run; nothing here asserts how soon.
+//! Every wake leads to one run. No test here asserts how soon.
 
 use super::super::common::{assert_fits, try_each};
 use super::*;
@@ -15,7 +15,7 @@ fn every_wake_is_counted_and_done() {
         } else {
             128
         };
-        // On a busy machine a worker may not have ended with the last wake.
+        // On a busy machine a worker may still be busy with the last wake.
         let skipped = outcome.figures["skipped_count"] as u64;
         assert_eq!(outcome.operations + skipped, 25 * workers, "{name}");
         assert!(outcome.operations >= workers, "{name}");

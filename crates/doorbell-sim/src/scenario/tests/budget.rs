@@ -1,4 +1,4 @@
-//! Workers whose time is limited, by simulated time.
+//! Workers with a budget of CPU time, in simulated time.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
@@ -12,7 +12,7 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 
-/// Runs a program with so many workers that have a budget, and looks at what they counted.
+/// Runs a program with workers that have a budget, and returns what they counted.
 fn run(
     workers: usize,
     budget: RunBudget,
@@ -33,7 +33,7 @@ fn run(
     });
 }
 
-/// Works in polls of so long until that time. How long it worked.
+/// Works in polls of `poll_ns` until `end_ns`. Returns how long it worked.
 async fn work_until(end_ns: u64, poll_ns: u64) -> u64 {
     let mut worked_ns = 0;
     poll_fn(|cx| {
@@ -114,14 +114,14 @@ fn others_run_the_tasks_of_a_worker_that_is_throttled() {
                     sim::fail(format!("on {:?} after {late_ns} ns", sim::cpu()));
                 }
             };
-            // Waited for outside, not here.
+            // The thread outside waits for it.
             (theirs.launch(0, Kind::Task, moves),)
         });
         match workers.wait_for(spends, 0) {
             Ok((task,)) => drop(workers.wait_for(task, 0)),
             Err(_) => sim::fail("it was cancelled"),
         }
-        // Pinned to the worker that throttles: it waits, but not for longer than the period.
+        // Pinned to the throttled worker: the task waits, but not for longer than the period.
         let posted_ns = sim::time_ns();
         let pinned = workers.launch(0, Kind::Pinned, async move { sim::time_ns() - posted_ns });
         let waited_ns = workers.wait_for(pinned, 0).unwrap_or(0);

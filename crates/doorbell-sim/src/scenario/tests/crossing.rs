@@ -1,5 +1,5 @@
-//! Traffic that crosses the classes in every way. What urgent workers do of it is measured, from when
-//! nothing of it is left to do for anybody else.
+//! Traffic that crosses the classes in every way. Measures the operations of urgent workers, each from the
+//! moment at which only urgent workers have anything left to do for it.
 
 use crate::scenario::class::{FAIR, RT};
 use crate::scenario::program::{Ended, yield_now};
@@ -19,13 +19,13 @@ use std::task::{Context, Poll, Waker};
 pub(super) const CORES: usize = 2;
 /// The traffic begins.
 pub(super) const NOTE_BEGIN: u32 = 1 << 20;
-/// The Fair task of core 0 begins to wake an urgent task that a timer will wake too.
+/// The Fair task of core 0 begins to wake an urgent task that its own timer may wake too.
 pub(super) const NOTE_WAKE: u32 = NOTE_BEGIN + 1;
-/// It has.
+/// The Fair task has woken it.
 pub(super) const NOTE_WOKEN: u32 = NOTE_BEGIN + 2;
-/// What is woken by a timer, or by a Fair worker before.
+/// A task that its timer wakes, or a Fair worker earlier.
 pub(super) const EITHER: &str = "a timer of a task that a Fair worker wakes too";
-/// All that is measured.
+/// All measured operations.
 pub(super) const MEASURED: &[&str] = &[
     "a post",
     "a call",
@@ -38,15 +38,15 @@ pub(super) const MEASURED: &[&str] = &[
     EITHER,
 ];
 
-/// How often the thread that is no worker does each thing.
+/// How often the foreign thread does each operation.
 const ROUNDS: usize = 14;
-/// How often the Fair tasks do.
+/// How often the Fair tasks do each operation.
 const FAIR_ROUNDS: usize = 6;
-/// How often the urgent tasks that live long do.
+/// How often the long-lived urgent tasks do each operation.
 const SLEEPS: usize = 50;
 const SLEEP_NS: u64 = 20_000;
 
-/// Something that an urgent worker did.
+/// An operation of an urgent worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) what: &'static str,
@@ -62,7 +62,7 @@ const fn rt(core: usize) -> usize {
     RT * CORES + core
 }
 
-/// Whoever has a copy of this can do all that is measured.
+/// Performs the measured operations. Closures and tasks have copies of it.
 #[derive(Clone)]
 pub(super) struct Traffic {
     pub(super) workers: Arc<Workers<0>>,
@@ -74,7 +74,7 @@ type Say = oneshot::Sender<()>;
 impl Traffic {
     fn note(&self, what: &'static str, begun_ns: u64) {
         let ended_ns = sim::time_ns();
-        // The other end is there until all is over.
+        // The receiver lives until the run ends.
         let _ = self.done.unbounded_send(Done {
             what,
             begun_ns,
@@ -82,8 +82,8 @@ impl Traffic {
         });
     }
 
-    /// Two halves: for what was begun, once it may be waited for, and for where it ends. Nothing
-    /// is measured of what ends before.
+    /// Two closures: the first marks the time from which the operation is measured, the second its end. An
+    /// operation that ends before the first call is not measured.
     fn halves(
         &self,
         what: &'static str,
@@ -120,7 +120,7 @@ impl Traffic {
         })
     }
 
-    /// Starts the tasks that live long. Whoever waits for the joins waits for all of them.
+    /// Starts the long-lived tasks. The join handles cover all of them.
     pub(super) fn begin(&self) -> Vec<Join<()>> {
         sim::note(NOTE_BEGIN);
         let (says, said): (Vec<_>, Vec<_>) = (0..CORES).map(|_| unbounded::<Say>()).unzip();
@@ -129,7 +129,7 @@ impl Traffic {
             self.launch(fair(core), Kind::Pinned, mine.play_fair(core, said))
         });
         let mut joins: Vec<_> = fairs.collect();
-        // On one core only: where the other's urgent worker sleeps, no timer of its own wakes it.
+        // On one core only: where the other core's urgent worker sleeps, its own timer does not wake it.
         joins.push(self.launch(rt(1), Kind::Pinned, self.clone().tick()));
         for says in says {
             let mine = self.clone();
@@ -146,7 +146,7 @@ impl Traffic {
         }
     }
 
-    /// Waits for a Fair task or for a timer, whichever comes first.
+    /// Waits for a Fair task or for a timer, whichever is first.
     async fn either(self, says: UnboundedSender<Say>) {
         for _ in 0..SLEEPS {
             let (say, mut said) = oneshot::channel();
@@ -168,7 +168,7 @@ impl Traffic {
         }
     }
 
-    /// The program of a thread that is no worker: all of it is for urgent workers.
+    /// The program of a foreign thread: all of it is for urgent workers.
     pub(super) fn play_outside(&self) {
         for round in 0..ROUNDS {
             let core = round % CORES;
@@ -197,7 +197,7 @@ impl Traffic {
         }
     }
 
-    /// Wakes an urgent task that waits.
+    /// Wakes a waiting urgent task.
     fn wake(&self, worker: usize) {
         let (say, said) = oneshot::channel();
         let mine = self.clone();
@@ -211,8 +211,8 @@ impl Traffic {
         drop(self.workers.wait_for(waits, 5_000));
     }
 
-    /// An urgent task that begins, joins, cancels, wakes and drops what is of Fair workers, and waits
-    /// for urgent ones only.
+    /// An urgent task that spawns, joins, cancels, wakes and drops things of Fair workers, and waits for
+    /// urgent workers only.
     async fn cross(self, core: usize, round: usize) {
         let mut gifts: Vec<Box<dyn Send>> = Vec::new();
         for at in 0..CORES {
@@ -227,7 +227,7 @@ impl Traffic {
             drop(self.launch(fair(at), Kind::Task, yield_now()));
             gifts.extend(self.armed(fair(at)));
         }
-        // What came of Fair workers is dropped on another urgent worker, and one of theirs here.
+        // Things of Fair workers are dropped on the other urgent worker.
         self.post(rt(1 - core), move || drop(gifts));
         let called = self.launch(rt(1 - core), Kind::Call, async {});
         drop(called.await);
@@ -261,7 +261,7 @@ impl Traffic {
                 drop(many.await);
             }
             drop(self.launch(rt(at), Kind::Call, async {}).await);
-            // Of the urgent worker and of this one, each dropped by the one or the other.
+            // One timer of the urgent worker and one of this worker, dropped by either of the two.
             for worker in [rt(at), fair(core)] {
                 let armed = self.armed(worker);
                 if round.is_multiple_of(2) {
@@ -276,28 +276,29 @@ impl Traffic {
             }
             Sleep::new(&self.workers, fair(core), 1_000).await;
         }
-        // Whoever is heard no more is woken too.
+        // A task whose channel is dropped is woken too.
         wakes(core, || drop(said));
     }
 
-    /// A task that has a waker, unless it is complete. Not this one's: a Fair worker that is suspended
-    /// in the midst of that wake would hold it back, and that is measured apart ([`EITHER`]).
+    /// A task that has a waker, unless it is complete. The waker wakes nothing: if it woke this task, a
+    /// Fair worker suspended in the middle of the wake would delay it, and that is measured apart
+    /// ([`EITHER`]).
     fn asked(mut task: Join<()>) -> Option<Join<()>> {
         let mut nobody = Context::from_waker(Waker::noop());
         let asked = Pin::new(&mut task).poll(&mut nobody);
         asked.is_pending().then_some(task)
     }
 
-    /// A timer of a worker that is armed.
+    /// An armed timer of that worker.
     fn armed(&self, worker: usize) -> Option<Box<dyn Send>> {
         let mut sleep = Box::new(Sleep::new(&self.workers, worker, SLEEP_NS));
-        // With nobody's waker, as in `asked`.
+        // With a waker that wakes nothing, as in `asked`.
         let mut nobody = Context::from_waker(Waker::noop());
         let is_ready = Pin::new(&mut *sleep).poll(&mut nobody).is_ready();
         (!is_ready).then_some(sleep as Box<dyn Send>)
     }
 
-    /// Waits until that worker has woken the caller.
+    /// Waits until that worker has woken this task.
     async fn woken_by(&self, worker: usize) {
         let woken = Arc::new(SimCounter::default());
         let mut given = false;
@@ -318,7 +319,7 @@ impl Traffic {
     }
 }
 
-/// Wakes urgent tasks that a timer wakes too. It is noted where it is the worker that is suspended.
+/// Wakes urgent tasks that a timer wakes too. On core 0, whose worker is suspended, it also leaves notes.
 fn wakes(core: usize, f: impl FnOnce()) {
     if core > 0 {
         return f();

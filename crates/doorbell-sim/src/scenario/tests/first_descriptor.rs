@@ -1,5 +1,5 @@
-//! A worker that gets its first descriptor while it is inside a poll which then goes on for long: another
-//! worker looks at its poller meanwhile.
+//! A worker gets its first descriptor inside a poll that then goes on for long. Another worker must look at
+//! the poller meanwhile.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 const MS: u64 = 1_000_000;
-/// For how long a worker stays the watchdog that is of no use as one, and more.
+/// Longer than a watchdog with nothing to do stays one.
 const RESTED_NS: u64 = 20 * MS;
-/// How long the poll goes on behind the registration.
+/// How long the poll goes on after the registration.
 const STUCK_NS: u64 = 10 * MS;
-/// When the descriptor becomes ready, from then on.
+/// When the descriptor becomes ready, after the registration.
 const READY_NS: u64 = 2 * MS;
-/// How late another worker may bring that: two looks of a watchdog.
+/// How late another worker may bring it: two looks of a watchdog.
 const LATE_NS: u64 = 1_500_000;
 
 /// When it was woken; 0 if it was not.
@@ -34,7 +34,7 @@ impl Wake for Woken {
 
 type Registered = Registration<Sim, RemoteRef<Sim>>;
 
-/// A descriptor of worker 0, for which somebody waits.
+/// Registers a descriptor of worker 0, and waits for it.
 fn register(workers: &Workers<0>, fd: SimFd, woken: &Arc<Woken>) -> Registered {
     let registered = Registration::new(workers.remote(0).clone(), fd).unwrap();
     let waker = Waker::from(Arc::clone(woken));
@@ -43,16 +43,16 @@ fn register(workers: &Workers<0>, fd: SimFd, woken: &Arc<Woken>) -> Registered {
     registered
 }
 
-/// Who registers it.
+/// The thread that registers the descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
-    /// The task whose poll goes on then.
+    /// The worker itself, in the task whose poll then goes on.
     Itself,
-    /// A thread that is no worker.
+    /// A foreign thread.
     Outside,
 }
 
-/// Busy for so long in short polls first: nobody who was woken for its sake looks any more.
+/// First works in short polls for `for_ns`, until workers woken to help have stopped looking.
 async fn be_busy(for_ns: u64) {
     let until_ns = sim::time_ns() + for_ns;
     poll_fn(|cx| {

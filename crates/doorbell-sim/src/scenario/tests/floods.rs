@@ -1,5 +1,5 @@
-//! Floods of descriptors that begin and end, at urgent workers and at Fair ones, which take of each other then. Nothing
-//! is lost or late, and where nothing happens nobody looks.
+//! Floods of descriptors that begin and end, at urgent and at Fair workers, which then take from each
+//! other. Nothing is lost or late, and once all floods have ended no worker wakes up.
 
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
 use crate::scenario::oracle;
@@ -23,13 +23,13 @@ use std::task::{Context, Wake, Waker};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// Until a task that was woken has read: a few wakes, and what others of the worker read first.
+/// The time until a woken task has read: a few wakes, and the reads of other tasks of its worker.
 const READ_NS: u64 = 50 * US;
 /// By when a call has run.
 const CALL_NS: u64 = 100 * US;
-/// A flood that has ended is over by then: 10 ms, a window, and the looks at both ends.
+/// By when a flood that has ended is over: 10 ms, a window, and the looks at both ends.
 const OVER_NS: u64 = 13 * MS;
-/// How long nothing happens at all, in the end.
+/// How long nothing happens at the end.
 const QUIET_NS: u64 = 200 * MS;
 
 const CORES: usize = 2;
@@ -50,11 +50,11 @@ struct Pipe {
 #[derive(Default)]
 struct Inner {
     bytes: SimCounter,
-    /// When the first of them was written.
+    /// When the first unread byte was written.
     since_ns: SimCounter,
     written: SimCounter,
     ended: SimCounter,
-    /// By how much the latest was.
+    /// The greatest lateness.
     late_max_ns: SimCounter,
 }
 
@@ -88,7 +88,7 @@ impl Pipe {
         self.inner.bytes.get() == 0
     }
 
-    /// All that there is, and how late that is.
+    /// Reads all bytes. Returns their number and their lateness.
     fn read(&self) -> io::Result<(u64, u64)> {
         let _ = self.fd.take(Readiness::READABLE);
         let bytes = self.inner.bytes.get();
@@ -109,7 +109,7 @@ fn register(workers: &Workers<0>, worker: usize, fd: SimFd) -> Registered {
     Registration::new(workers.remote(worker).clone(), fd).expect("the worker has not ended")
 }
 
-/// Which worker of all, and how late it may be.
+/// A worker, and the lateness allowed there.
 #[derive(Clone, Copy)]
 struct Place {
     worker: usize,
@@ -132,7 +132,7 @@ impl Place {
     }
 }
 
-/// A task that reads a pipe to its end.
+/// Launches a task that reads a pipe to its end.
 fn reads(workers: &Arc<Workers<0>>, place: Place, pipe: Pipe) -> Join<u64> {
     let registered = register(workers, place.worker, pipe.fd);
     let kind = if place.is_urgent {
@@ -183,7 +183,7 @@ impl World {
                 0 | 1 => self.flood(until_ns),
                 2 => self.ask_one_at_a_time(until_ns),
                 3 => self.write_seldom(until_ns),
-                // Long enough that a flood is over.
+                // Long enough for a flood to be over.
                 _ => sim::sleep(OVER_NS),
             }
         }
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// A client that waits for each answer.
+    /// A client that waits for each answer before it asks again.
     fn ask_one_at_a_time(&self, until_ns: u64) {
         while sim::time_ns() < until_ns {
             let pipe = self.any();
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Runs at once.
+    /// A call, which must run at once.
     fn call(&self) {
         let called_ns = sim::time_ns();
         if self.workers.call(self.place.worker, || ()).is_none() {
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Another descriptor, that is ready, and goes soon.
+    /// Registers another ready descriptor and drops it soon.
     fn come_and_go(&self) {
         let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
         fd.set_ready(Readiness::READABLE);
@@ -272,7 +272,7 @@ fn scheduler(seed: u64) -> SchedulerConfig {
     }
 }
 
-/// The first thread. What the workers counted.
+/// The main thread. Returns what the workers counted.
 fn program(seed: u64) -> Vec<WorkerCounts> {
     Sim::<0>::bind_thread(&[CORES]).unwrap();
     let (workers, threads) = Workers::<0>::start(scheduler(seed), Arc::default()).unwrap();
@@ -309,7 +309,7 @@ fn program(seed: u64) -> Vec<WorkerCounts> {
     counts
 }
 
-/// When all floods are over nobody wakes up.
+/// Checks that no worker wakes up once all floods are over.
 fn check_quiet(workers: &Workers<0>) {
     sim::sleep(3 * OVER_NS);
     let before = workers.counts();
@@ -322,7 +322,7 @@ fn check_quiet(workers: &Workers<0>) {
     }
 }
 
-/// What all workers of a scheduler did together.
+/// The sums over the workers of a scheduler.
 #[derive(Default)]
 struct Sum {
     ready: u64,
@@ -338,7 +338,7 @@ impl Sum {
     }
 }
 
-/// Runs a seed; the counts.
+/// Runs a seed and returns the counts.
 fn run(seed: u64) -> Vec<WorkerCounts> {
     let config = Config {
         seed,

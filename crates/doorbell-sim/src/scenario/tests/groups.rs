@@ -1,4 +1,4 @@
-//! Groups that share the workers, by simulated time.
+//! Groups that share the workers, in simulated time.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
@@ -10,12 +10,12 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 
-/// What is measured of a run: so long, after it has found its pace.
+/// The measured span of a run, after the time in which it settles.
 const PACE_NS: u64 = 20 * MS;
 const SPAN_NS: u64 = 100 * MS;
 
-/// Tasks of one group: their weight, on which worker they begin (`None`: on each in turn), how many, and
-/// how long their polls are.
+/// Tasks of one group: their weight, the worker on which they begin (`None`: each in turn), their number,
+/// and the length of their polls.
 #[derive(Clone, Copy)]
 struct Tasks {
     weight: u32,
@@ -24,7 +24,7 @@ struct Tasks {
     poll_ns: u64,
 }
 
-/// Runs tasks that can always run. What each kind got of the span, in parts of a thousand.
+/// Runs tasks that are always runnable. Checks what each kind got of the span, in thousandths.
 fn parts(workers: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Send + 'static) {
     with_workers(one_scheduler(workers), move |workers, close| {
         let parts = run(workers, &all);
@@ -35,7 +35,7 @@ fn parts(workers: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + S
     });
 }
 
-/// The first kind is in no group, if its weight is 0.
+/// If the weight of the first kind is 0, it is in no group.
 fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
     let groups = workers.remote(0).scheduler().groups();
     let begin_ns = sim::time_ns() + PACE_NS;
@@ -45,7 +45,7 @@ fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
     for (kind, tasks) in all.iter().enumerate() {
         if tasks.weight > 0 {
             number += 1;
-            // SAFETY: nobody else opens one, and it has no tasks.
+            // SAFETY: no other thread opens a group, and the group has no tasks yet.
             unsafe { groups.open(workers.len(), number, tasks.weight) };
         }
         let group = if tasks.weight > 0 { number } else { 0 };
@@ -63,7 +63,7 @@ fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
             joins.extend((0..tasks.count).map(|at| (kind, spawn(at % workers.len()))));
             continue;
         };
-        // From that worker itself, which is where they are then. The others get theirs meanwhile.
+        // Spawned by that worker itself, so they begin there. The other kinds get their share meanwhile.
         let count = tasks.count;
         let spawner = async move {
             sim::work(MS);
@@ -83,7 +83,7 @@ fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
     worked_ns.iter().map(|ns| ns * 1_000 / span_ns).collect()
 }
 
-/// Works in polls of so long; how long within that span.
+/// Works in polls of `poll_ns`. Returns how long it worked within the span.
 async fn work_within(begin_ns: u64, end_ns: u64, poll_ns: u64) -> u64 {
     let mut worked_ns = 0;
     poll_fn(|cx| {
@@ -109,7 +109,8 @@ fn tasks(weight: u32, worker: Option<usize>, count: usize, poll_ns: u64) -> Task
     }
 }
 
-/// Whether each is within 5 per cent of all, where a little is what the workers need themselves.
+/// Whether each part is within 5 percentage points of the expected one. The workers themselves use a
+/// little.
 fn are_about(parts: &[u64], expected: &[u64]) -> bool {
     let mut both = parts.iter().zip(expected);
     both.all(|(part, expected)| part.abs_diff(*expected) <= 50)
@@ -137,7 +138,7 @@ fn parts_do_not_depend_on_how_many_and_how_long() {
 
 #[test]
 fn tasks_move_for_a_group_that_lacks_them_where_others_run() {
-    // Each group on a worker of its own would have half.
+    // A group with a worker to itself would get half.
     let all = vec![
         tasks(100, Some(0), 3, 100_000),
         tasks(300, Some(1), 3, 100_000),
@@ -153,7 +154,7 @@ fn a_group_alone_has_all_workers() {
 
 #[test]
 fn what_waits_behind_a_long_poll_is_taken() {
-    // One worker is inside a poll from before the span to its end; its tasks run elsewhere.
+    // One worker is inside a poll during the whole span; its tasks run elsewhere.
     let all = vec![
         tasks(1, Some(0), 4, 50_000),
         tasks(10_000, Some(0), 1, PACE_NS + SPAN_NS),

@@ -1,5 +1,5 @@
-//! What a worker brings to its task between two polls leaves the others asleep, if polls are short; what a
-//! poll pushes that goes on for long does not wait for its end.
+//! What a worker wakes between two polls (its task, by descriptor, timer or mail) leaves the other workers
+//! asleep if polls are short. What a long poll pushes does not wait for the end of that poll.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::class::{Classes, RT, Urgent};
@@ -22,25 +22,25 @@ const CORES: usize = 2;
 
 type Registered = Registration<Sim, RemoteRef<Sim>>;
 
-/// Then it is unarmed for the first time, and whoever was the watchdog is none.
+/// After this time the scheduler is unarmed for the first time, and the watchdog has stopped being one.
 const CALM_NS: u64 = 10_100 * MS;
-/// Longer than a watchdog stays one: one that was asked for in a round sleeps before the next.
+/// Longer than a watchdog stays one: a watchdog requested in one round sleeps before the next.
 const ROUND_NS: u64 = 20 * MS;
-/// In these it is found that it is unarmed.
+/// In these rounds the workers find out that the scheduler is unarmed.
 const FIRST_ROUNDS: u64 = 2;
 const ROUNDS: u64 = 20;
 /// How long the last poll goes on.
 const LONG_NS: u64 = 5 * MS;
-/// What it leaves to others they take by then: two looks of a watchdog, and a wake.
+/// By when other workers take what it pushed: two looks of a watchdog, and a wake.
 const TAKEN_NS: u64 = MS;
 
-/// What has something for the task.
+/// What gives the task something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// A descriptor, in whose poller the worker sleeps.
+    /// A descriptor in whose poller the worker sleeps.
     Descriptor,
     Timer,
-    /// Who is of a lower class.
+    /// A wake from a lower class.
     Below,
 }
 
@@ -66,7 +66,7 @@ impl By {
 #[derive(Debug, Default)]
 struct Done {
     rounds: SimCounter,
-    /// When it left another task to its worker, and when that began to run.
+    /// When it pushed another task, and when that task began.
     left_ns: SimCounter,
     taken_ns: SimCounter,
 }
@@ -84,11 +84,11 @@ fn poll(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) {
     sim::work(LONG_NS);
 }
 
-/// From where the task learns that there is something for it.
+/// Where the task waits for its next round.
 enum Source {
     Fd(Registered, SimFd),
     Timer(Arc<Workers<0>>),
-    /// In each round by the next.
+    /// One receiver for each round.
     Told(Vec<Receiver<()>>),
 }
 
@@ -109,7 +109,7 @@ impl Source {
     }
 }
 
-/// What the workers of the scheduler did in the rounds with short polls.
+/// The counts of the scheduler's workers for the rounds with short polls.
 fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts; CORES] {
     let fd = SimFd::open();
     let (mut tell, told): (Vec<_>, Vec<_>) = (0..=FIRST_ROUNDS + ROUNDS).map(|_| channel()).unzip();
@@ -121,7 +121,7 @@ fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts
         By::Timer => Source::Timer(Arc::clone(workers)),
         By::Below => Source::Told(told),
     };
-    // It is armed by the first task.
+    // The first task arms the scheduler.
     drop(workers.launch(by.worker(), Kind::Task, async {}));
     sim::sleep(CALM_NS);
     let (theirs, did) = (Arc::clone(workers), Arc::clone(done));

@@ -1,7 +1,7 @@
-//! A worker falls asleep, and is stopped behind each step that it takes on the way: whatever the machine
-//! says is a step is one, so a new one is covered by itself. Meanwhile something comes, of each kind
-//! that can; and whoever brings it is stopped behind each of its own steps in turn, until the worker
-//! sleeps. What came is served, no ring is missing, and none is made in vain.
+//! A worker falls asleep and is stopped after each step on the way. Steps are what the machine reports as
+//! steps, so a new one is covered without a change here. While the worker is stopped, something arrives, of
+//! every kind there is. Then the thread that brings it is stopped after each of its own steps in turn,
+//! until the worker sleeps. Every arrival must be served, no ring may be missing, and none may be in vain.
 
 mod arrival;
 mod plan;
@@ -14,7 +14,7 @@ use doorbell_machine::sim::{Memory, Parkers};
 use doorbell_machine::{Bug, Mark};
 use plan::{Setting, Tally, Woken, explore};
 
-/// What can come to any worker.
+/// What can arrive at any worker.
 const TO_ANY: &[What] = &[
     What::Call,
     What::Wake,
@@ -27,10 +27,10 @@ const TO_ANY: &[What] = &[
     What::Close,
 ];
 
-/// What can come where there are two in a scheduler.
+/// What can arrive if the scheduler has two workers.
 const TO_SCHEDULER: &[What] = &[What::Surplus, What::ReadyOff];
 
-/// What can come where there are other classes.
+/// What can arrive if there are other classes.
 const BESIDE: &[What] = &[What::Urgent, What::Batch];
 
 const ALONE: Setting = Setting {
@@ -47,7 +47,7 @@ const ALONE: Setting = Setting {
     seed: 1,
 };
 
-/// The same worker, that spins first, on another kind of machine.
+/// The same worker, which spins first, on another kind of machine.
 const SPINNING: Setting = Setting {
     idle: IdlePolicy::Spin { spin_ns: 5_000 },
     parkers: Parkers::Eventfd,
@@ -56,7 +56,7 @@ const SPINNING: Setting = Setting {
     ..ALONE
 };
 
-/// All that can come, to a worker that gets its first descriptor with it or has one.
+/// Tries every arrival, at workers with a descriptor and at workers that get their first one with it.
 fn try_all(settings: &[Setting], whats: &[&[What]]) -> Tally {
     let mut tally = Tally::default();
     for setting in settings {
@@ -80,7 +80,7 @@ fn try_all(settings: &[Setting], whats: &[&[What]]) -> Tally {
     tally
 }
 
-/// That the worker was stopped wherever it can be.
+/// Checks that the worker was stopped wherever it can be.
 fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
     for phase in phases {
         assert!(tally.phases.contains(*phase), "never {phase}: {tally:?}");
@@ -93,7 +93,7 @@ fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
     }
 }
 
-/// What a worker does that has descriptors, and one that has none.
+/// The phases of workers with descriptors, and of workers without.
 const PHASES: &[&str] = &[
     "Running, Poller",
     "Spinning, Poller",
@@ -105,7 +105,7 @@ const PHASES: &[&str] = &[
     "Notified, Word",
 ];
 
-/// Each branch by which a worker does not fall asleep, or not for long.
+/// Every branch by which a worker does not fall asleep, or not for long.
 const MARKS: &[Mark] = &[
     Mark::BellMustRing,
     Mark::BellSignalledBeforeSpin,
@@ -172,7 +172,7 @@ fn what_comes_to_an_urgent_worker_that_falls_asleep_is_served() {
     assert!(tally.runs > 5_000, "{tally:?}");
 }
 
-/// To one that has a descriptor already.
+/// Arrivals at a worker that already has a descriptor.
 #[test]
 fn what_comes_to_a_worker_that_falls_asleep_is_served_while_the_clock_stands_still() {
     for what in [
@@ -193,8 +193,8 @@ fn what_comes_to_a_worker_that_falls_asleep_is_served_while_the_clock_stands_sti
     }
 }
 
-/// Whether it is noticed, on all of these machines, that something was not served. Each mutant is a build
-/// of all protocols, so only two are noticed in every check of the tree.
+/// Whether a lost arrival is noticed on each of these machines. Each mutant is a build of all protocols, so
+/// every check of the tree hunts only two.
 fn notices<const BUG: u8>(settings: &[Setting], what: What, first: First) -> bool {
     settings.iter().all(|setting| {
         let setting = Setting {
@@ -232,7 +232,7 @@ fn who_does_not_look_for_an_event_again_is_noticed() {
 #[test]
 fn a_worker_that_does_not_look_into_its_mailbox_again_is_noticed() {
     const BUG: u8 = Bug::BellNoRecheck as u8;
-    // Not a timer: who posts one asks for a pass, whatever the worker does.
+    // No timer: posting one requests a pass, whatever the worker does.
     for what in [What::Call, What::Wake, What::WakePinned] {
         assert!(
             notices::<BUG>(&[ALONE, SPINNING], what, First::Before),

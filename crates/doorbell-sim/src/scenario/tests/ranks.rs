@@ -1,4 +1,4 @@
-//! Inside an urgent worker higher numbers run first, at poll boundaries, whoever woke the tasks.
+//! An Rt worker runs tasks of higher rank first, at poll boundaries, whichever thread woke them.
 
 use super::crossing::CORES;
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
@@ -15,7 +15,7 @@ use futures_channel::oneshot;
 use std::sync::Arc;
 
 const TASKS: u64 = 12;
-/// For how long the worker is busy while all of them are woken.
+/// How long the worker is busy while the tasks are woken.
 const BUSY_NS: u64 = 1_000_000;
 
 fn start(cpu: usize) -> (Arc<Workers<0>>, Threads) {
@@ -36,8 +36,8 @@ fn start(cpu: usize) -> (Arc<Workers<0>>, Threads) {
     started
 }
 
-/// The ranks of tasks in the order in which an urgent worker polls them, which was busy while they
-/// were woken: by a Fair worker, by the other urgent one, and by a thread that is no worker.
+/// The ranks of tasks in the order in which an Rt worker polls them. A Fair worker, the other Rt worker and
+/// a foreign thread woke them while that worker was busy.
 fn order(seed: u64) -> Vec<u8> {
     let shape = Shape::new("ranks", CORES, 0);
     let config = Config {

@@ -1,4 +1,4 @@
-//! A thread tells a hook of polls that go on for long, and of no others.
+//! A thread reports long polls to a hook, and only long ones.
 
 #![allow(clippy::disallowed_types, reason = "the hook plays the outside world")]
 
@@ -16,15 +16,15 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 const WORKERS: usize = 2;
-/// From when on a poll is long.
+/// A poll counts as long from this time on.
 const AFTER_NS: u64 = 2 * MS;
-/// By when a poll that goes on has been told: one and a half times as long, and what the looks take.
+/// By when a long poll is reported: 1.5 times that, plus the time of the looks.
 const TOLD_NS: u64 = 3 * MS + MS / 10;
 
-/// A stall, and when it was told.
+/// Stalls, each with the time at which it was reported.
 type Told = Vec<(StallEvent, u64)>;
 
-/// A task that polls so often for so long each time.
+/// A task of `count` polls, each of `for_ns`.
 async fn polls(count: usize, for_ns: u64) {
     let mut left = count;
     poll_fn(|cx| {
@@ -52,12 +52,12 @@ fn spawn<const BUG: u8>(
     Sim::<BUG>::spawn(spec, Box::new(move || reporter.run(&schedulers))).unwrap()
 }
 
-/// What was told while a program ran with two workers and a hook.
+/// The reports of a program with two workers and a hook.
 fn told<const BUG: u8>(program: impl FnOnce(&Arc<Workers<BUG>>) + Send + 'static) -> Told {
     run(0, program).0
 }
 
-/// The same with a hook that takes so long, and how the run went.
+/// The same with a slow hook; also returns the outcome of the run.
 fn run<const BUG: u8>(
     hook_ns: u64,
     program: impl FnOnce(&Arc<Workers<BUG>>) + Send + 'static,
@@ -149,14 +149,14 @@ fn polls_that_go_on_are_told_again_and_again_though_every_worker_is_inside_one()
         let lasted: Vec<u64> = of_worker.map(|(stall, _)| stall.lasted_ns).collect();
         assert_eq!(lasted.len(), 5, "{lasted:?}");
         for (turn, lasted_ns) in lasted.into_iter().enumerate() {
-            // Each up to one look late.
+            // Each report is at most one look late.
             let least_ns = AFTER_NS << turn;
             assert!((least_ns..2 * least_ns).contains(&lasted_ns), "{lasted_ns}");
         }
     }
 }
 
-/// Whether anything is told of polls that are a little shorter than long ones, one behind the other.
+/// Whether a series of polls slightly shorter than a long one is reported.
 fn tells_short_polls<const BUG: u8>() -> bool {
     let told = told::<BUG>(|workers| {
         let task = workers.launch(0, Kind::Task, polls(100, AFTER_NS - MS / 10));
@@ -174,7 +174,7 @@ fn short_polls_are_not_told() {
 fn while_a_hook_takes_long_no_short_poll_gets_long() {
     let (told, _) = run::<0>(25 * MS, |workers| {
         let long = workers.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
-        // Under way when the hook ends.
+        // They are under way when the hook returns.
         let short = workers.launch(1, Kind::Pinned, polls(20, AFTER_NS - MS / 10));
         for task in [long, short] {
             workers.wait_for(task, 0).unwrap();

@@ -1,5 +1,5 @@
-//! One worker gets no CPU, as where another program has it: what waits behind a long poll of another worker is
-//! begun by others.
+//! One worker gets no CPU, as if another program had it. The tasks behind a long poll of another worker
+//! must be begun by the remaining ones.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 const MS: u64 = 1_000_000;
 const WORKERS: usize = 4;
 const TASKS: usize = 4;
-/// How long the poll goes on behind which the tasks wait, and for how long the worker gets no CPU.
+/// How long the poll is behind which the tasks wait, and how long the other worker gets no CPU.
 const LONG_NS: u64 = 5 * MS;
 const STARVED_NS: u64 = 20 * MS;
 /// By when each task has begun.
 const BEGUN_NS: u64 = MS;
 
-/// Has a CPU for itself until all is over.
+/// Keeps a CPU until the run ends.
 fn take_cpu(cpu: usize) -> SimThread {
     let spec = ThreadSpec {
         name: "another program".to_owned(),
@@ -32,7 +32,7 @@ fn take_cpu(cpu: usize) -> SimThread {
 }
 
 fn program(workers: &Arc<Workers<0>>) {
-    // All have parked.
+    // By then all workers have parked.
     sim::sleep(MS);
     let program = take_cpu(1);
     sim::sleep(MS / 10);

@@ -1,5 +1,5 @@
-//! No worker waits for what a lower worker of its core may hold: a Fair worker is suspended at every step,
-//! as by another program that has its CPU, while urgent traffic goes on.
+//! No worker waits for what a lower worker of its core may hold. A Fair worker is suspended at every step,
+//! as if another program had its CPU, while urgent traffic goes on.
 
 use super::crossing::{self, CORES, Done, EITHER, NOTE_BEGIN, NOTE_WAKE, NOTE_WOKEN, Traffic};
 use crate::scenario::class::{Classes, Urgent};
@@ -17,21 +17,22 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// For how long the worker is suspended: longer than all the rest takes.
+/// How long the worker is suspended: longer than everything else takes.
 const AWAY_NS: u64 = 10_000_000;
-/// By when an urgent operation is over that nobody is late for: a few wakes and switches.
+/// By when an urgent operation is over: a few wakes and switches.
 const BOUND_NS: u64 = 100_000;
-/// When nobody is suspended, so many urgent operations as both together end behind each step that is tried.
+/// In an undisturbed run at least this many urgent operations, plus [`SPARE`], end after each step that is
+/// tried.
 const MEANWHILE_MIN: usize = 10;
 const SPARE: usize = 10;
-/// How many steps are tried, about; all of them with the feature `every-step`.
+/// About how many steps are tried; every step with the feature `every-step`.
 const TRIES: usize = if cfg!(feature = "every-step") {
     usize::MAX
 } else {
     400
 };
 
-/// One way to run it.
+/// One way to run the traffic.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     seed: u64,
@@ -51,11 +52,11 @@ struct Step {
     wakes: bool,
 }
 
-/// What was seen of a run.
+/// What was recorded of a run.
 #[derive(Debug, Default)]
 struct Seen {
     events: u64,
-    /// Of the Fair worker of core 0, since the traffic began.
+    /// The steps of the Fair worker of core 0 since the traffic began.
     steps: Vec<Step>,
     begun: bool,
     wakes: bool,
@@ -63,7 +64,7 @@ struct Seen {
     fault: Option<(u64, u32)>,
 }
 
-/// The number of the thread of the Fair worker of core 0: the first that is started.
+/// The thread of the Fair worker of core 0, which is started first.
 const VICTIM: u32 = 1;
 
 impl Seen {
@@ -106,7 +107,7 @@ impl Seen {
     }
 }
 
-/// The first thread.
+/// The main thread.
 fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Workers<0>>) -> Traffic) {
     Sim::<0>::bind_thread(&[shape.main_cpu()]).unwrap();
     let config = SchedulerConfig {
@@ -122,7 +123,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Workers<0>>) -
     };
     let (workers, threads) = Workers::<0>::start(config, Arc::default()).unwrap();
     assert_eq!(workers.number(crossing::fair(0)), VICTIM);
-    // All have their policies, and rest.
+    // All workers have their policies and are idle.
     sim::sleep(100_000);
     let traffic = traffic(Arc::clone(&workers));
     let joins = traffic.begin();
@@ -148,7 +149,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Workers<0>>) -
     oracle::check_freed(workers);
 }
 
-/// Runs it, and suspends whoever makes that event.
+/// Runs the traffic and suspends the thread that makes event `at`.
 fn run(setting: Setting, at: Option<u64>) -> (Outcome, Seen, Vec<Done>) {
     let shape = Shape::new("suspended", CORES, 1);
     let suspend = |event| Planned {
@@ -176,15 +177,15 @@ fn run(setting: Setting, at: Option<u64>) -> (Outcome, Seen, Vec<Done>) {
     (outcome, seen.take(), done)
 }
 
-/// What came of all suspensions of a setting.
+/// The results of all suspensions of a setting.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
     checked: u64,
-    /// Runs in which somebody rang an urgent worker in place of one of a lower class.
+    /// Runs in which an urgent worker was rung in place of a waker of a lower class.
     helped: u64,
-    /// Operations that were begun while the worker was suspended inside a wake of their task, and over
-    /// before it went on.
+    /// Operations that began while the worker was suspended inside the wake of their task, and ended before
+    /// it went on.
     passed: u64,
 }
 
@@ -228,7 +229,7 @@ fn try_all(setting: Setting) {
     for what in crossing::MEASURED {
         assert!(done.iter().any(|it| it.what == *what), "no {what}");
     }
-    // Not in the end, when nothing urgent comes any more.
+    // Not at the end, when no more urgent operations come.
     let mut ends_ns: Vec<u64> = done.iter().map(|it| it.ended_ns).collect();
     ends_ns.sort_unstable_by(|a, b| b.cmp(a));
     let is_early = |step: &Step| step.time_ns < ends_ns[MEANWHILE_MIN + SPARE];
@@ -242,7 +243,7 @@ fn try_all(setting: Setting) {
         tally.runs >= 400 && tally.checked >= 20 * tally.runs,
         "{tally:?}"
     );
-    // It was suspended where others once did wait for it.
+    // The suspensions covered the steps where the helping rings and the timers matter.
     assert!(tally.helped > 0 && tally.passed > 0, "{tally:?}");
 }
 

@@ -1,5 +1,5 @@
-//! A task that ticks on a scheduler which is idle otherwise wakes no other worker, from the first moment on. Where
-//! its worker is stuck when the next tick is due, another worker sees to that in time.
+//! A ticking task on an otherwise idle scheduler never wakes another worker. If its worker is stuck when
+//! the next tick is due, another worker handles the tick in time.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
@@ -15,15 +15,15 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 const TICK_NS: u64 = 20 * MS;
-/// They are over before the first second is, for as long as which an urgent scheduler is armed.
+/// They end within the first second, in which an urgent scheduler is armed.
 const TICKS: u64 = 25;
 /// How long a poll of the task takes.
 const SHORT_NS: u64 = 20_000;
-/// How long the worker is stuck when the tick behind the last one is due.
+/// How long the worker is stuck when the tick after the last one is due.
 const STUCK_NS: u64 = 50 * MS;
 /// How late that tick may be.
 const LATE_NS: u64 = MS;
-/// So often another worker parks: when it starts, and once more.
+/// How often another worker parks: when it starts, and once more.
 const PARKS_MAX: u64 = 2;
 
 /// When the worker gets the long poll.
@@ -31,18 +31,18 @@ const PARKS_MAX: u64 = 2;
 enum Stuck {
     /// While it sleeps until the next tick.
     AfterSleep,
-    /// In the poll that arms the next tick: it runs on without a sleep.
+    /// In the poll that arms the next tick, without a sleep in between.
     AfterPoll,
 }
 
 const STUCK: [Stuck; 2] = [Stuck::AfterSleep, Stuck::AfterPoll];
 
-/// Launches a task of worker 0 whose poll is long.
+/// Launches a task with a long poll on worker 0.
 fn get_stuck(workers: &Workers<0>) {
     drop(workers.launch(0, Kind::Pinned, async { sim::work(STUCK_NS) }));
 }
 
-/// Ticks, and once more when the worker is stuck. By how much that one was late.
+/// Ticks, and once more while the worker is stuck. Returns the lateness of that tick.
 async fn ticks(workers: Arc<Workers<0>>, stuck: Stuck, ticked: Arc<SimCounter>) -> u64 {
     for _ in 0..TICKS {
         Sleep::new(&workers, 0, TICK_NS).await;

@@ -1,4 +1,5 @@
-//! Several tasks wait behind a long poll while another worker is busy with short ones: that worker takes them all.
+//! Several tasks wait behind a long poll while another worker runs short ones: that worker takes all of
+//! them.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
@@ -12,14 +13,14 @@ use std::task::Poll;
 const MS: u64 = 1_000_000;
 const SHORT_NS: u64 = 20_000;
 const STUCK_NS: u64 = 10 * MS;
-/// The worker is busy for that long before: it looks at others as rarely as it does for short polls.
+/// How long the worker is busy before: by then it looks at others as rarely as it does with short polls.
 const BEFORE_NS: u64 = 5 * MS;
 const TASKS: u64 = 4;
-/// How late the last of them may begin: the first is found at the second look, one each 200 us, and then one
-/// follows the other behind a short poll of the worker's own.
+/// How late the last task may begin: the first is found at the second look (one every 200 µs), and the
+/// others follow one by one, each behind a short poll of the worker's own.
 const LATE_NS: u64 = 600_000 + TASKS * 2 * SHORT_NS;
 
-/// Runs in short polls until all tasks have begun.
+/// Runs short polls until all tasks have begun.
 async fn be_busy(begun: Arc<SimCounter>) {
     poll_fn(|cx| {
         sim::work(SHORT_NS);
@@ -32,7 +33,7 @@ async fn be_busy(begun: Arc<SimCounter>) {
     .await;
 }
 
-/// By how much the last one was late.
+/// The lateness of the last task.
 fn program(workers: &Arc<Workers<0>>) -> u64 {
     let (begun, late_ns) = (Arc::<SimCounter>::default(), Arc::<SimCounter>::default());
     let busy = workers.launch(1, Kind::Pinned, be_busy(Arc::clone(&begun)));

@@ -1,13 +1,13 @@
-//! As much of HTTP/1.1 as the raw server needs: requests without a body, answered in turn.
+//! The part of HTTP/1.1 that the raw server needs: requests without a body, answered in order.
 
 use super::{COMPUTED, HEALTHY, HELLO};
 
-/// A request whose head is longer is refused.
+/// A request with a longer head is refused.
 const HEAD_MAX: usize = 8_192;
-/// Ends a head.
+/// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// What is asked for.
+/// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
     Hello,
@@ -16,30 +16,30 @@ pub(super) enum Route {
     Unknown,
 }
 
-/// What is to be done after the bytes at hand.
+/// What to do after the bytes read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Step {
-    /// Wait for more of them.
+    /// Read more bytes.
     Read,
-    /// Compute, answer that, and go on with no new bytes.
+    /// Compute, answer that, and continue without new bytes.
     Compute,
-    /// Close the connection, after what was answered.
+    /// Close the connection after the answers so far.
     Close,
 }
 
-/// One connection's part of what was read and not answered yet.
+/// The bytes of one connection that were read and not answered.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     rest: Vec<u8>,
-    /// The client wants no other answer.
+    /// Whether the client wants no further answer.
     ends: bool,
 }
 
 impl Conversation {
-    /// Takes what was read, and adds answers to `answers`.
+    /// Takes new bytes, and appends answers to `answers`.
     pub(super) fn take(&mut self, bytes: &[u8], answers: &mut Vec<u8>) -> Step {
-        // Mostly nothing is left over, and the bytes are looked at where they are.
+        // Mostly nothing is left over, and the new bytes are parsed in place.
         let mut kept = std::mem::take(&mut self.rest);
         let input = if kept.is_empty() {
             bytes
@@ -76,7 +76,7 @@ impl Conversation {
     }
 }
 
-/// Adds the answer on a route.
+/// Appends the answer of a route.
 pub(super) fn answer(route: Route, answers: &mut Vec<u8>) {
     let (status, body) = match route {
         Route::Hello => ("200 OK", HELLO),
@@ -87,7 +87,7 @@ pub(super) fn answer(route: Route, answers: &mut Vec<u8>) {
     for part in ["HTTP/1.1 ", status, "\r\ncontent-type: text/plain\r\n"] {
         answers.extend_from_slice(part.as_bytes());
     }
-    // Bodies have at most two digits of bytes.
+    // The length of a body has at most two digits.
     let length = [
         b'0' + (body.len() / 10) as u8,
         b'0' + (body.len() % 10) as u8,
@@ -98,13 +98,13 @@ pub(super) fn answer(route: Route, answers: &mut Vec<u8>) {
     answers.extend_from_slice(body.as_bytes());
 }
 
-/// The first head without its end; `None` if there is no whole one.
+/// The first head without its end; `None` if it is not complete.
 fn head(bytes: &[u8]) -> Option<&[u8]> {
     let length = bytes.windows(END.len()).position(|four| four == END)?;
     Some(&bytes[..length])
 }
 
-/// What a head asks for; `None` if it is none that this server understands.
+/// The route of a head; `None` if this server does not understand it.
 fn route(head: &[u8]) -> Option<Route> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let target = line.strip_prefix(b"GET ")?.strip_suffix(b" HTTP/1.1")?;

@@ -14,19 +14,19 @@ use super::running::{DRAIN, Running};
 use super::{HEADER_TIMEOUT, OURS, Server, WORKERS, service};
 use crate::error::LabError;
 
-/// In which classes the requests are answered. It computes in the handler.
+/// The classes in which requests are answered. Computations run in the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doorbell {
-    /// `/healthz` in class Rt and all others in Fair, as the documentation of `Server::classes` has it.
+    /// `/healthz` in class Rt and all others in Fair, as the documentation of `Server::classes` suggests.
     Classes,
-    /// `/` in class Rt as well.
+    /// Also `/` in class Rt.
     UrgentHello,
     /// All in class Fair.
     OneClass,
 }
 
 impl Doorbell {
-    /// The class of a request, where routes have classes.
+    /// The class of a request.
     fn class_of(self, request: &Request<Incoming>) -> Class {
         match (request.uri().path(), self) {
             ("/healthz", _) | ("/", Self::UrgentHello) => Class::rt(50),
@@ -57,7 +57,7 @@ impl Server for Doorbell {
             Self::Classes | Self::OneClass => {
                 &[Part::Hello, Part::Computing, Part::Flood, Part::Idle]
             }
-            // Everywhere else it is the same as `Classes`.
+            // In all other parts it is the same as `Classes`.
             Self::UrgentHello => &[Part::Hello],
         }
     }
@@ -74,7 +74,7 @@ impl Server for Doorbell {
                 .header_timeout(Some(HEADER_TIMEOUT))
                 .drain_timeout(DRAIN)
                 .shutdown_on(async {
-                    // That nobody can tell any more is what tells it.
+                    // The channel is closed to request the end; no message is sent.
                     let _ = stopped.await;
                 });
             let service = move || {
@@ -94,7 +94,7 @@ impl Server for Doorbell {
         }
         Ok(running.ends_by(move || {
             for task in tasks {
-                // Its clients have seen it if it has failed.
+                // If it failed, its clients have noticed.
                 let _ = runtime.block_on(task);
             }
         }))

@@ -1,4 +1,4 @@
-//! The least that a server can do: a thread for each core, epoll, and a few lines of HTTP.
+//! A minimal server: one thread per core, epoll, and a few lines of HTTP.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -18,14 +18,14 @@ use super::running::Running;
 use super::{Server, WORKERS};
 use crate::error::LabError;
 
-/// What stands for the listener where a connection has its descriptor.
+/// The value that stands for the listener where connections have their descriptor.
 const LISTENER: u64 = u64::MAX;
 /// How many events are taken at once.
 const EVENTS: usize = 256;
-/// How much is read at once.
+/// How many bytes are read at once.
 const BUFFER: usize = 16_384;
 
-/// Where it computes: in the threads that serve, or else in others of the idle class.
+/// Where it computes: in the serving threads, or in other threads of the idle class.
 #[derive(Debug)]
 pub(super) struct RawEpoll {
     pub(super) pool: bool,
@@ -85,11 +85,11 @@ fn refused(source: io::Error) -> LabError {
 struct Connection {
     stream: Arc<TcpStream>,
     talk: Conversation,
-    /// The pool has it: until its answer is written, nothing is read.
+    /// Whether the pool has it. Until its answer is written, nothing is read.
     waits: bool,
 }
 
-/// Whether a connection stays.
+/// Whether a connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 enum Fate {
@@ -101,7 +101,7 @@ enum Fate {
 struct Worker {
     epoll: Arc<OwnedFd>,
     listener: TcpListener,
-    /// By their descriptors.
+    /// Indexed by descriptor.
     connections: Vec<Option<Connection>>,
     bytes: Vec<u8>,
     answers: Vec<u8>,
@@ -128,7 +128,7 @@ impl Worker {
     fn run(&mut self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
-            // Nothing but a signal ends it without an event.
+            // Without an event the wait ends only by a signal.
             let _ = epoll::wait(&*self.epoll, spare_capacity(&mut events), None);
             for event in events.drain(..) {
                 let (flags, data) = (event.flags, event.data.u64());
@@ -165,7 +165,7 @@ impl Worker {
     /// Answers what has come on a connection.
     fn serve(&mut self, at: usize, flags: EventFlags) -> Fate {
         let Some(connection) = self.connections.get_mut(at).and_then(Option::as_mut) else {
-            // It was closed by an event of the same batch.
+            // An earlier event of the same batch closed it.
             return Fate::Stays;
         };
         if !connection.waits {
@@ -212,7 +212,7 @@ impl Worker {
                 }
                 Step::Read => return self.send(at),
                 Step::Close => {
-                    // Whether the last answer arrives or not, it is closed.
+                    // The connection is closed in any case, even if this answer does not arrive.
                     let _ = self.send(at);
                     return Fate::Goes;
                 }
@@ -220,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// Sends all answers at once. A client that does not take them is let go.
+    /// Sends all answers at once. Closes the connection if the client does not take them.
     fn send(&mut self, at: usize) -> Fate {
         let Some(connection) = self.connections[at].as_ref() else {
             return Fate::Goes;
@@ -236,7 +236,7 @@ impl Worker {
         }
     }
 
-    /// Gives a connection to the pool.
+    /// Hands a connection to the pool.
     fn hand_over(&mut self, at: usize) -> Fate {
         if self.listen_to(at, EventFlags::empty()).is_err() {
             return Fate::Goes;
@@ -271,7 +271,7 @@ impl Worker {
 
     fn close(&mut self, at: usize) {
         if let Some(connection) = self.connections[at].take() {
-            // The pool may hold it for a while longer, and would keep it in the set.
+            // The pool may hold it for a while, which would keep it in the epoll set.
             let _ = epoll::delete(&*self.epoll, connection.stream.as_fd());
         }
     }

@@ -1,4 +1,4 @@
-//! Threads that compute for tokio's tasks where nobody else wants the CPU.
+//! Threads under `SCHED_IDLE` that compute for tokio's tasks.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ use crate::error::LabError;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads under `SCHED_IDLE`. They end with the last of these.
+/// Threads under `SCHED_IDLE`. They end when the last clone of this is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct IdleThreads(Sender<Job>);
 
@@ -37,7 +37,7 @@ impl IdleThreads {
         Ok(Self(sender))
     }
 
-    /// Has one of the threads run it, and waits for the end.
+    /// Runs `work` on one of the threads, and waits for its end.
     pub(super) async fn run(&self, work: impl FnOnce() + Send + 'static) {
         let (done, finished) = oneshot::channel();
         let job = Box::new(move || {
@@ -46,7 +46,7 @@ impl IdleThreads {
             let _ = done.send(());
         });
         if self.0.send(job).is_ok() {
-            // It fails only if the work panics.
+            // Fails only if the work panics.
             let _ = finished.await;
         }
     }

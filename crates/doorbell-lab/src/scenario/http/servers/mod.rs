@@ -1,6 +1,6 @@
-//! The servers that are compared. Each runs in a process of its own, with two threads that serve.
+//! The compared servers. Each runs in a process of its own, with two serving threads.
 //!
-//! A new one is a file beside these that implements [`Server`], and a line in [`ALL`].
+//! A new server is a file in this folder that implements [`Server`], and a line in [`ALL`].
 
 mod conversation;
 mod doorbell;
@@ -22,44 +22,44 @@ use super::part::Part;
 use crate::error::LabError;
 use running::Running;
 
-/// Threads of each server that serve connections.
+/// The serving threads of each server.
 const WORKERS: usize = 2;
-/// How long the head of a request may take, of those that limit it.
+/// The time limit for the head of a request, in servers that have one.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many connections may wait until they are accepted; the OS may allow fewer.
+/// How many connections may wait to be accepted; the OS may allow fewer.
 const BACKLOG: i32 = 4_096;
 
-/// What is answered on `/`.
+/// The answer to `/`.
 const HELLO: &str = "hello, world";
-/// What is answered on `/compute`, when the work is done.
+/// The answer to `/compute`, after the work.
 const COMPUTED: &str = "computed";
-/// What is answered on `/healthz`.
+/// The answer to `/healthz`.
 const HEALTHY: &str = "ok";
 
 /// A web server that answers on `/`, `/compute` and `/healthz`.
 pub(super) trait Server: Debug + Sync {
-    /// Who, as the table names it.
+    /// Its name in the table.
     fn name(&self) -> &'static str;
 
-    /// The same on a command line.
+    /// Its name on a command line.
     fn flag(&self) -> &'static str;
 
-    /// In which parts of the scenario it takes part.
+    /// The parts of the scenario in which it takes part.
     fn parts(&self) -> &'static [Part];
 
-    /// How many listeners of the same address it wants.
+    /// How many listeners of the same address it needs.
     fn listeners(&self) -> usize {
         1
     }
 
-    /// Begins to serve. `steps` is the work of `/compute`.
+    /// Starts serving. `steps` is the work of `/compute`.
     ///
     /// # Errors
     /// If a thread or a runtime cannot be started.
     fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError>;
 }
 
-/// Everybody, the baseline first.
+/// All servers, the baseline first.
 pub(super) static ALL: &[&dyn Server] = &[
     &tokio::Tokio::Handler,
     &tokio::Tokio::Bare,
@@ -73,31 +73,31 @@ pub(super) static ALL: &[&dyn Server] = &[
     &epoll::RawEpoll { pool: true },
 ];
 
-/// The others are compared with this one.
+/// The server with which the others are compared.
 pub(super) const BASELINE: &str = "tokio";
-/// What whoever shares nothing between cores reaches.
+/// The reference for servers that share nothing between cores.
 pub(super) const TWO: &str = "two tokio runtimes";
 
-/// What tokio reaches if it computes where nobody else wants the CPU.
+/// The reference for tokio with computations under `SCHED_IDLE`.
 pub(super) const TOKIO_IDLE_THREADS: &str = "tokio, two SCHED_IDLE threads";
 
-/// Of which something is promised.
+/// The server that has goals.
 pub(super) const OURS: &str = "doorbell";
 
-/// The server of this name on a command line.
+/// The server with this name on a command line.
 pub(super) fn of_flag(flag: &str) -> Option<&'static dyn Server> {
     let mut all = ALL.iter().copied();
     all.find(|server| server.flag() == flag)
 }
 
-/// Listeners of one address, among which the OS shares out new connections. None of them blocks.
+/// Opens non-blocking listeners of one address. The OS distributes new connections among them.
 ///
 /// # Errors
-/// [`LabError::System`] if the address cannot be had.
+/// [`LabError::System`] if the address is not available.
 pub(super) fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, LabError> {
     let mut all: Vec<TcpListener> = Vec::with_capacity(count);
     for _ in 0..count {
-        // The first one may have been given a port.
+        // The first listener may have been assigned a port.
         let address = all.first().map_or(Ok(address), TcpListener::local_addr);
         let listener = address.and_then(listener);
         all.push(listener.map_err(|source| LabError::System {

@@ -1,4 +1,4 @@
-//! Threads that compute where nobody else wants the CPU, and answer themselves.
+//! Threads under `SCHED_IDLE` that compute, and send the answers themselves.
 
 use std::io::Write as _;
 use std::net::{Shutdown, TcpStream};
@@ -15,14 +15,14 @@ use super::WORKERS;
 use super::conversation::{Route, answer};
 use crate::error::LabError;
 
-/// A connection that waits for a computation. Whoever serves it hears nothing of it meanwhile.
+/// A connection that waits for a computation. Its serving thread gets no events of it meanwhile.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) stream: Arc<TcpStream>,
     pub(super) epoll: Arc<OwnedFd>,
 }
 
-/// Starts the threads; they end when nobody can send any more.
+/// Starts the threads. They end when the last sender is dropped.
 ///
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started.
@@ -47,12 +47,12 @@ fn work(jobs: &Receiver<Job>, steps: u64) {
     answer(Route::Compute, &mut text);
     for job in jobs {
         compute(steps);
-        // A client that does not take it is gone, or let go.
+        // A client that does not take the answer is gone, or its connection is closed.
         if !matches!((&*job.stream).write(&text), Ok(count) if count == text.len()) {
             let _ = job.stream.shutdown(Shutdown::Both);
         }
-        // It can be written to, so its thread looks at once what has come meanwhile. If that has let
-        // it go, there is nothing to change.
+        // The connection is writable, so its thread checks at once what has come meanwhile. If that thread
+        // has closed it, this call fails without effect.
         let data = EventData::new_u64(job.stream.as_raw_fd() as u64);
         let flags = EventFlags::IN | EventFlags::OUT;
         let _ = epoll::modify(&*job.epoll, job.stream.as_fd(), data, flags);

@@ -1,4 +1,4 @@
-//! The service as hyper has it, for every runtime on which hyper runs.
+//! The service for hyper, for every runtime on which hyper runs.
 
 use std::convert::Infallible;
 
@@ -12,8 +12,8 @@ use hyper::{Request, Response, StatusCode};
 
 use super::{COMPUTED, HEALTHY, HELLO};
 
-/// Answers on one connection, over HTTP/1 alone, until the client closes it. `compute` does the work of
-/// `/compute`.
+/// Answers requests of one connection, with HTTP/1 only, until the client closes it. `compute` does the
+/// work of `/compute`.
 pub(super) async fn serve_bare<C, W>(io: C, compute: impl Fn() -> W)
 where
     C: Read + Write + Unpin,
@@ -21,7 +21,7 @@ where
 {
     let compute = &compute;
     let service = service_fn(move |request| answer(request, compute));
-    // A client that goes away in the midst of a request is no concern of the server's.
+    // A client that disconnects in the middle of a request is no error of the server.
     let _ = http1::Builder::new().serve_connection(io, service).await;
 }
 

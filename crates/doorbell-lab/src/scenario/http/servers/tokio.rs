@@ -1,4 +1,4 @@
-//! hyper on tokio's runtime of several threads.
+//! hyper on tokio's multi-thread runtime.
 
 use std::io;
 use std::net::TcpListener;
@@ -21,20 +21,20 @@ use super::running::{DRAIN, Running, Stopped};
 use super::{BASELINE, HEADER_TIMEOUT, Server, TOKIO_IDLE_THREADS, WORKERS, service};
 use crate::error::LabError;
 
-/// How long nobody is accepted after a refusal of the OS.
+/// The pause after an accept that the OS refused.
 const REFUSED: Duration = Duration::from_millis(10);
 
-/// Which features it has, and where it computes.
+/// Its features, and where it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tokio {
-    /// The features of `doorbell_hyper::Server`: a timeout for heads, HTTP/1 and HTTP/2 on one port,
-    /// and requests in flight are answered at the end. It computes in the handler.
+    /// The features of `doorbell_hyper::Server`: a timeout for heads, HTTP/1 and HTTP/2 on one port, and
+    /// requests in flight are answered at the end. Computes in the handler.
     Handler,
-    /// The same, but it computes in `spawn_blocking`.
+    /// The same, but computes in `spawn_blocking`.
     Blocking,
-    /// The same, but two threads under `SCHED_IDLE` compute.
+    /// The same, but computes on two threads under `SCHED_IDLE`.
     IdleThreads,
-    /// HTTP/1 alone, without timeout and without an orderly end.
+    /// HTTP/1 only, without a timeout and without a drain.
     Bare,
 }
 
@@ -106,24 +106,24 @@ where
     }
     running.ends_by(move || {
         for task in tasks {
-            // Its clients have seen it if it has failed.
+            // If it failed, its clients have noticed.
             let _ = runtime.block_on(task);
         }
     })
 }
 
-/// In the handler.
+/// Computes in the handler.
 pub(super) async fn compute_here(steps: u64) {
     compute(steps);
 }
 
 async fn compute_aside(steps: u64) {
-    // It fails only if the work panics or the runtime ends; then nobody waits for the answer.
+    // Fails only if the work panics or the runtime ends; then no client waits for the answer.
     let _ = tokio::task::spawn_blocking(move || compute(steps)).await;
 }
 
-/// Serves every connection in a task of its own until it is stopped, and then answers the requests
-/// that are in flight. It ends earlier if the listener is of no use.
+/// Serves every connection in a task of its own until it is stopped, then answers the requests in flight.
+/// Ends earlier if the listener is unusable.
 pub(super) async fn serve<C, W>(
     listener: TcpListener,
     mut stopped: Stopped,
@@ -147,12 +147,12 @@ where
         let connection = hyper.serve_connection_with_upgrades(TokioIo::new(accepted), service);
         let connection = open.watch(connection.into_owned());
         tokio::spawn(async move {
-            // A client that goes away in the midst of a request is no concern of the server's.
+            // A client that disconnects in the middle of a request is no error of the server.
             let _ = connection.await;
         });
     }
     drop(listener);
-    // What is not answered by then is dropped with the runtime.
+    // Requests that are not answered by then are dropped with the runtime.
     let _ = tokio::time::timeout(DRAIN, open.shutdown()).await;
     Ok(())
 }
@@ -165,11 +165,11 @@ async fn serve_bare(listener: TcpListener, steps: u64) -> io::Result<()> {
     }
 }
 
-/// The next connection.
+/// Accepts the next connection.
 async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
     loop {
         if let Ok((stream, _)) = listener.accept().await {
-            // It makes the answer slower at most.
+            // A failure only makes answers slower.
             let _ = stream.set_nodelay(true);
             return stream;
         }

@@ -1,4 +1,4 @@
-//! hyper on two of tokio's runtimes of one thread, which share nothing but the address.
+//! hyper on two single-threaded tokio runtimes, which share only the address.
 
 use std::net::TcpListener;
 use std::thread;
@@ -51,7 +51,7 @@ impl Server for TwoTokios {
         }
         Ok(running.ends_by(|| {
             for thread in threads {
-                // Its clients have seen it if it has failed.
+                // If it failed, its clients have noticed.
                 let _ = thread.join();
             }
         }))

@@ -1,4 +1,4 @@
-//! What comes to a worker that falls asleep, and how it is known that it was served.
+//! Arrivals at a worker that falls asleep, and the evidence that they were served.
 
 use crate::scenario::class::{BATCH, FAIR, RT};
 use crate::scenario::scheduler::Workers;
@@ -15,62 +15,62 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-/// Something comes: its steps begin here, and end there.
+/// Marks the begin and the end of the arrival's steps.
 pub(super) const NOTE_COMES: u32 = 1 << 20;
 pub(super) const NOTE_CAME: u32 = NOTE_COMES + 1;
 
-/// How long a timer has still to go when it is armed.
+/// How far in the future an armed timer is due.
 const DUE_NS: u64 = 2_000;
-/// The same of one before which the worker falls asleep once more.
+/// The same for a timer before which the worker falls asleep once more.
 const SOON_NS: u64 = 50_000;
-/// For how long the worker that has too much stays inside its poll.
+/// How long the worker with surplus tasks stays inside its poll.
 const POLL_NS: u64 = 1_500_000;
-/// The worker of which there is one more than that which falls asleep.
+/// The other worker of the scheduler, beside the one that falls asleep.
 const OTHER: usize = 1;
 
-/// What comes.
+/// An arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// A call: into the mailbox.
+    /// A call, in the mailbox.
     Call,
-    /// A wake of a task of that worker that may run anywhere: into the inject queue.
+    /// A wake of a task of that worker that may run anywhere, in the inject queue.
     Wake,
-    /// A wake of one that is pinned.
+    /// A wake of a pinned task.
     WakePinned,
-    /// Two tasks that another worker pushes in a poll that goes on for long.
+    /// Two tasks that another worker pushes in a long poll.
     Surplus,
     /// A task for the urgent worker of that core.
     Urgent,
-    /// A task for the lowest worker of that core.
+    /// A task for the Batch worker of that core.
     Batch,
-    /// A task for the worker of that core that is neither.
+    /// A task for the Fair worker of that core.
     Fair,
-    /// A timer by mail, which is due when it is taken or soon after.
+    /// A timer by mail, due when it is taken or soon after.
     Timer,
-    /// The same, which is due a while after that.
+    /// The same, due some time after that.
     TimerSoon,
-    /// A descriptor that is ready, and whose waker arms a timer that is due.
+    /// A ready descriptor whose waker arms a timer that is already due.
     TimerOfWaker,
     /// A descriptor that becomes ready.
     Ready,
     /// The same, of a worker that has just been taken off.
     ReadyOff,
-    /// A descriptor that is ready is registered.
+    /// The registration of a ready descriptor.
     Register,
-    /// The worker is to end.
+    /// The request to end.
     Close,
 }
 
 /// When the worker gets its first descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
-    /// Long before.
+    /// Long before the arrival.
     Before,
-    /// With what comes, and from where that comes.
+    /// With the arrival, from the same thread.
     Now,
 }
 
-/// Whether it was served.
+/// Whether the arrival was served.
 #[derive(Debug, Default)]
 pub(super) struct Served(SimCounter);
 
@@ -94,7 +94,7 @@ impl Wake for Served {
     }
 }
 
-/// It is served when it is dropped.
+/// Counts as served when it is dropped.
 struct Dropped(Arc<Served>);
 
 impl Drop for Dropped {
@@ -103,12 +103,12 @@ impl Drop for Dropped {
     }
 }
 
-/// A waker that arms a timer which is due already.
+/// A waker that arms a timer which is already due.
 struct Arms<const BUG: u8> {
     workers: Arc<Workers<BUG>>,
     worker: usize,
     served: Arc<Served>,
-    /// Whoever keeps the timers has the other end.
+    /// Hands the timer to the thread that keeps it.
     armed: UnboundedSender<RawTimer>,
 }
 
@@ -126,17 +126,16 @@ impl<const BUG: u8> Wake for Arms<BUG> {
     }
 }
 
-/// What is kept until all is over.
+/// What is kept until the run ends.
 pub(super) type Kept = Vec<Box<dyn Send>>;
 
-/// What is done when it is time, on a thread that is no worker; for [`What::Surplus`], on that of the
-/// other worker.
+/// The arrival itself. It runs on a foreign thread; for [`What::Surplus`] on the other worker's thread.
 pub(super) type Arrival = Box<dyn FnOnce() -> Kept + Send>;
 
-/// Prepares what is to come.
+/// Prepares an arrival.
 pub(super) struct Stage<const BUG: u8> {
     pub(super) workers: Arc<Workers<BUG>>,
-    /// To which of them it comes.
+    /// The worker at which it arrives.
     pub(super) worker: usize,
     pub(super) first: First,
     pub(super) served: Arc<Served>,
@@ -145,7 +144,7 @@ pub(super) struct Stage<const BUG: u8> {
 type Registered<const BUG: u8> = Registration<Sim<BUG>, RemoteRef<Sim<BUG>>>;
 
 impl<const BUG: u8> Stage<BUG> {
-    /// All that may be done before, and the rest. And what is to be kept.
+    /// Does all that can be done ahead. Returns the rest, and what to keep.
     pub(super) fn prepare(&self, what: What) -> (Arrival, Kept) {
         let mut kept = Kept::new();
         if self.first == First::Before {
@@ -170,7 +169,7 @@ impl<const BUG: u8> Stage<BUG> {
         (self.with_first(arrival), kept)
     }
 
-    /// The same behind the worker's first descriptor, if it has none.
+    /// Adds the registration of the worker's first descriptor, if it has none.
     fn with_first(&self, arrival: Arrival) -> Arrival {
         if self.first == First::Before {
             return arrival;
@@ -193,13 +192,13 @@ impl<const BUG: u8> Stage<BUG> {
         }
     }
 
-    /// A descriptor of the worker, for which somebody waits.
+    /// Registers a descriptor of the worker, and waits for it.
     pub(super) fn register(&self, fd: SimFd, waker: &Waker) -> Registered<BUG> {
         let remote = self.workers.remote(self.worker).clone();
         let registered = Registration::new(remote, fd).expect("the worker has not ended");
         let polled = registered.poll_ready(&Context::from_waker(waker), Direction::Read);
         if polled.is_ready() {
-            // It was faster.
+            // It became ready first.
             waker.wake_by_ref();
         }
         registered
@@ -226,7 +225,7 @@ impl<const BUG: u8> Stage<BUG> {
                 served.now();
             }
         }));
-        // It waits by then.
+        // By then the task waits.
         sim::sleep(50_000);
         Box::new(move || {
             let _ = say.send(());
@@ -245,7 +244,7 @@ impl<const BUG: u8> Stage<BUG> {
         })
     }
 
-    /// For the worker of that scheduler that is on the core.
+    /// A task for the worker of that scheduler on this core.
     fn task_of(&self, scheduler: usize) -> Arrival {
         let (workers, served) = (Arc::clone(&self.workers), Arc::clone(&self.served));
         Box::new(move || {
@@ -310,7 +309,7 @@ impl<const BUG: u8> Stage<BUG> {
         fd.set_ready(Readiness::READABLE);
     }
 
-    /// A task of the worker waits for the descriptor.
+    /// Launches a task of the worker that waits for the descriptor.
     fn wait_in_a_task(&self, fd: SimFd) {
         let (mine, served) = (self.again(), Arc::clone(&self.served));
         drop(self.workers.launch(self.worker, Kind::Task, async move {
@@ -318,14 +317,14 @@ impl<const BUG: u8> Stage<BUG> {
             poll_fn(|cx| registered.poll_ready(cx, Direction::Read)).await;
             served.now();
         }));
-        // It waits by then.
+        // By then the task waits.
         sim::sleep(50_000);
     }
 
     fn close(&self) -> Arrival {
         let worker = self.worker;
         let (workers, dropped) = (Arc::clone(&self.workers), Dropped(Arc::clone(&self.served)));
-        // What waits on a worker ends with it.
+        // A pinned task ends with its worker.
         drop(self.workers.launch(self.worker, Kind::Pinned, async move {
             let _dropped = dropped;
             std::future::pending::<()>().await;
@@ -337,7 +336,7 @@ impl<const BUG: u8> Stage<BUG> {
         })
     }
 
-    /// Has the other worker be inside a poll until all is over, in which `arrive` is called.
+    /// Keeps the other worker inside a poll until the run ends. The poll calls `arrive`.
     pub(super) fn inside_a_poll(&self, arrive: impl FnOnce() + Send + 'static) {
         drop(self.workers.launch(OTHER, Kind::Pinned, async move {
             arrive();

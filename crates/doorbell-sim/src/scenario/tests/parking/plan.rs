@@ -1,4 +1,4 @@
-//! One run: a worker that is stopped, and what comes meanwhile; and all runs of a setting.
+//! One run, with a stopped worker and an arrival; and all runs of a setting.
 
 use super::arrival::{First, Kept, NOTE_CAME, NOTE_COMES, Stage, What};
 use super::seen::{NOTE_WAKES, Seen};
@@ -25,35 +25,35 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// For how long the worker is stopped: longer than it takes to bring what comes.
+/// How long the worker is stopped: longer than an arrival takes.
 pub(super) const AWAY_NS: u64 = 60_000;
-/// For how long whoever brings it is stopped: longer than the worker then takes to fall asleep.
+/// How long the bringer is stopped: longer than the worker then takes to fall asleep.
 const BRINGER_AWAY_NS: u64 = 200_000;
 /// By when all is served: a few wakes and switches, and less than a watchdog takes.
 const BOUND_NS: u64 = 100_000;
-/// When the worker is woken, to fall asleep again.
+/// When the worker is woken, so that it falls asleep again.
 const WOKEN_NS: u64 = 2_000_000;
-/// When it has long been asleep, from then on.
+/// After this much more time it has long been asleep.
 const LATER_NS: u64 = 2_000_000;
-/// How long after it has fallen asleep something comes to one that sleeps.
+/// How long after the worker fell asleep something arrives at a sleeping worker.
 const ASLEEP_NS: u64 = 10_000;
 
-/// What the worker is woken by, to fall asleep again.
+/// What wakes the worker, so that it falls asleep again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     ByCall,
-    /// It does not spin then.
+    /// A descriptor. The worker does not spin then.
     ByDescriptor,
 }
 
-/// What comes, and to which worker.
+/// The arrival, and the worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) what: What,
     pub(super) first: First,
     pub(super) woken: Woken,
     pub(super) workers: usize,
-    /// To which of all.
+    /// The number of the worker, among all.
     pub(super) worker: usize,
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
@@ -63,24 +63,24 @@ pub(super) struct Setting {
     pub(super) seed: u64,
 }
 
-/// When it comes, and who is stopped.
+/// When the arrival comes, and which thread is stopped.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     comes_ns: u64,
-    /// The worker's event behind which it is stopped.
+    /// The event of the worker after which it is stopped.
     worker: Option<u64>,
-    /// The same of whoever brings it.
+    /// The event of the bringer after which it is stopped.
     bringer: Option<u64>,
 }
 
 impl Setting {
-    /// The number of the worker's thread: they are started in their order, behind the first thread.
+    /// The number of the worker's thread. The workers are started in order, after the main thread.
     fn thread(&self) -> u32 {
         self.worker as u32 + 1
     }
 }
 
-/// To a worker that sleeps, so that the steps are seen.
+/// An undisturbed run with a sleeping worker, to record the steps.
 const UNDISTURBED: Plan = Plan {
     comes_ns: WOKEN_NS + LATER_NS,
     worker: None,
@@ -108,7 +108,7 @@ impl Plan {
     }
 }
 
-/// What the worker did when something came.
+/// What the worker did when the arrival came.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     bell: Look,
@@ -125,11 +125,11 @@ fn look<const BUG: u8>(workers: &Workers<BUG>, worker: usize) -> Found {
     })
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     found: Found,
-    /// What the worker counted since.
+    /// What the worker has counted since.
     since: WorkerCounts,
 }
 
@@ -137,7 +137,7 @@ pub(super) fn sleep_until(time_ns: u64) {
     sim::sleep(time_ns.saturating_sub(sim::time_ns()));
 }
 
-/// Whatever is to wake the worker is ready to, and does so.
+/// Prepares the wake that makes the worker fall asleep again.
 fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>, Kept) {
     if woken == Woken::ByDescriptor {
         let fd = SimFd::open();
@@ -170,15 +170,15 @@ fn scheduler(setting: Setting) -> SchedulerConfig {
     }
 }
 
-/// The first thread.
+/// The main thread.
 fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()]).unwrap();
     let (workers, threads) = Workers::<BUG>::start(scheduler(setting), Arc::default()).unwrap();
     assert_eq!(workers.number(setting.worker), setting.thread());
-    // A clock that stands still goes on while this one waits.
+    // A paused clock goes on while this thread waits.
     let inside = workers.clock.inside(Holds::Yes);
     drop(workers.clock.hold());
-    // All have their policies, and rest.
+    // All workers have their policies and are idle.
     sim::sleep(100_000);
     let stage = Stage {
         workers: Arc::clone(&workers),
@@ -222,7 +222,7 @@ fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     }
 }
 
-/// Starts whoever brings it, which sleeps until then.
+/// Starts the bringer, which sleeps until its time.
 fn begin<const BUG: u8>(
     stage: &Stage<BUG>,
     what: What,
@@ -241,7 +241,7 @@ fn begin<const BUG: u8>(
     Some(Sim::<BUG>::spawn(spec, Box::new(bring)).unwrap())
 }
 
-/// One run that went as it should.
+/// A run that succeeded.
 struct Run {
     outcome: Outcome,
     seen: Seen,
@@ -299,17 +299,17 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
     })
 }
 
-/// How often the worker may be rung by what comes.
+/// How often the arrival may ring the worker.
 fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
     let (least, most) = match setting.what {
         What::Call | What::WakePinned | What::Timer | What::TimerSoon | What::Close => (1, 1),
         What::Urgent if setting.worker != 0 => (1, 1),
         What::Wake if setting.workers == 1 => (1, 1),
-        // Another worker may be told.
+        // Another worker may be notified instead.
         What::Wake => (0, 1),
-        // To be the watchdog, behind one task; and to take one, behind two.
+        // One ring to be the watchdog after the first task, one to take a task after the second.
         What::Surplus => (0, 2),
-        // Others are told, or the descriptor itself wakes who waits for it.
+        // Other workers are notified, or the descriptor itself wakes its waiter.
         What::Urgent
         | What::Batch
         | What::Fair
@@ -318,11 +318,11 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         | What::ReadyOff
         | What::Register => (0, 0),
     };
-    // By the clock, when it goes on.
+    // A ring by the clock when it goes on.
     let by_clock = setting.paused && matches!(setting.what, What::Timer | What::TimerSoon);
     let most = most + u64::from(by_clock);
     let first = u64::from(setting.first == First::Now);
-    // An urgent worker may be rung in place of whoever told it.
+    // Urgent workers ring each other in place of a notifier of a lower class.
     let helped = u64::from(setting.worker != 0);
     if plan.bringer.is_some() {
         // The worker goes on meanwhile.
@@ -330,29 +330,29 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
     }
     let (least, most) = (least.max(first), most + first);
     match bell {
-        // It looks before it sleeps, or has been told already.
+        // It looks before it sleeps, or was notified before.
         Look::Running | Look::Spinning | Look::Notified => 0..=u64::from(by_clock),
-        // In place of whoever told it.
+        // A ring in place of the notifier.
         Look::NotifiedFromBelow => 0..=1,
-        // Told once, it is not told again; but one that sleeps wakes up meanwhile.
+        // It is notified only once, but a sleeping worker can wake up meanwhile.
         Look::ParkedUntold if plan.worker.is_some() && !by_clock => least..=most.min(1) + helped,
         Look::ParkedUntold => least..=most,
     }
 }
 
-/// What was seen of all runs of a setting.
+/// What was seen in all runs of a setting.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) runs: u64,
-    /// What the worker did and was about to do when it was stopped.
+    /// The bell and the form of the worker when it was stopped.
     pub(super) phases: BTreeSet<String>,
-    /// Behind which kinds of steps it was.
+    /// The kinds of steps after which it was stopped.
     pub(super) steps: BTreeSet<&'static str>,
     pub(super) marks: Marks,
 }
 
 impl Tally {
-    /// Both.
+    /// The sum of both.
     pub(super) fn and(mut self, mut other: Tally) -> Tally {
         self.phases.append(&mut other.phases);
         self.steps.append(&mut other.steps);
@@ -371,10 +371,10 @@ impl Tally {
     }
 }
 
-/// Stops the worker behind each step, and whoever brings what comes behind each of its steps too.
+/// Stops the worker after each step, and the bringer after each of its steps too.
 ///
 /// # Errors
-/// What went wrong first.
+/// The first failure.
 pub(super) fn explore<const BUG: u8>(setting: Setting) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let still = run::<BUG>(setting, UNDISTURBED)?;

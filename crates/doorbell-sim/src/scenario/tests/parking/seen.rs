@@ -1,9 +1,9 @@
-//! What is seen of a run: the steps of the worker, and of whoever brings what comes.
+//! What is recorded of a run: the steps of the worker and of the bringer.
 
 use super::arrival::{NOTE_CAME, NOTE_COMES};
 use doorbell_machine::sim::{Event, EventKind};
 
-/// The worker is about to be woken, and goes back to sleep then.
+/// The worker is about to be woken and to fall asleep again.
 pub(super) const NOTE_WAKES: u32 = NOTE_CAME + 1;
 
 /// A step of a thread.
@@ -14,21 +14,21 @@ pub(super) struct Step {
     pub(super) kind: EventKind,
 }
 
-/// What was seen of a run.
+/// What was recorded of a run.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// The worker's thread.
     thread: u32,
     events: u64,
     is_woken: bool,
-    /// Of the worker, from when it is woken until something comes.
+    /// The worker's steps, from its wake until the arrival.
     pub(super) worker: Vec<Step>,
-    /// Whoever brings what comes, while it does.
+    /// The thread that brings the arrival, while it does so.
     pub(super) bringer: Option<u32>,
     has_come: bool,
-    /// Its steps.
+    /// The bringer's steps.
     pub(super) brought: Vec<Step>,
-    /// Who was stopped.
+    /// The threads that were stopped.
     pub(super) stopped: Vec<u32>,
 }
 
@@ -55,7 +55,7 @@ impl Seen {
             (EventKind::Note, NOTE_CAME) => self.has_come = true,
             _ => {}
         }
-        // What is no step: it cannot be stopped behind these.
+        // These events are no steps: a thread cannot be stopped after them.
         let is_step = !matches!(
             event.kind,
             EventKind::Drain
