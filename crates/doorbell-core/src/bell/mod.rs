@@ -82,7 +82,7 @@ pub enum Look {
     /// The worker is parked and was notified, by a notifier of a lower class that has promised to ring.
     NotifiedFromBelow,
     /// The worker is parked and was not notified.
-    ParkedUntold,
+    Parked,
 }
 
 /// The signals that were set when the worker cleared them.
@@ -270,7 +270,7 @@ impl<M: Machine> Bell<M> {
         } else if word & NOTIFY != 0 {
             Look::Notified
         } else if word & PARKED != 0 {
-            Look::ParkedUntold
+            Look::Parked
         } else if word & SPINNING != 0 {
             Look::Spinning
         } else {

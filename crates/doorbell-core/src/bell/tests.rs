@@ -185,7 +185,7 @@ impl Model {
             _ if self.notified => Look::Notified,
             WorkerState::Running => Look::Running,
             WorkerState::Spinning => Look::Spinning,
-            WorkerState::Parked => Look::ParkedUntold,
+            WorkerState::Parked => Look::Parked,
         }
     }
 }

@@ -102,7 +102,7 @@ fn stalled_poster() {
     let stalled = thread::spawn(move || {
         let node = Item::<Machine>::boxed(100, &their_log);
         // SAFETY: as in `post`; the mailbox is open.
-        let _: Pushed = unsafe { theirs.push_untold(node) };
+        let _: Pushed = unsafe { theirs.push_only(node) };
     });
     let other = poster(&remote, &log, &[200]);
     local.enter(|| {
@@ -165,7 +165,7 @@ fn twice_at_once() {
             let node = shared;
             // SAFETY: the item stays in place until this model ends; that it is pushed by two
             // is the point.
-            unsafe { remote.push_untold(node.0) }
+            unsafe { remote.push_only(node.0) }
         })
     });
     let found = threads.map(|thread| thread.join().unwrap());

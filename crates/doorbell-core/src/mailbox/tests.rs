@@ -135,7 +135,7 @@ fn w13_a_post_behind_a_stalled_one_tells_the_worker() {
     let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
     // SAFETY: items stay in place until delivered.
-    let pushed = unsafe { remote.push_untold(Item::boxed(100, &log)) };
+    let pushed = unsafe { remote.push_only(Item::boxed(100, &log)) };
     assert_eq!((pushed, remote.bell().signalled()), (Pushed::First, false));
     for entry in 200..203 {
         assert_eq!(post(&remote, entry, &log), Posted::Yes);

@@ -1,5 +1,5 @@
-//! Placement: which idle worker is woken for work, and which worker gets a task from outside. See README.md in
-//! the folder `idle`.
+//! Placement: which idle worker is woken for work, and which worker gets a task from outside. See
+//! README.md in this folder.
 
 use crate::bell::{Look, WorkerState};
 use crate::class::Standing;
@@ -64,7 +64,7 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// There is something that its worker will do next, unless its current poll goes on for long: wakes workers to
-    /// be watchdogs if there are too few. Call it as [`Scheduler::offer`], directly after what made it known, and
+    /// be watchdogs if there are too few, unless the caller must not claim. Call it as [`Scheduler::offer`], directly after what made it known, and
     /// a fence.
     #[inline]
     pub fn arm_watchdog(&self, from: usize) {
@@ -125,11 +125,11 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Chooses the worker for a task from outside that prefers `prefer`: that worker, or the nearest one that is on, if
-    /// it is idle with an empty inject queue and its core is free of higher classes, or if no other worker is idle.
+    /// it is idle with an empty inject queue, serves no call, and its core is free of higher classes, or if no other worker is idle.
     /// Otherwise another idle worker, which the caller claims unless it must not.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Member<M>) -> &'a Member<M> {
         let prefer = self.nearest_on(prefer.worker());
-        let is_idle = matches!(prefer.bell().look(), Look::Spinning | Look::ParkedUntold);
+        let is_idle = matches!(prefer.bell().look(), Look::Spinning | Look::Parked);
         let is_free = is_idle && !prefer.has_injected() && !prefer.is_serving();
         let stays = is_free && !self.is_outranked(prefer.worker());
         let cost = |worker| self.cost(worker);

@@ -134,8 +134,8 @@ impl<M: Schedule> TaskRef<M> {
     /// Makes a task of a body, in no queue. Returns it with the side that joins it.
     ///
     /// # Safety
-    /// As for [`launch`](crate::worker::launch), of `vtable` and `write`. The join side goes with the reference that the
-    /// caller gets.
+    /// As for [`launch`](crate::worker::launch), of `vtable` and `write`. `last` is alive, and the caller gives a share of
+    /// its scheduler to the task. If the group is not the default one, the caller has counted the task in it.
     pub(crate) unsafe fn new(
         spec: CellSpec<M>,
         vtable: &'static BodyVtable,
@@ -233,7 +233,7 @@ impl<M: Schedule> TaskRef<M> {
 
     pub(crate) fn body(self) -> *mut u8 {
         let (_, offset) = layout_of::<M>(self.header().vtable.layout);
-        // SAFETY: as in `launch`; the pointer still has the whole allocation.
+        // SAFETY: as in `TaskRef::new`; the pointer still has the whole allocation.
         unsafe { self.0.as_ptr().cast::<u8>().add(offset) }
     }
 
@@ -342,7 +342,7 @@ impl<M: Schedule> TaskRef<M> {
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: as above; nothing of the header is used after this but its memory.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
-        // SAFETY: allocated in `launch` with this layout.
+        // SAFETY: allocated in `TaskRef::new` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         // SAFETY: the share that came with the task; the last worker is of the same scheduler.
         unsafe { M::freed(last, group) };

@@ -165,7 +165,7 @@ impl<M: Schedule> TaskRef<M> {
 
     /// What this task has and others have not.
     pub(crate) fn extras(&self) -> Option<&Extras<M>> {
-        // SAFETY: written in `launch` before anybody else had the task, and there until it is
+        // SAFETY: written in `TaskRef::new` before anybody else had the task, and there until it is
         // freed; changed only by atomics.
         self.extras_place().map(|extras| unsafe { extras.as_ref() })
     }
@@ -187,7 +187,7 @@ impl<M: Schedule> TaskRef<M> {
     /// Nobody else has the task any more, and nobody asks for them after this.
     pub(crate) unsafe fn drop_extras(self) {
         if let Some(place) = self.extras_place() {
-            // SAFETY: written in `launch`; the caller's promise.
+            // SAFETY: written in `TaskRef::new`; the caller's promise.
             unsafe { place.drop_in_place() };
         }
     }

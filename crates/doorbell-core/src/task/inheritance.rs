@@ -35,7 +35,7 @@ impl<M: Schedule> RaisedNode<M> {
     pub(crate) unsafe fn task_of(node: NonNull<Node<M>>) -> TaskRef<M> {
         // SAFETY: the caller's promise, and the pointer has the whole task.
         let raised_node = unsafe { node.byte_sub(Self::NODE) }.cast::<Self>();
-        // SAFETY: written in `launch`, and never changed.
+        // SAFETY: written in `TaskRef::new`, and never changed.
         unsafe { raised_node.as_ref() }.task
     }
 
@@ -96,7 +96,7 @@ impl<M: Schedule> TaskRef<M> {
     /// Nobody else has the task any more.
     pub(crate) unsafe fn drop_raised_node(self) {
         if self.header().has_raised_node() {
-            // SAFETY: written in `launch`; the caller's promise.
+            // SAFETY: written in `TaskRef::new`; the caller's promise.
             unsafe { self.raised_node().drop_in_place() };
         }
     }

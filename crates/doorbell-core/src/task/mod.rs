@@ -5,14 +5,14 @@
 //! |---|---|
 //! | `standing.rs` | how a caller stands to a class |
 //! | `state.rs` | the state word and its transitions |
-//! | `state_inheritance.rs` | those of a task that is awaited from above |
+//! | `state_inheritance.rs` | the transitions of a task that is awaited from above |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `about.rs` | what a task is launched with |
 //! | `schedule.rs` | what a task asks of the scheduler above it: the trait `Schedule` |
 //! | `cell.rs` | the allocation: header and body; how it is polled, completed and freed |
 //! | `queue_node.rs` | which task a node of a run queue is of, and by which of its nodes |
 //! | `home.rs` | the list of its home worker |
-//! | `state_delegate.rs` | those of wakes by threads of a lower class |
+//! | `state_delegate.rs` | the transitions of wakes by threads of a lower class |
 //! | `inheritance.rs` | the raised node, by which a scheduler above polls what it awaits |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
 //! | `waker.rs` | the `std::task::Waker` of a task |

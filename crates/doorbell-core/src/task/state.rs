@@ -19,7 +19,7 @@
 //! | 23..64 | refs | references: the worker's, the join handle's, the raised node's, the parcel's, one per waker |
 //!
 //! All changes are read-modify-writes, so they have one order that everybody agrees on. Those of
-//! the join handle are in `state_join.rs`, those of tasks that are awaited from above in
+//! the join handle are in this file, those of tasks that are awaited from above in
 //! `state_inheritance.rs`, those of wakes by a lower class in `state_delegate.rs`.
 
 use super::state_inheritance::Above;

@@ -1,12 +1,15 @@
 //! Falling asleep, from the pass that found nothing to the end of the sleep.
 //!
 //! 1. [`Worker::idle`]: give back the parcels, announce the spin, and spin ([`Worker::spin`], which may find something).
-//! 2. `park_with_hooks`, `park`: let other workers of this core spin, look once more for descriptors in a flood.
+//!    If a signal is set already, the worker does not idle.
+//! 2. `park_with_hooks`, `park`: call the user's hook, which may bring a task; look once more for descriptors in a flood;
+//!    then let other workers of this core spin.
 //! 3. `park_or_not`: announce the park, then look for the last time. Later work finds the announcement, so no wake-up is
 //!    lost: posts by the bell, tasks for any worker by the idle set.
 //! 4. `sleep`, `block`: sleep until rung, until a descriptor is ready, or until a time: that of a timer, or of a look at
 //!    workers that may be stuck ([`Worker::watchdog_until_ns`]).
-//! 5. `idle` again: leave the idle set, announce that the worker runs.
+//! 5. `idle` again: leave the idle set, announce that the worker runs. A worker that wakes in its poller does both before
+//!    the events wake tasks (`block`).
 
 use super::spin::SpinEnd;
 use super::{NothingRunnable, Worker};
@@ -78,8 +81,8 @@ impl<M: Machine> Worker<M> {
             tally.parks_avoided.add_owned(1);
             return;
         }
-        // From here on, a thread with work for others finds this worker in the idle set; this look sees
-        // earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would not
+        // The next look begins with the idle set: from then on a thread with work for others finds this worker there,
+        // and the look sees earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would not
         // end the sleep. A worker that got its first descriptor since `choose` must park in its poller.
         let stays_awake = self.look_for_the_last_time()
             || self.local.is_due()
@@ -113,7 +116,7 @@ impl<M: Machine> Worker<M> {
         if remote.is_watchdog() {
             self.end_lapsed_searches();
         }
-        // The thread that posted them may have found no worker idle.
+        // The thread that posted these timers may have found no idle worker to take them.
         self.take_timers();
         let found = self.visit_others();
         if found {

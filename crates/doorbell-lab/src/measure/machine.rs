@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::clock::{Clock, kernel_clock_source};
 use super::cpu::{Placement, allowed_cpus};
-use super::rest::Rest;
+use super::idle_machine::IdleMachine;
 use crate::error::LabError;
 
 /// From this share on the CPUs count as busy with other programs.
@@ -52,7 +52,11 @@ impl Machine {
     /// # Errors
     /// [`LabError::System`] if the affinity mask cannot be read. Anything else that is missing is
     /// "unknown".
-    pub fn describe(clock: &Clock, placement: Placement, rest: Rest) -> Result<Self, LabError> {
+    pub fn describe(
+        clock: &Clock,
+        placement: Placement,
+        rest: IdleMachine,
+    ) -> Result<Self, LabError> {
         let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Ok(Self {
             cpu_model: cpu_model(&cpu_info),

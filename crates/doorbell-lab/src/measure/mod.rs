@@ -2,10 +2,10 @@
 
 mod clock;
 mod cpu;
+mod idle_machine;
 mod interrupts;
 mod machine;
 mod process;
-mod rest;
 mod samples;
 mod stats;
 mod syscalls;
@@ -16,10 +16,10 @@ mod usage;
 pub(crate) use clock::timed;
 pub use clock::{Clock, Tick};
 pub use cpu::{Pin, Placement, allowed_cpus, choose_pair, current_cpu, spawn_pinned};
+pub use idle_machine::IdleMachine;
 pub use interrupts::Interrupts;
 pub use machine::Machine;
 pub use process::{Process, Switches};
-pub use rest::Rest;
 pub use samples::Samples;
 pub use stats::{Spread, is_enough, median, percentile, variation_percent};
 pub use syscalls::{SyscallCounter, SyscallSource, Unavailable};

@@ -10,7 +10,7 @@ use super::contestant::{Contestant, Observed};
 use super::options::Effort;
 use crate::error::LabError;
 use crate::measure::{
-    Clock, Interrupts, Rest, Samples, SyscallSource, TimeLimit, context_switches, timed,
+    Clock, IdleMachine, Interrupts, Samples, SyscallSource, TimeLimit, context_switches, timed,
 };
 use crate::progress::Progress;
 
@@ -70,7 +70,7 @@ pub struct Contest<'a> {
     /// The clock that times the calls.
     pub clock: Clock,
     /// The idle machine's own activity.
-    pub rest: Rest,
+    pub rest: IdleMachine,
     /// Counts system calls, if possible.
     pub syscalls: Option<SyscallSource>,
     /// Ends the program when a contestant hangs.

@@ -95,7 +95,7 @@ fn play(names: &[&'static str], rounds: u32, limits: &[f64]) -> (Result<Vec<Tape
         },
         limit: &mut limit,
         clock: Clock::calibrated(),
-        rest: Rest::default(),
+        rest: IdleMachine::default(),
         syscalls: None,
         time_limit: &time_limit,
         progress: &Progress::hidden(),

@@ -17,7 +17,7 @@ pub(super) struct Asked {
 const NODES_PER_OPERATION: u64 = 200;
 
 /// The counts once they no longer change, or after the last look.
-pub(super) fn rested(handle: &Handle) -> Metrics {
+pub(super) fn when_idle(handle: &Handle) -> Metrics {
     let mut before = handle.metrics();
     for _ in 0..200 {
         std::thread::sleep(std::time::Duration::from_millis(2));

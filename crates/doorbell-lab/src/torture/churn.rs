@@ -21,7 +21,7 @@ const STEPS_MAX: u64 = 12;
 #[derive(Clone, Copy, Debug)]
 enum Churn {
     /// It has finished everything when it is dropped.
-    Rested,
+    Idle,
     /// It is dropped while it is called and has unfinished tasks.
     UnderFire,
     /// The same, dropped on a worker of the main runtime, where the drop does not wait.
@@ -51,7 +51,7 @@ pub(super) fn churn(
         if tools.ledger.has_failed() {
             break;
         }
-        let way = dice.choose(&[Churn::Rested, Churn::UnderFire, Churn::OnAWorker]);
+        let way = dice.choose(&[Churn::Idle, Churn::UnderFire, Churn::OnAWorker]);
         let cores = 1 + dice.roll(2) as usize;
         let idle = dice.choose(&[
             Idle::Spin(Duration::from_micros(10)),
@@ -84,7 +84,7 @@ pub(super) fn churn(
             tools.ledger.fail(format!("a runtime beside it: {error}"));
         }
         match way {
-            Churn::Rested => drop(runtime),
+            Churn::Idle => drop(runtime),
             Churn::UnderFire | Churn::OnAWorker => {
                 end_under_fire(runtime, main, &mut driver, matches!(way, Churn::OnAWorker));
             }

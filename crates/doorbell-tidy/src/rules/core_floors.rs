@@ -2,6 +2,8 @@
 //! a floor form no cycle. A room is a folder, or a file that is in none.
 //!
 //! A word or a queue that does not know workers can be read, modelled and changed by itself.
+//!
+//! The rule reads paths. It does not see a call of a method that an upper folder adds to a type of a lower one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +48,12 @@ pub fn core_floors(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(RULE, path, 1, what, remedy));
         }
         for to in named(file, parsed).into_iter().filter(|to| to != from) {
+            if floor(&to).is_none() {
+                let what = format!("`{from}` names `{to}`, which stands on no floor");
+                let remedy = "name the folder that it comes from";
+                findings.push(Finding::new(RULE, path, 1, what, remedy));
+                continue;
+            }
             let arrow = (from.to_owned(), to);
             arrows.entry(arrow).or_default().insert(path.to_owned());
         }
@@ -83,6 +91,10 @@ fn reaches(arrows: &Arrows, from: &str, to: &str) -> bool {
 /// The room of a file: its nearest enclosing folder that has a floor of its own, else its first folder,
 /// else the file.
 fn room(file: &str) -> &str {
+    let whole = file.strip_suffix(".rs").unwrap_or(file);
+    if floor(whole).is_some() {
+        return whole;
+    }
     let mut folders = file.rmatch_indices('/').map(|(end, _)| &file[..end]);
     let first = || file.split('/').next().unwrap_or(file);
     let room = folders.find(|folder| floor(folder).is_some());
@@ -97,14 +109,15 @@ fn floor(room: &str) -> Option<usize> {
 /// The rooms of the crate that a file names, outside of its tests.
 fn named(file: &str, parsed: &Parsed) -> BTreeSet<String> {
     let is_root = |index: usize| {
-        let begins = index < 2 || !parsed.is_path_sep(index - 2);
-        begins && matches!(parsed.ident(index), Some("crate" | "super"))
+        let begins = index < 3 || !parsed.is_path_sep(index - 2);
+        let behind_self = || parsed.ident(index - 3) == Some("self");
+        (begins || behind_self()) && matches!(parsed.ident(index), Some("crate" | "super"))
     };
     let roots = (0..parsed.tokens.len()).filter(|&index| is_root(index) && !parsed.in_test(index));
     let rooms = roots
         .flat_map(|index| parsed.paths(index))
         .map(|(_, path)| room(&format!("{}/", resolved(file, &path).join("/"))).to_owned());
-    rooms.filter(|room| floor(room).is_some()).collect()
+    rooms.filter(|room| !room.is_empty()).collect()
 }
 
 /// The path from the root of the crate. Each `super` leads to the enclosing module of the file's module. In
@@ -174,7 +187,14 @@ mod tests {
             found(&[("worker/remote/mod.rs", "use super::Worker;\n")]).len(),
             1
         );
+        let around = "use self::super::super::Worker;\n";
+        assert_eq!(found(&[("worker/remote/tell.rs", around)]).len(), 1);
         assert!(found(&[("worker/remote/tell.rs", "use super::Remote;\n")]).is_empty());
+        assert_eq!(found(&[("worker/remote.rs", above)]).len(), 1);
+        assert_eq!(
+            found(&[("task/mod.rs", "use crate::Scheduler;\n")]).len(),
+            1
+        );
     }
 
     #[test]

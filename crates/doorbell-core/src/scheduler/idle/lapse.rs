@@ -1,7 +1,7 @@
 //! Searches that lapse: their workers get no CPU, and others are to be woken in their place. See
 //! ../README.md.
 
-use super::{IDLE, IDLE_WORKERS, IdleSet, OWES, Searching};
+use super::{COUNTED, IDLE, IDLE_WORKERS, IdleSet, Searching};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 
@@ -64,12 +64,12 @@ impl<M: Machine> IdleSet<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = word.load(Ordering::Relaxed);
         // Only while it owes: otherwise the worker may rely on being in the set.
-        while seen & (OWES << at) != 0 {
+        while seen & (COUNTED << at) != 0 {
             // ORDER: Acquire pairs with the Release of `win` and `begin_search`, as in `end_search`. One of the threads
             // that clear the bit finds it set, and counts one less. Relaxed on failure: the next guess.
             match word.compare_exchange(
                 seen,
-                seen & !((IDLE | OWES) << at),
+                seen & !((IDLE | COUNTED) << at),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {

@@ -7,7 +7,7 @@
 //! | bits of a word | name | meaning |
 //! |---|---|---|
 //! | 0 to 31 | `IDLE` | the worker has nothing to do, and can be claimed |
-//! | 32 to 63 | `OWES` | the worker is counted as searching: it was claimed, or searches by itself |
+//! | 32 to 63 | `COUNTED` | the worker is counted as searching: it was claimed, or searches by itself |
 
 mod armed;
 mod lapse;
@@ -34,8 +34,8 @@ const IDLE_WORKERS: usize = 32;
 
 /// The bits of a word, by its first worker.
 const IDLE: u64 = 1;
-const OWES: u64 = IDLE << IDLE_WORKERS;
-const _: () = assert!(2 * IDLE_WORKERS == u64::BITS as usize && OWES == 1 << 32);
+const COUNTED: u64 = IDLE << IDLE_WORKERS;
+const _: () = assert!(2 * IDLE_WORKERS == u64::BITS as usize && COUNTED == 1 << 32);
 
 /// The workers of a word that can be claimed. A worker that searches cannot: it looks for work anyway.
 const fn claimable(word: u64) -> u32 {
@@ -168,7 +168,7 @@ impl<M: Machine> IdleSet<M> {
         let before = word.fetch_and(!(IDLE << at), Ordering::Relaxed);
         if before & (IDLE << at) != 0 {
             Left::ByItself
-        } else if before & (OWES << at) != 0 {
+        } else if before & (COUNTED << at) != 0 {
             Left::Claimed
         } else {
             Left::Settled
@@ -302,7 +302,7 @@ impl<M: Machine> IdleSet<M> {
     /// Claims the worker: clears its idle bit and sets its owes bit. Returns whether the caller did so.
     fn win(&self, worker: usize) -> bool {
         let (word, at) = self.word(worker);
-        let (idle, owes) = (IDLE << at, OWES << at);
+        let (idle, owes) = (IDLE << at, COUNTED << at);
         // ORDER: Relaxed; the exchange decides. Acquire in the mutant, which it does not help.
         let mut seen = word.load(Ordering::Relaxed);
         if M::breaks(Bug::IdleClaimBlind) {
@@ -339,7 +339,7 @@ impl<M: Machine> IdleSet<M> {
             self.count_searching();
             // ORDER: Release as in `win`. A claimer's exchange and this have one order: the second sees the
             // bit of the first.
-            if word.fetch_or(OWES << at, Ordering::Release) & (OWES << at) == 0 {
+            if word.fetch_or(COUNTED << at, Ordering::Release) & (COUNTED << at) == 0 {
                 return Search::Begun;
             }
             // Claimed meanwhile, and counted for that. If the count falls to zero here, that claim has lapsed.
@@ -355,7 +355,7 @@ impl<M: Machine> IdleSet<M> {
         let (word, at) = self.word(worker);
         // ORDER: Acquire pairs with the Release of `win`: the search that is over was counted. Of this and
         // `lapse` one finds the bit set, and counts one less.
-        if word.fetch_and(!(OWES << at), Ordering::Acquire) & (OWES << at) == 0 {
+        if word.fetch_and(!(COUNTED << at), Ordering::Acquire) & (COUNTED << at) == 0 {
             return Searching::Others;
         }
         self.count_one_less()

@@ -53,6 +53,7 @@ impl<M: Machine> Local<M> {
 
     /// Gives a task that is in no queue to a worker that is on. Whether another worker has it; else it is in this
     /// worker's own queue.
+    #[must_use]
     pub(in crate::worker) fn hand_on(&self, node: NonNull<Node<M>>) -> bool {
         M::mark(Mark::OfflineHandOn);
         let to = self.remote().scheduler().nearest_on(self.remote().worker());

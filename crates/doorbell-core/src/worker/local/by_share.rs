@@ -180,7 +180,6 @@ impl<M: Machine> Local<M> {
         }
         self.groups.set_running(group);
         self.run_task(node);
-        self.groups.set_running(DEFAULT);
         let now_ns = M::now_ns();
         self.groups.set_now(now_ns);
         // SAFETY: this worker, on its thread.
@@ -188,6 +187,8 @@ impl<M: Machine> Local<M> {
         if let Some(task) = keeps {
             task.release();
         }
+        // Last: what the end of the task drops may spawn, and that is of the task's group.
+        self.groups.set_running(DEFAULT);
         true
     }
 

@@ -78,7 +78,8 @@ pub struct Local<M: Machine> {
     poll_refs: PollRefs<M>,
     /// Tasks of groups.
     pub(in crate::worker) groups: WorkerGroups,
-    /// Last, so that its share keeps the scheduler until the wheel is dropped: the wheel enters its gate once more.
+    /// Last: the wheel enters its gate once more when it is dropped. The gate is the wheel's too, but a model knows of
+    /// no order between this thread and one that frees the scheduler later but for this share.
     pub(in crate::worker) remote: RemoteRef<M>,
 }
 

@@ -327,7 +327,7 @@ impl<M: Machine> Remote<M> {
         }
         match self.shared.bell.look() {
             Look::Running | Look::Spinning | Look::Notified => {}
-            Look::ParkedUntold => self.notify(Kick::Take, pushed == Pushed::Behind),
+            Look::Parked => self.notify(Kick::Take, pushed == Pushed::Behind),
             Look::NotifiedFromBelow => self.help(),
         }
     }
@@ -391,7 +391,7 @@ impl<M: Machine> Remote<M> {
                 notified @ (Notified::MustRing | Notified::MustHelp) => self.ring_if_due(notified),
                 Notified::Running | Notified::Spinning | Notified::Already => self.ring_awake(),
             }
-        } else if look == Look::ParkedUntold {
+        } else if look == Look::Parked {
             self.notify(kick, behind);
         } else if look == Look::NotifiedFromBelow {
             self.help();
@@ -436,7 +436,7 @@ impl<M: Machine> Remote<M> {
     ///
     /// # Safety
     /// As for [`Mailbox::push`].
-    pub(crate) unsafe fn push_untold(&self, node: NonNull<Node<M>>) -> Pushed {
+    pub(crate) unsafe fn push_only(&self, node: NonNull<Node<M>>) -> Pushed {
         // SAFETY: passed on from the caller.
         unsafe { self.shared.mailbox.push(node) }
     }

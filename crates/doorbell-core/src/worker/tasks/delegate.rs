@@ -98,7 +98,7 @@ impl<M: Machine> TaskRef<M> {
 
 /// Whether it takes what comes at once: it is idle, and its core runs no higher class.
 fn takes_at_once<M: Machine>(remote: &Member<M>) -> bool {
-    let is_idle = matches!(remote.bell().look(), Look::Spinning | Look::ParkedUntold);
+    let is_idle = matches!(remote.bell().look(), Look::Spinning | Look::Parked);
     is_idle && !remote.is_serving() && !remote.scheduler().is_outranked(remote.worker())
 }
 

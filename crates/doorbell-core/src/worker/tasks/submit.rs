@@ -33,7 +33,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Does what a wake said, the own node by `submit`. The caller holds a reference.
+    /// Carries out the result of a wake; queues the own node through `submit`. The caller holds a reference.
     #[inline]
     pub(crate) fn follow(self, woken: Wake, submit: impl FnOnce()) {
         match woken {
@@ -50,8 +50,8 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Raises a rescuable task, which was woken or spawned just now, to the worker that the caller is, if that
-    /// rescues. The caller holds a reference.
+    /// Raises a rescuable task, which was woken or spawned just now, to the calling thread's worker, if that
+    /// worker rescues tasks. The caller holds a reference.
     #[inline]
     pub(crate) fn rescue(self) {
         if self.header().is_rescuable() {

@@ -21,7 +21,7 @@ use super::rounds::{Contest, Tape};
 use super::summary::summarise;
 use crate::error::LabError;
 use crate::measure::{
-    Clock, Machine, Placement, Rest, Spread, SyscallSource, TimeLimit, Unavailable, median,
+    Clock, IdleMachine, Machine, Placement, Spread, SyscallSource, TimeLimit, Unavailable, median,
 };
 use crate::progress::Progress;
 use crate::report::{Report, Row};
@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
 
     let progress = Progress::on_stderr(effort.rounds, contestants.len(), options.place.as_deref());
     progress.prepare("watching the idle machine");
-    let rest = Rest::watch(effort.idle_span)?;
+    let rest = IdleMachine::watch(effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
     let time_limit = TimeLimit::start()?;

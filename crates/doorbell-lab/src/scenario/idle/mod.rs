@@ -1,7 +1,7 @@
 //! `doorbell lab idle`: what an idle runtime costs.
 
 mod columns;
-mod resting;
+mod idling;
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::trial::{Plan, Trial, Work, run as run_trials};
 use crate::error::LabError;
 use crate::measure::SyscallSource;
 use crate::report::Report;
-use resting::Resting;
+use idling::Idling;
 
 /// How long there is no work, in ms.
 const SPAN_MS: u32 = 10_000;
@@ -29,8 +29,8 @@ const PASS_MAX: Duration = Duration::from_mins(1);
 
 pub(super) fn contestants(stage: Stage, syscalls: Option<SyscallSource>) -> Vec<Box<dyn Trial>> {
     vec![
-        Box::new(Resting::<Doorbell>::new(stage, syscalls)),
-        Box::new(Resting::<Tokio>::new(stage, syscalls).baseline()),
+        Box::new(Idling::<Doorbell>::new(stage, syscalls)),
+        Box::new(Idling::<Tokio>::new(stage, syscalls).baseline()),
     ]
 }
 

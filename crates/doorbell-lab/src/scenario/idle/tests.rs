@@ -51,7 +51,7 @@ fn what_is_not_known_is_left_out() {
         cpu_ns: Some(2_000_000),
     };
     let span = Duration::from_secs(2);
-    let figures = resting::outcome(used, span, Some(7), 2).figures;
+    let figures = idling::outcome(used, span, Some(7), 2).figures;
     assert_eq!(figures.get("idle_switches_count"), Some(&4.0));
     assert_eq!(figures.get("idle_syscalls_count"), Some(&7.0));
     assert!((figures["idle_cpu_percent"] - 0.1).abs() < 1e-9);
@@ -59,7 +59,7 @@ fn what_is_not_known_is_left_out() {
         cpu_ns: None,
         ..used
     };
-    let figures = resting::outcome(unknown, span, None, 2).figures;
+    let figures = idling::outcome(unknown, span, None, 2).figures;
     assert!(!figures.contains_key("idle_cpu_percent"));
     assert!(!figures.contains_key("idle_syscalls_count"));
 }

@@ -7,7 +7,7 @@ use super::rows::row;
 use super::runner::{Runner, Tape, Trial};
 use super::{Plan, Rated};
 use crate::error::LabError;
-use crate::measure::{Clock, Machine, Placement, Rest, SyscallSource, TimeLimit};
+use crate::measure::{Clock, IdleMachine, Machine, Placement, SyscallSource, TimeLimit};
 use crate::progress::Progress;
 use crate::report::{Report, Row};
 
@@ -25,7 +25,7 @@ pub(super) fn run(
 
     let progress = Progress::on_stderr(rounds, trials.len(), options.place.as_deref());
     progress.prepare("watching the idle machine");
-    let rest = Rest::watch(options.effort.idle_span)?;
+    let rest = IdleMachine::watch(options.effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
     let time_limit = TimeLimit::start()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::common::order;
 use super::super::late::percentiles;
 use crate::error::LabError;
-use crate::measure::{Interrupts, Rest, Samples, SyscallSource, TimeLimit, Usage, timed};
+use crate::measure::{IdleMachine, Interrupts, Samples, SyscallSource, TimeLimit, Usage, timed};
 use crate::progress::Progress;
 
 /// The work of a contestant in a pass, in the scenario's unit.
@@ -87,7 +87,7 @@ pub(super) struct Tape {
 pub(super) struct Runner<'a> {
     pub(super) rounds: u32,
     pub(super) work: Work,
-    pub(super) rest: Rest,
+    pub(super) rest: IdleMachine,
     pub(super) syscalls: Option<SyscallSource>,
     pub(super) time_limit: &'a TimeLimit,
     pub(super) progress: &'a Progress,
@@ -259,7 +259,7 @@ mod tests {
                 counted: 3,
                 pass_max: Duration::from_mins(1),
             },
-            rest: Rest::default(),
+            rest: IdleMachine::default(),
             syscalls: None,
             time_limit: &time_limit,
             progress: &Progress::hidden(),

@@ -97,11 +97,11 @@ fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
 const PHASES: &[&str] = &[
     "Running, Poller",
     "Spinning, Poller",
-    "ParkedUntold, Poller",
+    "Parked, Poller",
     "Notified, Poller",
     "Running, Word",
     "Spinning, Word",
-    "ParkedUntold, Word",
+    "Parked, Word",
     "Notified, Word",
 ];
 

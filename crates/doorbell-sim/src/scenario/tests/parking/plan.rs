@@ -335,8 +335,8 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         // A ring in place of the notifier.
         Look::NotifiedFromBelow => 0..=1,
         // It is notified only once, but a sleeping worker can wake up meanwhile.
-        Look::ParkedUntold if plan.worker.is_some() && !by_clock => least..=most.min(1) + helped,
-        Look::ParkedUntold => least..=most,
+        Look::Parked if plan.worker.is_some() && !by_clock => least..=most.min(1) + helped,
+        Look::Parked => least..=most,
     }
 }
 

@@ -20,7 +20,7 @@ const SETTLES: Duration = Duration::from_millis(100);
 
 /// One runtime with two workers.
 #[derive(Debug)]
-pub(super) struct Resting<T: Timers> {
+pub(super) struct Idling<T: Timers> {
     stage: Stage,
     syscalls: Option<SyscallSource>,
     baseline: bool,
@@ -28,7 +28,7 @@ pub(super) struct Resting<T: Timers> {
     timers: PhantomData<T>,
 }
 
-impl<T: Timers> Resting<T> {
+impl<T: Timers> Idling<T> {
     pub(super) fn new(stage: Stage, syscalls: Option<SyscallSource>) -> Self {
         Self {
             stage,
@@ -48,7 +48,7 @@ impl<T: Timers> Resting<T> {
     }
 }
 
-impl<T: Timers> Trial for Resting<T> {
+impl<T: Timers> Trial for Idling<T> {
     fn name(&self) -> &'static str {
         T::NAME
     }

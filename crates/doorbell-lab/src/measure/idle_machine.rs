@@ -18,12 +18,12 @@ const TIME_FIELDS: usize = 8;
 
 /// The activity of the idle machine.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Rest {
+pub struct IdleMachine {
     interrupts_per_s: f64,
     busy_percent: f64,
 }
 
-impl Rest {
+impl IdleMachine {
     /// Waits for `span` and counts what happens.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_idle_rate_is_taken_off_and_never_goes_below_nothing() {
-        let rest = Rest {
+        let rest = IdleMachine {
             interrupts_per_s: 100.0,
             busy_percent: 0.0,
         };
