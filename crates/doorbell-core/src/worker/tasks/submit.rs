@@ -168,7 +168,7 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { remote.post(self.node()) });
     }
 
-    /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one spins and is free, since
+    /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one spins and is free, as
     /// its cache is warm; else here. A running worker may be inside a long poll, and a sleeping one costs a ring.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();

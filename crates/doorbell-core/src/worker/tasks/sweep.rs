@@ -1,9 +1,9 @@
 //! Tasks that a worker above runs while those of their own scheduler are stuck in long polls.
 //!
 //! Such a task is [rescuable](crate::task::About::rescuable). Its raised node is queued above, as that of a task that
-//! is awaited from above. Its own node is queued as ever, so no wake is lost if no worker takes the raised node. A
-//! worker above that rescues ([`Local::set_rescues`]) raises to itself what it wakes or spawns, and what it finds behind
-//! a long poll ([`Sweep`]).
+//! is awaited from above. Its own node is queued as ever, so no wake is lost if no worker takes the raised node.
+//! A worker above that rescues ([`Local::set_rescues`]) raises to itself what it wakes or spawns, and what it
+//! finds behind a long poll ([`Sweep`]).
 
 use crate::link::Node;
 use crate::mailbox::Posted;
