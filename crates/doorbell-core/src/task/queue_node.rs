@@ -23,13 +23,12 @@ pub(crate) unsafe fn find<M: Schedule>(node: NonNull<Node<M>>) -> (TaskRef<M>, B
     (unsafe { RaisedNode::task_of(node) }, By::Raised)
 }
 
-/// What a task that is raised is sorted by among those of the upper scheduler: as the highest there is. How
-/// urgent the one that awaits it is, is not known here; below it, a lesser one that always has something to do would
-/// keep both waiting for ever.
+/// The rank of a raised task in the scheduler above: the highest. The rank of the task that awaits it is not known
+/// here, and with a lower rank than that, other busy tasks could keep both waiting forever.
 const RAISED_RANK: u8 = 100;
 
-/// The rank of a task that is rescued and that nobody awaits from above: half of that, so that tasks of the user's
-/// can go before it.
+/// The rank of a task that is only rescued, not awaited from above: half of `RAISED_RANK`, so that the program's tasks
+/// can go first.
 const RESCUED_RANK: u8 = RAISED_RANK / 2;
 
 /// The rank of the task that a node is of.
@@ -68,7 +67,7 @@ pub(crate) unsafe fn own_of<M: Schedule>(node: NonNull<Node<M>>) -> Option<TaskR
     (node == By::Own).then_some(task)
 }
 
-/// A raised node was refused by workers that are gone.
+/// Takes back a raised node that a worker refused because it has ended. Ignores an own node.
 ///
 /// # Safety
 /// As for [`find`]; the node is in no queue.

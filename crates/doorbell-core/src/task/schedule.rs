@@ -1,11 +1,12 @@
-//! What a task asks of the scheduler that runs it. That is above it, so it is known here by this trait alone.
+//! What a task asks of the scheduler that runs it. Schedulers are a higher floor of the crate, so tasks know them only
+//! by this trait.
 
 use super::cell::TaskRef;
 use super::state_inheritance::Above;
 use crate::class::Class;
 use doorbell_machine::Machine;
 
-/// Which scheduler: an identity, that nobody follows.
+/// The identity of a scheduler; never dereferenced.
 pub(crate) type SchedulerId = *const ();
 
 /// Where tasks are run. Each machine has one implementation, in `worker/tasks/schedule.rs`.
@@ -22,13 +23,13 @@ pub(crate) trait Schedule: Machine {
     /// Notes that a task is to be cancelled, and has a worker do it. The caller holds a reference.
     fn cancel(task: TaskRef<Self>);
 
-    /// How far above the task's scheduler that one is.
+    /// How far `scheduler` is above the task's own.
     fn how_far(task: TaskRef<Self>, scheduler: SchedulerId) -> Above;
 
-    /// The scheduler for whose sake the calling thread waits. Null on a thread that is no worker.
+    /// The scheduler on whose behalf the calling thread waits. Null on a thread that is no worker.
     fn scheduler_that_waits() -> SchedulerId;
 
-    /// A task is awaited from higher up than before. The caller holds a reference.
+    /// Wakes and raises a task whose inherited level has risen. The caller holds a reference.
     fn hasten(task: TaskRef<Self>);
 
     /// The task under poll on the calling thread.

@@ -1,11 +1,10 @@
-//! How the calling thread stands to a class: the worker that it runs says of which class it is.
+//! How the calling thread stands to a class. Its own class is that of the worker that it runs.
 
 use super::schedule::Schedule;
 use crate::class::{Class, Standing};
 
 impl Class {
-    /// How the calling thread stands to it. One that is no worker is as a Fair worker and as a Batch worker,
-    /// and below Rt.
+    /// Whether the calling thread is lower-class for this class. A thread that is no worker is so for Rt only.
     #[inline]
     pub(crate) fn standing<M: Schedule>(self) -> Standing {
         let is_below = match M::class_here() {

@@ -21,19 +21,19 @@ impl For {
     }
 }
 
-/// What a wake by one of a lower class has to do.
+/// What a lower-class waker has to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delegated {
     /// Send a worker a parcel that wakes the task. A reference is counted for it.
     Send,
-    /// Nothing: who has the task sees it, or a parcel is on its way, or the task is complete.
+    /// Nothing: the task is queued, or its worker sees the mark, or a parcel is on its way, or the task is complete.
     Nothing,
 }
 
 impl<M: Machine> State<M> {
-    /// Notes that the task is to be woken by one of its workers, unless somebody has it already. Nobody
-    /// who finds that relies on it, but who would do no more himself.
+    /// Marks a task that is queued or runs. Otherwise sets `DELEGATED`: one of the task's workers is to wake it. Only
+    /// lower-class wakers leave a task to that bit.
     pub(crate) fn delegate(&self, to: For) -> Delegated {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -65,8 +65,8 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// A parcel has come, on a worker that is not below: a wake of its own. In one step with the end of
-    /// the other: who delegates a wake later sends a parcel, or finds it queued.
+    /// Wakes the task for a parcel, on one of the task's workers. Clears `DELEGATED` in the same step, so a later
+    /// delegated wake finds the task busy or sends a parcel of its own.
     pub(crate) fn wake_delegated(&self) -> Wake {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);

@@ -6,13 +6,12 @@ use super::state::{
 };
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
-/// How far above a task's own scheduler somebody is: 0 for not above, else the number, from 1, of a scheduler
-/// among those above it, the highest last.
+/// How far a scheduler is above a task's own: its number among those above, from 1, the highest last. 0: not above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Above(u8);
 
 impl Above {
-    /// More schedulers are not above one.
+    /// At most this many schedulers are above one.
     pub(crate) const MAX: usize = 3;
 
     /// That of the scheduler with this number, from 0, among those above.
@@ -34,7 +33,7 @@ impl Above {
         u64::from(self.0) << LOCK_ABOVE.trailing_zeros()
     }
 
-    /// The highest from where anybody awaits it.
+    /// The highest level from which the task is awaited.
     pub(crate) fn of(word: u64) -> Self {
         let join = (word & JOIN_ABOVE) >> JOIN_ABOVE.trailing_zeros();
         let locks = (word & LOCK_ABOVE) >> LOCK_ABOVE.trailing_zeros();
@@ -46,9 +45,9 @@ impl Above {
 const _: () = assert!(Above::MAX as u64 == JOIN_ABOVE >> JOIN_ABOVE.trailing_zeros());
 
 impl<M: Machine> State<M> {
-    /// The highest from where anybody awaits it now.
+    /// The highest level from which the task is awaited now.
     pub(crate) fn awaited_from(&self) -> Above {
-        // ORDER: Relaxed; who raises it wakes the task behind that, and the poll that follows sees it.
+        // ORDER: Relaxed; a thread that raises the level wakes the task afterwards, and the poll that follows sees it.
         Above::of(self.0.load(Ordering::Relaxed))
     }
 
@@ -77,8 +76,8 @@ impl<M: Machine> State<M> {
         caught_up.map(|_| Start::Late)
     }
 
-    /// Somebody so far above waits for a lock that this task holds, as nobody did for that one yet if
-    /// `first`. Whether the task is awaited from higher up than before.
+    /// Records that a task at level `from` waits for a lock that this task holds; `first`: the first such waiter of
+    /// that lock. Returns whether the inherited level has risen.
     #[must_use]
     pub(crate) fn inherit_by_lock(&self, from: Above, first: bool) -> bool {
         // ORDER: Relaxed; the exchange decides.
@@ -100,7 +99,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The task has let go of a lock by which it inherited.
+    /// Records that the task has released a lock by which it inherited.
     pub(crate) fn disinherit_by_lock(&self) {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -121,9 +120,8 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Takes the raised node, if the task waits in a queue, for the scheduler so far above, or the one further above
-    /// that awaits it. Which of them: the node is to be put into a queue of that scheduler, with a reference that is
-    /// counted.
+    /// Takes the raised node of a queued task, unless it is taken already, and counts a reference for it. Returns the
+    /// level whose scheduler is to queue the node: `above`, or a higher one that awaits the task.
     pub(crate) fn raise(&self, above: Above) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -150,13 +148,13 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The raised node has left its queue, or is to be in none. Its reference is the caller's to drop.
+    /// Clears `RAISED`: the raised node is in no queue. The caller drops its reference.
     pub(crate) fn take_back(&self) {
         // ORDER: Release pairs with the Acquire of the next `raise`.
         self.0.fetch_and(!RAISED, Ordering::Release);
     }
 
-    /// Whether its own node is still in a queue. Only who has completed it by the raised node.
+    /// Whether the own node is still in a queue. Only the raised run that completed the task may ask.
     pub(crate) fn is_behind(&self) -> bool {
         // ORDER: Relaxed; `complete`, before this, acquired a `start_late`. It does not change any more:
         // who takes the own node of a complete task leaves the bit as it is.

@@ -1,6 +1,6 @@
-//! Wakes and raises from below. A thread of a lower class than the workers that are to run the task does not
-//! queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would then find it
-//! queued. It sends a parcel to one of those workers, which does the rest.
+//! Wakes and raises by lower-class threads. Such a thread does not queue the task itself: it may lose its CPU
+//! halfway, and other wakers would then find the task queued and leave it alone. It sends a parcel to one of the
+//! task's workers, and that worker does the rest.
 
 use crate::bell::Look;
 use crate::call::post;
@@ -15,7 +15,7 @@ use doorbell_machine::{Machine, Mark};
 /// A task on its way in a parcel, with a reference.
 struct InParcel<M: Machine>(TaskRef<M>);
 
-// SAFETY: a task is woken and let go by any thread, as by its wakers.
+// SAFETY: any thread may wake a task and release a reference, as its wakers do.
 unsafe impl<M: Machine> Send for InParcel<M> {}
 
 impl<M: Machine> InParcel<M> {
@@ -34,14 +34,14 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Has a worker of the scheduler that awaits the task from above take its raise.
+    /// Has a worker of `scheduler`, which awaits the task, raise it.
     #[cold]
     pub(crate) fn send_raise(self, scheduler: &Scheduler<M>) {
         self.header().state.retain();
         let raise = |task: Self| {
             let _ = task.raise(Above::default());
         };
-        // A scheduler that is gone polls nothing.
+        // A scheduler that has ended polls nothing.
         if self.send(scheduler, raise).is_err() {
             self.release();
         }
@@ -51,12 +51,12 @@ impl<M: Machine> TaskRef<M> {
     pub(crate) fn send_wake(self, scheduler: &Scheduler<M>) {
         M::mark(Mark::TaskDelegated);
         let wake = |task: Self| task.follow(task.header().state.wake_delegated(), || task.submit());
-        // The worker is gone: as if nobody were above.
+        // The worker has ended, so the caller does what the parcel would have done.
         self.send(scheduler, wake).unwrap_or_else(|arrive| arrive());
     }
 
-    /// Posts a parcel that does so on a worker of that scheduler, and releases the reference that it comes with.
-    /// Refused, it is the caller's to do.
+    /// Posts a parcel that calls `then` on a worker of that scheduler and then releases the caller's reference. If the
+    /// post is refused, returns a closure that does the same.
     fn send<F>(self, scheduler: &Scheduler<M>, then: F) -> Result<(), impl FnOnce() + use<M, F>>
     where
         F: FnOnce(Self) + Send + 'static,
@@ -67,11 +67,11 @@ impl<M: Machine> TaskRef<M> {
         })
     }
 
-    /// Where a parcel is taken soon: no other worker than this one can take it. The worker that ran the task last, if
-    /// it is idle and its core runs no higher class; that of the caller's core, by the same rule; any other idle one,
-    /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the caller, it
-    /// is not inside a poll that computes. None is claimed: the task may be found queued, and the caller may lose its
-    /// CPU.
+    /// The worker to post the parcel to; no other worker can take it from there. A pinned task's own worker. Otherwise
+    /// the last worker, if it is idle and its core runs no higher class; the worker of the caller's core, by the same
+    /// test; the idle worker that is cheapest to wake. If none is idle, the worker of the caller's core: where the OS
+    /// runs it before the caller, it is not inside a computing poll, since the caller runs. None is claimed, because
+    /// the caller may lose its CPU before the post.
     fn worker_to_ask<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Member<M> {
         let last = self.last();
         let workers = scheduler.remotes();
@@ -96,7 +96,7 @@ impl<M: Machine> TaskRef<M> {
     }
 }
 
-/// Whether it takes what comes at once: it is idle, and its core runs no higher class.
+/// Whether the worker takes a post at once: it is idle, serves no call, and its core runs no higher class.
 fn takes_at_once<M: Machine>(remote: &Member<M>) -> bool {
     let is_idle = matches!(remote.bell().look(), Look::Spinning | Look::Parked);
     is_idle && !remote.is_serving() && !remote.scheduler().is_outranked(remote.worker())
@@ -104,8 +104,8 @@ fn takes_at_once<M: Machine>(remote: &Member<M>) -> bool {
 
 #[cfg(test)]
 impl<M: Machine> TaskRef<M> {
-    /// The first half of a wake by one of a lower class, who is then suspended. The second half is to
-    /// follow if it says so.
+    /// The first half of a wake by a lower-class thread that then loses its CPU. On `Send` the caller owes the
+    /// second half.
     pub(crate) fn delegate_and_stall(self) -> Delegated {
         self.header().state.delegate(For::Poll)
     }

@@ -10,9 +10,9 @@ use crate::worker::Local;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
-/// The scheduler for whose sake the caller waits: that of its worker, or a higher one that awaits the task
-/// under poll. So a chain is followed also where its own workers come to a link first. Null
-/// on a thread that is no worker.
+/// The scheduler on whose behalf the caller waits: that of its worker, or a higher one that awaits the task
+/// under poll. So inheritance passes along a chain of awaiting tasks also if a task's own worker polls it. Null on a
+/// thread that is no worker.
 pub(crate) fn scheduler_that_waits<M: Machine>() -> SchedulerId {
     Local::<M>::with_current(|local| {
         let Some(local) = local else {
@@ -39,7 +39,7 @@ impl<M: Machine> TaskRef<M> {
         from.map_or(Above::default(), Above::nth)
     }
 
-    /// The scheduler so far above the task's own, or that.
+    /// The scheduler `above` the task's own; the task's own for 0.
     pub(crate) fn scheduler_at(&self, above: Above) -> &Scheduler<M> {
         let own = self.last().scheduler();
         above
@@ -47,8 +47,8 @@ impl<M: Machine> TaskRef<M> {
             .map_or(own, |above| own.above()[above].scheduler())
     }
 
-    /// It is awaited from higher up than before. Besides being raised if it is queued, it is polled
-    /// once, so that what it awaits in its turn learns of it.
+    /// Call it when the inherited level has risen. Wakes the task and raises it: the poll that follows raises the
+    /// tasks that it awaits.
     #[cold]
     pub(crate) fn hasten(self) {
         let woken = self.header().state.wake();
@@ -56,9 +56,9 @@ impl<M: Machine> TaskRef<M> {
         let _ = self.raise(Above::default());
     }
 
-    /// Puts the raised node into a queue of the scheduler so far above, or of one further above that awaits the task,
-    /// if the task is to be polled and the node is in none. Below that scheduler, it has one of its workers do that.
-    /// Whether it did it itself. The caller holds a reference.
+    /// Raises the task to the scheduler at `from`, or to a higher one that awaits it, if the task is queued and its
+    /// raised node is in no queue. A lower-class caller has a worker of the awaiting scheduler do that. Returns whether
+    /// the caller raised the task itself. The caller holds a reference.
     #[cold]
     pub(crate) fn raise(self, from: Above) -> bool {
         if let Some(scheduler) = self.scheduler_above() {
@@ -93,7 +93,7 @@ impl<M: Machine> TaskRef<M> {
         true
     }
 
-    /// Runs a task of a scheduler below, whose raised node was taken from a queue.
+    /// Runs a task of a scheduler below by its raised node, which the caller took from a queue.
     #[cold]
     pub(crate) fn run_above(self, local: &Local<M>) {
         self.header().state.take_back();

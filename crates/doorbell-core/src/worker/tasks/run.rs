@@ -107,16 +107,16 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Ends a task that was taken from a queue of a worker that closes: it is in no list because of this worker.
+    /// Ends a task whose own node was taken from a queue of a worker that closes. It does not adopt the task.
     pub(in crate::worker) fn end_queued(self, local: &Local<M>) {
-        // Who polls it sees that it is cancelled, and ends it.
+        // If a raised run polls the task, that run sees CANCELLED and ends it.
         let _ = self.header().state.cancel();
         self.run_by(By::Own, local);
     }
 
     /// Cancelled, and RUNNING is this worker's.
     fn end_running(self, by: By, local: &Local<M>) {
-        // What its drop spawns is a child of its own.
+        // Tasks that the drop spawns get the rank of this task.
         local.set_rank(self.header().rank);
         self.drop_future();
         self.end(by, local);
@@ -126,13 +126,13 @@ impl<M: Machine> TaskRef<M> {
     #[inline]
     fn end(self, by: By, local: &Local<M>) {
         self.finish();
-        // Else who takes its own node does that.
+        // Otherwise the worker that takes the own node disposes.
         if by == By::Own || !self.header().state.is_behind() {
             self.dispose(local);
         }
     }
 
-    /// Notes where it runs. The caller has RUNNING.
+    /// Records this worker as the last one. The caller has RUNNING.
     #[inline]
     fn move_to(self, local: &Local<M>) {
         let here = local.remote().as_ptr();
@@ -169,7 +169,7 @@ impl<M: Machine> TaskRef<M> {
         let Some(home) = self.home() else {
             return self.release();
         };
-        // Not of this worker's scheduler, if it was raised to that.
+        // A raised run's worker is of another scheduler than the home worker.
         let home = &self.last().scheduler().remotes()[home];
         if local.is(home) {
             local.task_list().remove(self);
@@ -183,7 +183,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// The caller has the worker's reference and nobody to hand it to.
+    /// Leaves the worker's reference, which the caller has and cannot hand on, to the home worker, or drops it.
     pub(crate) fn leave(self) {
         match self.header().state.leave() {
             Left::ToHome => {}

@@ -1,4 +1,5 @@
-//! Who queues a task that is launched, woken or cancelled, and where: the caller, unless it is below the task's workers.
+//! Where a task is queued that is launched, woken or cancelled. The caller queues it, unless the caller is lower-class
+//! (`delegate.rs`).
 
 use crate::bell::Look;
 use crate::mailbox::Posted;
@@ -59,8 +60,8 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// The scheduler that would run it, if the calling thread is below that: its own, or the highest from
-    /// where it is awaited.
+    /// The scheduler that would run the task, if the calling thread is of a lower class than that one: the highest
+    /// scheduler that awaits it, else its own.
     #[inline]
     pub(crate) fn scheduler_above(&self) -> Option<&Scheduler<M>> {
         let scheduler = if self.header().has_raised_node() {
@@ -133,10 +134,10 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// The worker that ran it last; before that, the one that it was launched on.
+    /// The worker that ran the task last; before the first run, the one it was launched on.
     pub(crate) fn last(&self) -> &Member<M> {
-        // ORDER: Relaxed; remote halves of the scheduler are there as long as the task, and which one is
-        // only where it would be best to run.
+        // ORDER: Relaxed; the task's share keeps all remote halves of the scheduler, and the last worker is only a
+        // hint where to run.
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: the task's share keeps the scheduler, and the last worker is of it.
         unsafe { &*last }
@@ -166,9 +167,8 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { remote.post(self.node()) });
     }
 
-    /// Woken on a worker of its scheduler: it goes back to the worker that ran it last if that one spins,
-    /// free and warm; else it runs here. One that is running may be inside a long poll, and one
-    /// that sleeps would have to be woken.
+    /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one spins and is free, as
+    /// its cache is warm; else here. A running worker may be inside a long poll, and a sleeping one costs a ring.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();
         let awaits_it = || {
@@ -188,7 +188,7 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { remote.post_task(self.node(), from) });
     }
 
-    /// A worker that is gone has ended the task, or its home worker will.
+    /// After a refused post, a worker that closed has ended the task, or its home worker will.
     fn unless_refused(self, posted: Posted) {
         match posted {
             Posted::Yes => {}
@@ -196,7 +196,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// No worker got the task: it ends here, on the caller's thread.
+    /// Ends a task that no worker got, on the caller's thread.
     fn end_unsubmitted(self) {
         let _ = self.header().state.cancel();
         match self.header().state.start(By::Own) {

@@ -1,9 +1,9 @@
 //! Tasks that a worker above runs while those of their own scheduler are stuck in long polls.
 //!
-//! Such a task is [rescuable](crate::task::About::rescuable). It is raised by its raised node, as one that is awaited from
-//! above: its own node is queued as ever, so a raise that nobody takes costs an empty run, and no wake.
-//! It is raised to the worker that wakes or spawns it, if that is a worker above which rescues
-//! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
+//! Such a task is [rescuable](crate::task::About::rescuable). Its raised node is queued above, as that of a task that
+//! is awaited from above. Its own node is queued as ever, so no wake is lost if no worker takes the raised node.
+//! A worker above that rescues ([`Local::set_rescues`]) raises to itself what it wakes or spawns, and what it
+//! finds behind a long poll ([`Sweep`]).
 
 use crate::link::Node;
 use crate::mailbox::Posted;
@@ -20,15 +20,15 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// A sweep raises so many tasks at most: their polls are brief together beside what is urgent.
+/// A sweep raises at most this many tasks, so that their polls together do not delay urgent ones for long.
 const RAISED_AT_ONCE: usize = 64;
 
-/// What a worker notes of tasks that were raised to it.
+/// What a worker records about tasks that were raised to it.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Raised {
-    /// The task that runs is of a scheduler below.
+    /// Whether the task that runs is of a scheduler below.
     of_below: Cell<bool>,
-    /// What is left of that one is for its own workers.
+    /// Whether that task is left to its own workers from here on.
     is_declined: Cell<bool>,
     /// Whether the worker rescues.
     rescues: Cell<bool>,
@@ -52,8 +52,8 @@ impl<M: Machine> Local<M> {
         self.set_rank(before);
     }
 
-    /// Whether the task under poll is one that is run here because its own workers may be stuck, and nobody above
-    /// awaits it: what is not certain to be brief is to be left to them.
+    /// Whether the task under poll is run here only because its own workers may be stuck: no task above awaits it. Such
+    /// a poll should leave to its own workers whatever may take long.
     #[inline]
     pub fn is_rescue(&self) -> bool {
         self.raised.of_below.get()
@@ -63,20 +63,21 @@ impl<M: Machine> Local<M> {
                 .is_some_and(TaskRef::is_rescued_only)
     }
 
-    /// The task under poll is not to be raised for what wakes it in this poll: the rest is for its own
-    /// workers. The caller wakes it.
+    /// Leaves the rest of the task under poll to its own workers: a wake in this poll does not raise it. The caller
+    /// wakes it.
     pub fn decline_rescue(&self) {
         self.raised.is_declined.set(true);
     }
 
-    /// Whether rescuable tasks of schedulers below that this worker wakes and spawns are raised to it from here on.
+    /// Sets whether this worker rescues: whether rescuable tasks of schedulers below that it wakes or spawns are raised
+    /// to it.
     pub fn set_rescues(&self, rescues: bool) {
         self.raised.rescues.set(rescues);
     }
 }
 
-/// Goes through what waits at a ward, a worker of a scheduler below: rescuable tasks are raised to the caller's worker,
-/// and all of it goes to the ward's scheduler again, to an idle worker if there is one.
+/// Takes the tasks that wait at a ward, a worker of a scheduler below, and posts each to the ward's scheduler again, to
+/// an idle worker if there is one. It raises rescuable tasks to the caller's worker.
 pub struct Sweep<M: Machine> {
     ward: RemoteRef<M>,
     /// What was in the ward's inject queue.
@@ -98,7 +99,7 @@ impl<M: Machine> fmt::Debug for Sweep<M> {
 }
 
 impl<M: Machine> Sweep<M> {
-    /// Of that ward.
+    /// A sweep of that ward.
     pub fn new(ward: RemoteRef<M>) -> Self {
         Sweep {
             ward,
@@ -108,8 +109,9 @@ impl<M: Machine> Sweep<M> {
         }
     }
 
-    /// Goes through what waits at the ward now, and raises some rescuable tasks of it to the caller's worker, if that
-    /// rescues. Nothing where the scheduler has groups. Nobody else finds what was taken, so all is put back at once.
+    /// Takes what waits at the ward now, puts all of it back, and raises up to 64 rescuable tasks to the caller's
+    /// worker, if that worker rescues. Does nothing if the scheduler has groups. No other worker can find a taken task,
+    /// so all are put back before this returns.
     pub fn run(&mut self) {
         if self.ward.scheduler().groups().table().is_none() {
             self.take();
@@ -152,8 +154,8 @@ impl<M: Machine> Sweep<M> {
         unsafe { self.taken.take_over(chain) }.map(|loot| loot.first)
     }
 
-    /// Queues a node as one from outside, and raises its task if it `raises`. Whether it did: one that has run here
-    /// since it was queued is not raised for the node that it left.
+    /// Queues a node as one from outside, and raises its task if `raises`. Returns whether it raised the task. The
+    /// state word may refuse: the task may have run by its raised node since its own node was queued.
     fn put_back(&self, node: NonNull<Node<M>>, raises: bool) -> bool {
         // SAFETY: a node that was queued has a reference of its task.
         let own = unsafe { queue_node::own_of(node) };
@@ -203,7 +205,7 @@ impl<M: Machine> Sweep<M> {
 }
 
 impl<M: Machine> TaskRef<M> {
-    /// As [`TaskRef::rescue`], of a task that is rescuable. Whether it was raised.
+    /// As [`TaskRef::rescue`], for a task that is rescuable. Returns whether it was raised.
     #[cold]
     pub(crate) fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
@@ -213,7 +215,7 @@ impl<M: Machine> TaskRef<M> {
         rescuer.is_some_and(|from| from != Above::default() && self.raise(from))
     }
 
-    /// Its poll above is over, and it was woken meanwhile.
+    /// Queues and raises a task that was woken during a raised poll, which is over.
     #[cold]
     pub(crate) fn follow_above(self, woken: Wake, local: &Local<M>) {
         M::mark(Mark::TaskWokenInPoll);
