@@ -6,7 +6,6 @@
 //! | `standing.rs` | how a caller stands to a class |
 //! | `state.rs` | the state word and its transitions |
 //! | `state_inheritance.rs` | the transitions of a task that is awaited from above |
-//! | `body.rs` | the future or its output, behind a table of functions |
 //! | `about.rs` | what a task is launched with |
 //! | `schedule.rs` | what a task asks of the scheduler above it: the trait `Schedule` |
 //! | `cell.rs` | the allocation: header and body; how it is polled, completed and freed |
@@ -20,7 +19,6 @@
 //! | `poll_refs.rs` | references of the task under poll, counted when its poll ends |
 
 mod about;
-mod body;
 pub(crate) mod cell;
 mod error;
 pub(crate) mod extras;
@@ -55,8 +53,8 @@ mod tests;
 mod waker;
 
 pub use about::{About, Kind};
-pub use body::{BodyVtable, Once, write_body};
 pub(crate) use cell::TaskRef;
+pub use cell::{BodyVtable, Once, write_body};
 pub use error::{JoinError, Payload};
 pub use extras::Name;
 pub use join::{Join, RawJoin};

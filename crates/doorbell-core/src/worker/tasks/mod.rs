@@ -2,8 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `launch.rs` | a task is made of a future and given to a worker |
-//! | `submit.rs` | which caller queues a task that is launched, woken or cancelled, and where |
+//! | `submit.rs` | a task is launched, woken or cancelled: which caller queues it, and where |
 //! | `run.rs` | how a worker runs it, and what it does when the task is complete |
 //! | `raise.rs` | a scheduler above polls a task that it awaits |
 //! | `delegate.rs` | wakes by threads of a lower class |
@@ -12,7 +11,6 @@
 //! | `schedule.rs` | what tasks ask of the scheduler above them, answered |
 
 mod delegate;
-mod launch;
 mod raise;
 mod recorded;
 pub(super) mod run;
@@ -20,7 +18,7 @@ mod schedule;
 mod submit;
 mod sweep;
 
-pub use launch::{launch, launch_described};
 pub use recorded::TaskSeen;
+pub use submit::{launch, launch_described};
 pub(super) use sweep::Raised;
 pub use sweep::Sweep;
