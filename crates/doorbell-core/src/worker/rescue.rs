@@ -4,8 +4,7 @@
 //! helping worker.
 
 use crate::io::Driver;
-use crate::scheduler::Member;
-use crate::scheduler::RemoteRef;
+use crate::scheduler::{Member, RemoteRef};
 use crate::worker::{Local, Sweep};
 use doorbell_machine::{Bug, Machine, PollEvents};
 

@@ -2,9 +2,8 @@
 
 use super::Worker;
 use crate::queue::Greed;
-use crate::scheduler::Member;
-use crate::scheduler::Turns;
 use crate::scheduler::idle::{Declined, Search, Searching};
+use crate::scheduler::{Member, Turns};
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Worker<M> {

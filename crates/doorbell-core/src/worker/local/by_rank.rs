@@ -3,8 +3,7 @@
 use super::Local;
 use crate::link::Node;
 use crate::queue::{Greed, Order, Share};
-use crate::scheduler::Member;
-use crate::scheduler::Turns;
+use crate::scheduler::{Member, Turns};
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 

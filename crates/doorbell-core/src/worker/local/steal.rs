@@ -2,8 +2,7 @@
 
 use super::Local;
 use crate::queue::{Greed, Loot, is_shareable};
-use crate::scheduler::Member;
-use crate::scheduler::Turns;
+use crate::scheduler::{Member, Turns};
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {

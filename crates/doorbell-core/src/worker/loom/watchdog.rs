@@ -2,9 +2,8 @@
 //! one of them leaves undone is seen by the other, or a worker that sleeps is told.
 
 use crate::queue::{Share, is_shareable};
-use crate::scheduler::Member;
-use crate::scheduler::Scheduler;
 use crate::scheduler::idle::{Cost, Left};
+use crate::scheduler::{Member, Scheduler};
 use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};

@@ -4,8 +4,7 @@
 
 use crate::bell::Look;
 use crate::call::post;
-use crate::scheduler::Member;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Member, Scheduler};
 use crate::task::state_delegate::{Delegated, For};
 use crate::task::state_inheritance::Above;
 use crate::task::{Kind, TaskRef};

@@ -1,8 +1,7 @@
 //! Raising: a task that is awaited from a scheduler above, or rescued, is queued there by its raised node.
 
 use crate::mailbox::Posted;
-use crate::scheduler::Origin;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Origin, Scheduler};
 use crate::task::state::By;
 use crate::task::state_inheritance::Above;
 use crate::task::{SchedulerId, TaskRef};

@@ -4,11 +4,8 @@
 use crate::bell::Look;
 use crate::group::DEFAULT;
 use crate::mailbox::Posted;
-use crate::scheduler::Member;
-use crate::scheduler::Origin;
-use crate::scheduler::RemoteRef;
-use crate::scheduler::Scheduler;
 use crate::scheduler::telemetry::Telemetry;
+use crate::scheduler::{Member, Origin, RemoteRef, Scheduler};
 use crate::task::cell::CellSpec;
 use crate::task::extras::Extras;
 use crate::task::state::{By, Start, Wake};
