@@ -9,7 +9,7 @@
 //! | 4 | `JOIN` | a join handle exists |
 //! | 5 | `JOIN_WAKER` | the join handle's waker is in the waker cell; once `COMPLETE`, it belongs to the worker |
 //! | 6 | `SEIZED` | its home worker has ended; it has dropped the future, or the worker that polls the task will |
-//! | 7 | `LEFT` | the worker's reference could not be handed on; unless `SEIZED` came first, the home worker drops it |
+//! | 7 | `LEFT` | the worker's reference could not be handed on; unless already `SEIZED`, the home worker drops it |
 //! | 8 | `BEHIND` | a run began by the raised node while the own node was still in a queue |
 //! | 9 | `RAISED` | the raised node is in a queue of a scheduler above, or about to be, and holds a reference |
 //! | 10..12 | `JOIN_ABOVE` | the level from which the join handle awaits it; 0 for none ([`Above`]) |
