@@ -360,7 +360,7 @@ unsafe fn deliver_task<M: Schedule>(_node: NonNull<Node<M>>) -> Delivered {
 /// # Safety
 /// As for [`Deliver`], for the node of a call.
 unsafe fn deliver_call<M: Schedule>(node: NonNull<Node<M>>) -> Delivered {
-    // SAFETY: as in `deliver_task`.
+    // SAFETY: the caller's promise: the node is that of a call, which is alive.
     let call = unsafe { TaskRef::<M>::from_node(node) };
     match call.header().state.start(By::Own) {
         Start::Cancel => call.drop_future(),

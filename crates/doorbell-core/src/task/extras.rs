@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The name of a task. A `'static` text is kept without an allocation; all clones of any other share one.
+/// The name of a task. A `'static` text needs no allocation; clones of any other text share one allocation.
 ///
 /// ```
 /// use doorbell_core::task::Name;

@@ -214,7 +214,8 @@ unsafe fn drop_join<M: Schedule>(raw: NonNull<()>) {
                 .with_mut(|cell| unsafe { (*cell).take() });
             drop_quietly(waker);
         }
-        // SAFETY: complete, and this is the join handle. It does not touch the cell: a waker left there is the worker's.
+        // SAFETY: complete, and this is the join handle. It does not touch the cell: a waker left there is the
+        // worker's.
         JoinDropped::DropOutput => unsafe { task.drop_output() },
     }
     task.release();

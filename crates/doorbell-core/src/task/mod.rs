@@ -16,6 +16,7 @@
 //! | `extras.rs` | what only some tasks have: name, times, where they were spawned |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the join handle: awaits, cancels or lets run on |
+//! | `error.rs` | why a task has no output: `JoinError` |
 //! | `poll_refs.rs` | references to the task under poll, added to its word when the poll ends |
 
 mod about;

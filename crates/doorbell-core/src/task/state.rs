@@ -61,8 +61,8 @@ const _: () = assert!(DELEGATED == LOCKS + ONE_LOCK && ONE_REF == DELEGATED << 1
 pub(crate) enum Wake {
     /// Put the own node into a queue; no other thread will.
     Submit,
-    /// Raise the task to the scheduler above that awaits it, if one does. `submit`: put the own node into a queue
-    /// too, because it is in none.
+    /// Raise the task to the scheduler above that awaits it, if one does. `submit`: the own node is in no queue, so
+    /// put it into one too.
     Raise { submit: bool },
     /// Nothing: the task is queued, or will be when its poll ends, or is complete.
     Nothing,
@@ -83,7 +83,7 @@ pub(crate) enum Start {
     Poll,
     /// Drop the future.
     Cancel,
-    /// Nothing: a run by the other node has polled the task, or polls it now.
+    /// Nothing: the task runs elsewhere, or has run since this node was queued.
     Late,
     /// Only by the own node: the task is complete, or its home worker has ended and drops the future. The caller
     /// disposes of the worker's reference.
@@ -94,7 +94,7 @@ pub(crate) enum Start {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seized {
-    /// Drop the future, then a reference: the worker's or, if a queue holds that one, an extra one counted here.
+    /// Drop the future, then a reference: the worker's or, if a queue holds it, an extra one that `seize` counted.
     Mine,
     /// Nothing: another worker polls the task, or has completed it. The worker's reference is dropped there.
     Elsewhere,
@@ -102,7 +102,7 @@ pub(crate) enum Seized {
     ElsewhereAndLeft,
 }
 
-/// Which worker drops a worker's reference that could not be handed on.
+/// Which thread drops a worker's reference that could not be handed on.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
@@ -268,7 +268,7 @@ impl<M: Machine> State<M> {
             return Left::ToHome;
         }
         // ORDER: Release pairs with the Acquire of `seize`: the home worker frees the task after what this one did.
-        // If the home worker came first, the caller's `release` acquires what that one did.
+        // If the home worker came first, the caller's `release` acquires what the home worker did.
         if self.0.fetch_or(LEFT, Ordering::Release) & SEIZED == 0 {
             Left::ToHome
         } else {
