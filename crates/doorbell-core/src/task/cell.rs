@@ -188,11 +188,11 @@ impl<M: Schedule> TaskRef<M> {
         write(body.as_ptr());
         let task = TaskRef(header);
         if spec.has_raised_node {
-            // SAFETY: allocated for it above, and no other thread has the task yet.
+            // SAFETY: allocated for it above, and only the caller has the task yet.
             unsafe { task.write_raised_node() };
         }
         if let Some(extras) = spec.extras {
-            // SAFETY: allocated for them above, and no other thread has the task yet.
+            // SAFETY: allocated for them above, and only the caller has the task yet.
             unsafe { task.write_extras(extras) };
         }
         // SAFETY: this is the one join handle that a new task's state counts.
@@ -326,7 +326,7 @@ impl<M: Schedule> TaskRef<M> {
         } else {
             layout
         };
-        // SAFETY: no other thread has the task. It was complete, so this drops at most an output that was not taken.
+        // SAFETY: only the caller has the task. It was complete, so this drops at most an output that was not taken.
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
         // A waker that was in the cell, but not left to the worker, when the handle was dropped. Its drop may panic.
         // SAFETY: as above.
@@ -340,7 +340,7 @@ impl<M: Schedule> TaskRef<M> {
         // SAFETY: as above.
         unsafe { self.drop_raised_node() };
         let group = self.header().group;
-        // ORDER: Relaxed; no other thread has the task.
+        // ORDER: Relaxed; only the caller has the task.
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: as above; the header is not used after this, and only its memory is freed.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
@@ -427,7 +427,7 @@ pub unsafe fn write_body<F: Future>(body: *mut u8, future: F) {
 }
 
 /// # Safety
-/// `body` holds a `Stage<F>` that no other thread uses now.
+/// `body` holds a `Stage<F>` that only the caller uses now.
 unsafe fn poll<F: Future>(body: *mut u8, cx: &mut Context<'_>) -> Poll<()> {
     let stage = body.cast::<Stage<F>>();
     let polled = catch_unwind(AssertUnwindSafe(|| {
@@ -458,7 +458,7 @@ unsafe fn cancel<F: Future>(body: *mut u8) {
 /// Drops the future and stores `output`, or the panic of that drop.
 ///
 /// # Safety
-/// `stage` is valid and no other thread uses it now.
+/// `stage` is valid and only the caller uses it now.
 unsafe fn finish<F: Future>(stage: *mut Stage<F>, output: Result<F::Output, JoinError>) {
     let dropped = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: valid, and the place is overwritten below without another drop.
@@ -476,7 +476,7 @@ unsafe fn finish<F: Future>(stage: *mut Stage<F>, output: Result<F::Output, Join
 }
 
 /// # Safety
-/// `body` holds a `Stage<F>` with an output, and no other thread uses it now. `to` is valid for writes of a
+/// `body` holds a `Stage<F>` with an output, and only the caller uses it now. `to` is valid for writes of a
 /// `Result<F::Output, JoinError>`.
 unsafe fn take<F: Future>(body: *mut u8, to: *mut u8) {
     // SAFETY: the caller's promise.
@@ -489,7 +489,7 @@ unsafe fn take<F: Future>(body: *mut u8, to: *mut u8) {
 }
 
 /// # Safety
-/// `body` holds a `Stage<F>` that no other thread uses now.
+/// `body` holds a `Stage<F>` that only the caller uses now.
 unsafe fn clear<F: Future>(body: *mut u8) {
     let stage = body.cast::<Stage<F>>();
     let dropped = catch_unwind(AssertUnwindSafe(|| {

@@ -172,7 +172,7 @@ impl<M: Schedule> TaskRef<M> {
     /// Writes the extras of a new task.
     ///
     /// # Safety
-    /// The task was allocated with extras, its header says so, and no other thread has the task yet.
+    /// The task was allocated with extras, its header says so, and only the caller has the task yet.
     pub(crate) unsafe fn write_extras(self, extras: Extras<M>) {
         if let Some(place) = self.extras_place() {
             // SAFETY: allocated for them, and empty.
@@ -183,7 +183,7 @@ impl<M: Schedule> TaskRef<M> {
     /// Drops the extras, if there are any.
     ///
     /// # Safety
-    /// No other thread has the task, and the caller does not use the extras after this.
+    /// Only the caller has the task, and it does not use the extras after this.
     pub(crate) unsafe fn drop_extras(self) {
         if let Some(place) = self.extras_place() {
             // SAFETY: written in `TaskRef::new`; the caller's promise.

@@ -80,7 +80,7 @@ impl<M: Schedule> TaskRef<M> {
     /// Writes the raised node of a new task.
     ///
     /// # Safety
-    /// The task was allocated with one, its header says so, and no other thread has the task yet.
+    /// The task was allocated with one, its header says so, and only the caller has the task yet.
     pub(crate) unsafe fn write_raised_node(self) {
         let raised_node = RaisedNode {
             task: self,
@@ -93,7 +93,7 @@ impl<M: Schedule> TaskRef<M> {
     /// Drops the raised node, if there is one.
     ///
     /// # Safety
-    /// No other thread has the task.
+    /// Only the caller has the task.
     pub(crate) unsafe fn drop_raised_node(self) {
         if self.header().has_raised_node() {
             // SAFETY: written in `TaskRef::new`; the caller's promise.
