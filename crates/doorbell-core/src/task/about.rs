@@ -3,14 +3,14 @@
 use super::extras::Name;
 use std::panic::Location;
 
-/// What a worker does with the cell when it takes it from its mailbox.
+/// How a worker runs a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Queue it on any worker of the scheduler; it is polled until it is ready.
+    /// Any worker of the scheduler polls it, until it is ready.
     Task,
-    /// As `Task`, and it never leaves its core: nor do its timers.
+    /// Only the worker that it is launched on polls it. Its timers stay on that worker too.
     Pinned,
-    /// Run it at once, without a queue and without a pass; it is ready at its first poll.
+    /// The worker runs it at once when it takes it from its mailbox. It is ready at its first poll.
     Call,
 }
 
@@ -19,22 +19,22 @@ pub enum Kind {
 pub struct About<'a> {
     /// See [`Local::rank`](crate::worker::Local::rank).
     pub rank: u8,
-    /// Its name, if it has one.
+    /// The task's name, if it has one.
     pub name: Option<&'a Name>,
-    /// The number of its [group](crate::group), in which a place was
-    /// [reserved](crate::group::Groups::reserve) for it, or the default one. `None`: that of the task
-    /// of the same scheduler that launches it. Calls have none.
+    /// The number of the task's [group](crate::group): the default one, or one in which the task was counted by
+    /// [`reserve`](crate::group::Groups::reserve). `None`: the group of the task that launches it, if that is of the
+    /// same scheduler; else the default one. Calls have no group.
     pub group: Option<u8>,
-    /// Whether workers of schedulers above may run it while its own are stuck in long polls: its polls are to be brief
-    /// then, see [`Local::is_rescue`](crate::worker::Local::is_rescue). Of no effect on pinned tasks, and where no
-    /// scheduler is above.
+    /// Whether workers of schedulers above may run the task while its own workers are stuck in long polls. Its polls
+    /// should then be brief, see [`Local::is_rescue`](crate::worker::Local::is_rescue). No effect on pinned tasks, or
+    /// where no scheduler is above.
     pub rescuable: bool,
-    /// Where it was spawned: kept if somebody is told of stalls.
+    /// Where the task was spawned. Kept if it has a name or the scheduler records something for each task.
     pub spawned_at: &'static Location<'static>,
 }
 
 impl Default for About<'_> {
-    /// Of a task that is spawned where this is called.
+    /// Describes a task that is spawned where this is called.
     #[track_caller]
     fn default() -> Self {
         About {

@@ -1,15 +1,15 @@
 //! The allocation of a task: header and body; how it is run and freed.
 //!
-//! Who may touch what, and when:
-//! * `node`: by the rules of the queue it is in; in none, by whom the state says may submit it.
-//! * `body`: the worker while RUNNING; after COMPLETE the join handle, or whoever drops the last
-//!   reference.
-//! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
-//!   never left); the worker once both are.
-//! * `home`: who has taken the own node from a queue; `links`: its home worker, which did so first.
-//! * the raised node, behind the body: by the rules of the queue it is in; in none, by whom the state
-//!   says may leave it.
-//! * extras, behind that: nobody changes them, but whoever queues the task its time.
+//! Which thread may touch what:
+//! * `node`: as the rules of its queue say. In no queue: the thread that a transition told to submit the task.
+//! * `body`: the worker that set `RUNNING`. After `COMPLETE`: the join handle or, without one, that worker. What is
+//!   left belongs to the thread that drops the last reference.
+//! * `join_waker`: the join handle while `JOIN_WAKER` is clear; the worker once `JOIN_WAKER` and `COMPLETE` are set.
+//! * `home`: the worker that first takes the own node from a queue writes it, once. Later only the holder of the
+//!   worker's reference reads it.
+//! * `links`: the home worker.
+//! * the raised node, behind the body: as the rules of its queue say. In no queue: the thread that set `RAISED`.
+//! * extras, behind that: never change, except the wake time, which the thread that queues the task writes.
 
 use super::Phase;
 use super::about::Kind;
@@ -33,31 +33,31 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Header<M: Schedule> {
     node: Node<M>,
     pub(crate) state: State<M>,
-    /// The worker that ran it last; before that, the one that it was launched on. With it goes a share
-    /// of the scheduler.
+    /// The worker that ran it last by its own node; before the first such run, the one it was launched on. The task
+    /// holds a share of that worker's scheduler.
     pub(crate) last: M::Ptr<M::Member>,
     pub(crate) vtable: &'static BodyVtable,
-    /// The number of the worker whose list it is in: the one that ran it first.
+    /// The number of the home worker: the one that first took the own node from a queue. Its list has the task.
     pub(crate) home: M::Cell<Option<u16>>,
     pub(crate) kind: Kind,
-    /// Its class, as whoever launched it writes it.
+    /// See [`About::rank`](super::About::rank).
     pub(crate) rank: u8,
     /// The number of its group.
     pub(crate) group: u8,
     pub(crate) behind: Behind,
-    /// Shows a checker who uses the body, which itself is of no machine.
+    /// Shows uses of the body to a model checker: the body itself is not a machine's cell.
     body_use: M::Cell<()>,
     pub(crate) join_waker: M::Cell<Option<Waker>>,
     pub(crate) links: M::Cell<Links<M>>,
 }
 
-/// What lies behind the body of a task, and whether it is rescuable. One byte: with two the header would be a
-/// word longer.
+/// What lies behind the body of a task, and whether the task is rescuable. In one byte, because a second byte would
+/// make the header a word longer.
 ///
 /// | bit | name | meaning |
 /// |---|---|---|
 /// | 0 | `EXTRAS` | extras lie behind the body |
-/// | 1 | `RAISED_NODE` | a raised node does: some scheduler is above the task's own |
+/// | 1 | `RAISED_NODE` | a raised node lies behind the body: some scheduler is above the task's own |
 /// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `RAISED_NODE` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behind(u8);
@@ -76,13 +76,13 @@ impl Behind {
 }
 
 impl<M: Schedule> Header<M> {
-    /// Whether there are extras behind the body.
+    /// Whether extras lie behind the body.
     #[inline(always)]
     pub(crate) fn has_extras(&self) -> bool {
         self.behind.0 & EXTRAS != 0
     }
 
-    /// Whether there is a raised node behind the body: some scheduler is above its own.
+    /// Whether a raised node lies behind the body: some scheduler is above the task's own.
     #[inline(always)]
     pub(crate) fn has_raised_node(&self) -> bool {
         self.behind.0 & RAISED_NODE != 0
@@ -95,13 +95,13 @@ impl<M: Schedule> Header<M> {
     }
 }
 
-/// The list of a worker's tasks.
+/// A task's neighbours in its home worker's list.
 pub(crate) struct Links<M: Schedule> {
     pub(crate) newer: Option<TaskRef<M>>,
     pub(crate) older: Option<TaskRef<M>>,
 }
 
-/// The address of a task; owns nothing by itself.
+/// The address of a task. It holds no reference.
 #[derive(Debug)]
 pub(crate) struct TaskRef<M: Schedule>(NonNull<Header<M>>);
 
@@ -112,7 +112,7 @@ impl<M: Schedule> Clone for TaskRef<M> {
 }
 impl<M: Schedule> Copy for TaskRef<M> {}
 
-/// The layout of a task with that body and without extras, and the body's offset.
+/// The layout of a task's header and body, and the body's offset.
 pub(crate) fn layout_of<M: Schedule>(body: Layout) -> (Layout, usize) {
     let (layout, offset) = Layout::new::<Header<M>>()
         .extend(body)
@@ -120,7 +120,7 @@ pub(crate) fn layout_of<M: Schedule>(body: Layout) -> (Layout, usize) {
     (layout.pad_to_align(), offset)
 }
 
-/// What a new task's cell is made of, besides its body.
+/// What is known of a new task besides its body.
 pub(crate) struct CellSpec<M: Schedule> {
     pub(crate) kind: Kind,
     pub(crate) rank: u8,
@@ -128,16 +128,16 @@ pub(crate) struct CellSpec<M: Schedule> {
     pub(crate) has_raised_node: bool,
     pub(crate) is_rescuable: bool,
     pub(crate) extras: Option<Extras<M>>,
-    /// Where it is launched. With it goes a share of the scheduler, which [`Schedule::freed`] gives back.
+    /// The worker it is launched on. The task gets a share of its scheduler, which [`Schedule::freed`] returns.
     pub(crate) last: *mut M::Member,
 }
 
 impl<M: Schedule> TaskRef<M> {
-    /// Makes a task of a body, in no queue. Returns it with the side that joins it.
+    /// Makes a task that is in no queue. Returns it with its join handle.
     ///
     /// # Safety
-    /// As for [`launch`](crate::worker::launch), of `vtable` and `write`. `last` is alive, and the caller gives a share of
-    /// its scheduler to the task. If the group is not the default one, the caller has counted the task in it.
+    /// As for [`launch`](crate::worker::launch), for `vtable` and `write`. `last` is alive, and the caller gives the
+    /// task a share of its scheduler. If the group is not the default one, the caller has counted the task in it.
     pub(crate) unsafe fn new(
         spec: CellSpec<M>,
         vtable: &'static BodyVtable,
@@ -188,11 +188,11 @@ impl<M: Schedule> TaskRef<M> {
         write(body.as_ptr());
         let task = TaskRef(header);
         if spec.has_raised_node {
-            // SAFETY: allocated for it above, and nobody else has the task yet.
+            // SAFETY: allocated for it above, and only the caller has the task yet.
             unsafe { task.write_raised_node() };
         }
         if let Some(extras) = spec.extras {
-            // SAFETY: allocated for them above, and nobody else has the task yet.
+            // SAFETY: allocated for them above, and only the caller has the task yet.
             unsafe { task.write_extras(extras) };
         }
         // SAFETY: this is the one join handle that a new task's state counts.
@@ -228,14 +228,14 @@ impl<M: Schedule> TaskRef<M> {
     }
 
     pub(crate) fn header(&self) -> &Header<M> {
-        // SAFETY: whoever has a TaskRef holds a reference of the task's count, or runs on its
-        // worker while the worker's reference is held.
+        // SAFETY: the holder of a TaskRef has a counted reference, or runs on the task's worker while that holds the
+        // worker's reference.
         unsafe { self.0.as_ref() }
     }
 
     pub(crate) fn body(self) -> *mut u8 {
         let (_, offset) = layout_of::<M>(self.header().vtable.layout);
-        // SAFETY: as in `TaskRef::new`; the pointer still has the whole allocation.
+        // SAFETY: as in `TaskRef::new`; the pointer is valid for the whole allocation.
         unsafe { self.0.as_ptr().cast::<u8>().add(offset) }
     }
 
@@ -244,7 +244,7 @@ impl<M: Schedule> TaskRef<M> {
         self.header().state.phase()
     }
 
-    /// Calls `f` with the body's address, visible to a checker.
+    /// Calls `f` with the body's address, visible to a model checker.
     fn use_body<R>(self, f: impl FnOnce(*mut u8) -> R) -> R {
         let body = self.body();
         self.header().body_use.with_mut(|_| f(body))
@@ -254,7 +254,7 @@ impl<M: Schedule> TaskRef<M> {
         self.0.cast()
     }
 
-    /// Polls the future with that waker. The caller has RUNNING.
+    /// Polls the future. The caller has RUNNING.
     #[inline(always)]
     pub(crate) fn poll(self, waker: &Waker) -> Poll<()> {
         let mut cx = Context::from_waker(waker);
@@ -267,12 +267,13 @@ impl<M: Schedule> TaskRef<M> {
         self.use_body(|body| unsafe { (self.header().vtable.cancel)(body) });
     }
 
-    /// The output is stored: tell the joiner. The caller still has the reference that it runs by.
+    /// Marks the task complete, once its output is stored, and wakes the joiner. The caller still holds the reference
+    /// of its run.
     pub(crate) fn complete(self) {
         match self.header().state.complete() {
             Completed::Nothing => {}
             Completed::DropOutput => {
-                // SAFETY: COMPLETE without a handle leaves the body to the worker.
+                // SAFETY: with COMPLETE and no handle, the body is still the worker's.
                 self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
             }
             Completed::WakeJoiner => {
@@ -316,7 +317,7 @@ impl<M: Schedule> TaskRef<M> {
     }
 
     /// # Safety
-    /// Nobody holds a reference any more.
+    /// There are no references.
     #[cold]
     unsafe fn free(self) {
         let layout = self.layout();
@@ -325,10 +326,9 @@ impl<M: Schedule> TaskRef<M> {
         } else {
             layout
         };
-        // SAFETY: nobody else is there; the body was complete, so this drops at most an output
-        // that nobody wanted.
+        // SAFETY: only the caller has the task. It was complete, so this drops at most an output that was not taken.
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
-        // A waker that was not left when its handle went away; its drop may panic.
+        // A waker that was in the cell, but not left to the worker, when the handle was dropped. Its drop may panic.
         // SAFETY: as above.
         drop_quietly(
             self.header()
@@ -340,13 +340,13 @@ impl<M: Schedule> TaskRef<M> {
         // SAFETY: as above.
         unsafe { self.drop_raised_node() };
         let group = self.header().group;
-        // ORDER: Relaxed; nobody else is there.
+        // ORDER: Relaxed; only the caller has the task.
         let last = self.header().last.load(Ordering::Relaxed);
-        // SAFETY: as above; nothing of the header is used after this but its memory.
+        // SAFETY: as above; the header is not used after this, and only its memory is freed.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `TaskRef::new` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
-        // SAFETY: the share that came with the task; the last worker is of the same scheduler.
+        // SAFETY: the task's own share; the last worker is of the same scheduler.
         unsafe { M::freed(last, group) };
     }
 }
@@ -360,7 +360,7 @@ unsafe fn deliver_task<M: Schedule>(_node: NonNull<Node<M>>) -> Delivered {
 /// # Safety
 /// As for [`Deliver`], for the node of a call.
 unsafe fn deliver_call<M: Schedule>(node: NonNull<Node<M>>) -> Delivered {
-    // SAFETY: as in `deliver_task`.
+    // SAFETY: the caller's promise: the node is that of a call, which is alive.
     let call = unsafe { TaskRef::<M>::from_node(node) };
     match call.header().state.start(By::Own) {
         Start::Cancel => call.drop_future(),
@@ -378,8 +378,8 @@ unsafe fn deliver_call<M: Schedule>(node: NonNull<Node<M>>) -> Delivered {
     Delivered::Done
 }
 
-// The body: what depends on the type of the future, behind a table of functions. The rest of a task is compiled once for a
-// machine, not once for each future.
+// The body: all that depends on the type of the future, behind a table of functions. So the rest of a task is
+// compiled once per machine, not once per future type.
 
 /// What a body holds.
 enum Stage<F: Future> {
@@ -388,17 +388,17 @@ enum Stage<F: Future> {
     Gone,
 }
 
-/// The functions of a body. All take its address.
+/// The functions of a body. Their first argument is its address.
 #[derive(Debug)]
 pub struct BodyVtable {
     pub(crate) layout: Layout,
-    /// Polls; on `Ready` the output is stored, also that of a panic.
+    /// Polls the future. On `Ready` the output is stored; a panic counts as `Ready` and is stored as the output.
     pub(crate) poll: unsafe fn(*mut u8, &mut Context<'_>) -> Poll<()>,
-    /// Drops the future; the output is `Cancelled`, or the panic of that drop.
+    /// Drops the future and stores `Cancelled` or, if that drop panics, the panic.
     pub(crate) cancel: unsafe fn(*mut u8),
     /// Moves the output, a `Result<T, JoinError>`, to the second address.
     pub(crate) take: unsafe fn(*mut u8, *mut u8),
-    /// Drops whatever is left.
+    /// Drops what is left.
     pub(crate) clear: unsafe fn(*mut u8),
 }
 
@@ -417,7 +417,7 @@ impl BodyVtable {
     }
 }
 
-/// Writes a body that holds `future` to where [`launch`](crate::worker::launch) says.
+/// Writes a body that holds `future` to the address that [`launch`](crate::worker::launch) passes.
 ///
 /// # Safety
 /// `body` is valid for writes of the layout of `BodyVtable::of::<F>()` and holds nothing.
@@ -427,13 +427,13 @@ pub unsafe fn write_body<F: Future>(body: *mut u8, future: F) {
 }
 
 /// # Safety
-/// `body` holds a `Stage<F>` that nobody else uses now.
+/// `body` holds a `Stage<F>` that only the caller uses now.
 unsafe fn poll<F: Future>(body: *mut u8, cx: &mut Context<'_>) -> Poll<()> {
     let stage = body.cast::<Stage<F>>();
     let polled = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the caller's promise.
         match unsafe { &mut *stage } {
-            // SAFETY: the body never moves: it lies in the task's allocation until cleared.
+            // SAFETY: the body never moves: it stays in the task's allocation until dropped.
             Stage::Future(future) => unsafe { Pin::new_unchecked(future) }.poll(cx),
             Stage::Output(_) | Stage::Gone => unreachable!("a complete task was polled"),
         }
@@ -458,10 +458,10 @@ unsafe fn cancel<F: Future>(body: *mut u8) {
 /// Drops the future and stores `output`, or the panic of that drop.
 ///
 /// # Safety
-/// `stage` is valid and nobody else uses it now.
+/// `stage` is valid and only the caller uses it now.
 unsafe fn finish<F: Future>(stage: *mut Stage<F>, output: Result<F::Output, JoinError>) {
     let dropped = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: valid; what lies there afterwards is overwritten below without another drop.
+        // SAFETY: valid, and the place is overwritten below without another drop.
         unsafe { std::ptr::drop_in_place(stage) };
     }));
     let output = match dropped {
@@ -476,8 +476,8 @@ unsafe fn finish<F: Future>(stage: *mut Stage<F>, output: Result<F::Output, Join
 }
 
 /// # Safety
-/// `body` holds a `Stage<F>` with an output that nobody else uses now; `to` is valid for
-/// writes of a `Result<F::Output, JoinError>`.
+/// `body` holds a `Stage<F>` with an output, and only the caller uses it now. `to` is valid for writes of a
+/// `Result<F::Output, JoinError>`.
 unsafe fn take<F: Future>(body: *mut u8, to: *mut u8) {
     // SAFETY: the caller's promise.
     let stage = unsafe { std::mem::replace(&mut *body.cast::<Stage<F>>(), Stage::Gone) };
@@ -489,7 +489,7 @@ unsafe fn take<F: Future>(body: *mut u8, to: *mut u8) {
 }
 
 /// # Safety
-/// `body` holds a `Stage<F>` that nobody else uses now.
+/// `body` holds a `Stage<F>` that only the caller uses now.
 unsafe fn clear<F: Future>(body: *mut u8) {
     let stage = body.cast::<Stage<F>>();
     let dropped = catch_unwind(AssertUnwindSafe(|| {
@@ -508,13 +508,13 @@ unsafe fn clear<F: Future>(body: *mut u8) {
 pub struct Once<F>(Option<F>);
 
 impl<F> Once<F> {
-    /// A future of `f`'s result.
+    /// A future that returns `f`'s result.
     pub fn new(f: F) -> Self {
         Once(Some(f))
     }
 }
 
-// The closure is never pinned: it is moved out to be called.
+// The closure is never pinned: `poll` moves it out to call it.
 impl<F> Unpin for Once<F> {}
 
 impl<R, F: FnOnce() -> R> Future for Once<F> {

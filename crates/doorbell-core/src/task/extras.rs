@@ -1,5 +1,5 @@
-//! What only some tasks have. It lies behind the body and the raised node, in the same allocation, so tasks without it
-//! and calls neither carry it nor look at it.
+//! Extras: name, times and place of spawning. Only tasks that have a name or are recorded have them, and no calls.
+//! They lie behind the body and the raised node, in the same allocation.
 
 use super::about::{About, Kind};
 use super::cell::TaskRef;
@@ -11,8 +11,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The name of a task. A text that is part of the program costs nothing to keep; any other is
-/// shared by those who have it.
+/// The name of a task. A `'static` text needs no allocation; clones of any other text share one allocation.
 ///
 /// ```
 /// use doorbell_core::task::Name;
@@ -80,19 +79,19 @@ impl From<Cow<'static, str>> for Name {
     }
 }
 
-/// What lies behind the body of a task that has any of it.
+/// The extras of a task.
 pub(crate) struct Extras<M: Schedule> {
     name: Option<Name>,
     spawned_at: &'static Location<'static>,
-    /// When it was spawned; 0 where times are not recorded.
+    /// When the task was spawned; 0 where times are not recorded.
     born_ns: u64,
-    /// When it was queued last. Written by whoever queues it, and there is one at a time.
+    /// When the task was queued last. The thread that queues it writes this: one at a time.
     woken_ns: M::Counter,
 }
 
 impl<M: Schedule> Extras<M> {
-    /// What a new task has; `None` if it has nothing. `is_recorded`: something is recorded for each task of its
-    /// scheduler. `is_timed`: times are.
+    /// The extras of a new task: `None` for calls, and for tasks without a name that are not recorded. `is_recorded`:
+    /// the scheduler records something for each task. `is_timed`: it records times.
     #[inline]
     pub(crate) fn of(
         kind: Kind,
@@ -123,17 +122,17 @@ impl<M: Schedule> Extras<M> {
         self.name.as_ref()
     }
 
-    /// Where it was launched.
+    /// Where the task was spawned.
     pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
 
-    /// When it was queued last; 0 where times are not recorded.
+    /// When the task was queued last; 0 where times are not recorded.
     pub(crate) fn woken_ns(&self) -> u64 {
         self.woken_ns.get()
     }
 
-    /// How long ago it was spawned, where times are recorded.
+    /// How long ago the task was spawned; `None` where times are not recorded.
     pub(crate) fn age_ns(&self) -> Option<u64> {
         (self.born_ns != 0).then(|| M::now_ns().saturating_sub(self.born_ns))
     }
@@ -144,7 +143,7 @@ impl<M: Schedule> Extras<M> {
         }
     }
 
-    /// The layout of a task that is laid out so but for its extras, and their offset.
+    /// The layout of a task with extras added, and the offset of the extras.
     pub(crate) fn behind(task: Layout) -> (Layout, usize) {
         let (layout, offset) = task
             .extend(Layout::new::<Self>())
@@ -159,21 +158,21 @@ impl<M: Schedule> TaskRef<M> {
             return None;
         }
         let (_, offset) = Extras::<M>::behind(self.layout());
-        // SAFETY: a task that has extras was allocated with them, and the pointer has all of it.
+        // SAFETY: a task that has extras was allocated with them, and the pointer is valid for all of the task.
         Some(unsafe { self.as_raw().cast::<u8>().add(offset) }.cast())
     }
 
-    /// What this task has and others have not.
+    /// The task's extras, if it has any.
     pub(crate) fn extras(&self) -> Option<&Extras<M>> {
-        // SAFETY: written in `TaskRef::new` before anybody else had the task, and there until it is
-        // freed; changed only by atomics.
+        // SAFETY: written in `TaskRef::new` before another thread had the task, and there until the task is freed.
+        // Only an atomic in them changes.
         self.extras_place().map(|extras| unsafe { extras.as_ref() })
     }
 
-    /// Writes them into a new task.
+    /// Writes the extras of a new task.
     ///
     /// # Safety
-    /// The task was allocated with extras, its header says so, and nobody else has it yet.
+    /// The task was allocated with extras, its header says so, and only the caller has the task yet.
     pub(crate) unsafe fn write_extras(self, extras: Extras<M>) {
         if let Some(place) = self.extras_place() {
             // SAFETY: allocated for them, and empty.
@@ -181,10 +180,10 @@ impl<M: Schedule> TaskRef<M> {
         }
     }
 
-    /// Drops them.
+    /// Drops the extras, if there are any.
     ///
     /// # Safety
-    /// Nobody else has the task any more, and nobody asks for them after this.
+    /// Only the caller has the task, and it does not use the extras after this.
     pub(crate) unsafe fn drop_extras(self) {
         if let Some(place) = self.extras_place() {
             // SAFETY: written in `TaskRef::new`; the caller's promise.
@@ -192,7 +191,7 @@ impl<M: Schedule> TaskRef<M> {
         }
     }
 
-    /// The name that it was given.
+    /// The task's name, if it has one.
     pub(crate) fn name(&self) -> Option<&Name> {
         self.extras()?.name()
     }

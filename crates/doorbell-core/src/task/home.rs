@@ -1,12 +1,12 @@
-//! The worker that ran a task first: the task is in its list until it is complete, wherever it runs.
+//! A task's home worker: the worker that first took its own node from a queue. It keeps the task in its list until
+//! the task is complete, wherever the task runs.
 
 use super::cell::TaskRef;
 use super::schedule::Schedule;
 use doorbell_machine::Cell as _;
 use std::cell::Cell;
 
-/// The tasks that live on a worker: those that ran there first and have not left the list. Only the worker's own thread
-/// uses it.
+/// The tasks whose home worker this is and which have not left the list. Only the worker's own thread uses it.
 #[derive(Debug)]
 pub(crate) struct TaskList<M: Schedule> {
     /// Linked through the tasks' headers.
@@ -24,7 +24,7 @@ impl<M: Schedule> Default for TaskList<M> {
 }
 
 impl<M: Schedule> TaskList<M> {
-    /// How many there are.
+    /// The number of tasks.
     pub(crate) fn len(&self) -> usize {
         self.len.get()
     }
@@ -37,12 +37,12 @@ impl<M: Schedule> TaskList<M> {
     /// The tasks, the newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = TaskRef<M>> {
         std::iter::successors(self.newest.get(), |task| {
-            // SAFETY: the worker owns the links of its tasks, and a task of its list is alive.
+            // SAFETY: the worker owns the links of the tasks in its list, and they are alive.
             task.header().links.with(|links| unsafe { (*links).older })
         })
     }
 
-    /// Puts a task in, which is in no list.
+    /// Adds a task that is in no list.
     pub(crate) fn enter(&self, task: TaskRef<M>) {
         let older = self.newest.replace(Some(task));
         self.len.set(self.len.get() + 1);
@@ -59,7 +59,7 @@ impl<M: Schedule> TaskList<M> {
         }
     }
 
-    /// Takes a task out, which is in this list.
+    /// Removes a task that is in this list.
     pub(crate) fn remove(&self, task: TaskRef<M>) {
         // SAFETY: as in `enter`.
         let (newer, older) = task
@@ -86,22 +86,23 @@ impl<M: Schedule> TaskList<M> {
 }
 
 impl<M: Schedule> TaskRef<M> {
-    /// Makes that worker the home of the task, if it has none. Whether it had none. The caller has taken its own node
-    /// from a queue.
+    /// Makes `worker` the task's home worker, if it has none yet. Returns whether it had none. The caller has taken
+    /// the own node from a queue.
     #[inline]
     pub(crate) fn settle(self, worker: u16) -> bool {
         self.header().home.with_mut(|home| {
-            // SAFETY: it is of who has taken the own node. A worker above that polls the task reads it only
-            // where it finds that the task is not behind.
+            // SAFETY: only the worker that has taken the own node accesses it. A worker above that polls the task
+            // reads it only if the task is not behind: then the own node has been taken, and this is over.
             let home = unsafe { &mut *home };
             home.is_none().then(|| *home = Some(worker)).is_some()
         })
     }
 
-    /// The number of its home worker, if it is in that one's list. The caller has the worker's reference.
+    /// The number of the home worker, if its list still has the task. The caller has the worker's reference.
     #[inline]
     pub(crate) fn home(self) -> Option<usize> {
-        // SAFETY: written before, by whoever had the own node then; the caller has its reference.
+        // SAFETY: the worker that first took the own node has written it, before the caller got the worker's
+        // reference. It does not change after that.
         let home = self.header().home.with(|home| unsafe { *home });
         let listed = home.filter(|_| !self.header().state.is_seized());
         listed.map(usize::from)

@@ -1,6 +1,6 @@
-//! Tasks that are awaited from above: their raised node, by which workers of a scheduler above poll them.
+//! The raised node: a task's second node, by which a scheduler above queues and polls it.
 //!
-//! It lies behind the body, so tasks that nobody can be above of, and calls, do not have it.
+//! It lies behind the body. Calls, pinned tasks and tasks of the highest scheduler have none.
 
 use super::cell::{TaskRef, layout_of};
 use super::schedule::{Schedule, SchedulerId};
@@ -10,8 +10,8 @@ use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-/// What a task is aligned to. Its own node is its first field; the raised one lies beside this, so
-/// that an address tells which of the two it is.
+/// The alignment of a task. The own node is the task's first field, so it is aligned to this; the raised node never
+/// is. So the address of a node says which of the two it is.
 pub(crate) const TASK_ALIGN: usize = 16;
 
 /// The raised node of a task, and the way back to the task.
@@ -31,15 +31,15 @@ impl<M: Schedule> RaisedNode<M> {
     /// The task that has this node.
     ///
     /// # Safety
-    /// The node is part of a raised node, whose task is alive.
+    /// The node is part of a [`RaisedNode`], and its task is alive.
     pub(crate) unsafe fn task_of(node: NonNull<Node<M>>) -> TaskRef<M> {
-        // SAFETY: the caller's promise, and the pointer has the whole task.
+        // SAFETY: the caller's promise, and the pointer is valid for the whole task.
         let raised_node = unsafe { node.byte_sub(Self::NODE) }.cast::<Self>();
         // SAFETY: written in `TaskRef::new`, and never changed.
         unsafe { raised_node.as_ref() }.task
     }
 
-    /// The layout of a task that is laid out so but for this, and its offset.
+    /// The layout of a task with a raised node added, and the offset of that node.
     pub(crate) fn behind(task: Layout) -> (Layout, usize) {
         let (layout, offset) = task
             .extend(Layout::new::<Self>())
@@ -55,7 +55,7 @@ unsafe fn deliver_raised<M: Schedule>(_: NonNull<Node<M>>) -> Delivered {
 }
 
 impl<M: Schedule> TaskRef<M> {
-    /// The layout of the task up to its extras.
+    /// The layout of the task without its extras.
     pub(crate) fn layout(self) -> Layout {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
         if self.header().has_raised_node() {
@@ -65,7 +65,7 @@ impl<M: Schedule> TaskRef<M> {
         }
     }
 
-    /// Whether it is raised, if it is, because its own workers are stuck: nobody awaits it from above.
+    /// Whether only a rescue can have raised the task: it is rescuable, and not awaited from above.
     pub(crate) fn is_rescued_only(self) -> bool {
         self.header().is_rescuable() && self.header().state.awaited_from().index().is_none()
     }
@@ -73,14 +73,14 @@ impl<M: Schedule> TaskRef<M> {
     pub(crate) fn raised_node(self) -> NonNull<RaisedNode<M>> {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
         let (_, offset) = RaisedNode::<M>::behind(layout);
-        // SAFETY: a task that has one was allocated with it, and the pointer has all of it.
+        // SAFETY: a task that has one was allocated with it, and the pointer is valid for all of the task.
         unsafe { self.as_raw().cast::<u8>().add(offset) }.cast()
     }
 
     /// Writes the raised node of a new task.
     ///
     /// # Safety
-    /// The task was allocated with one, its header says so, and nobody else has it yet.
+    /// The task was allocated with one, its header says so, and only the caller has the task yet.
     pub(crate) unsafe fn write_raised_node(self) {
         let raised_node = RaisedNode {
             task: self,
@@ -90,10 +90,10 @@ impl<M: Schedule> TaskRef<M> {
         unsafe { self.raised_node().write(raised_node) };
     }
 
-    /// Drops it.
+    /// Drops the raised node, if there is one.
     ///
     /// # Safety
-    /// Nobody else has the task any more.
+    /// Only the caller has the task.
     pub(crate) unsafe fn drop_raised_node(self) {
         if self.header().has_raised_node() {
             // SAFETY: written in `TaskRef::new`; the caller's promise.
@@ -101,7 +101,7 @@ impl<M: Schedule> TaskRef<M> {
         }
     }
 
-    /// How far above the task's scheduler the one is for whose sake the caller waits.
+    /// The level of the scheduler on whose behalf the calling thread waits, among those above the task's own.
     #[inline]
     pub(crate) fn above_here(self) -> Above {
         if self.header().has_raised_node() {
@@ -111,8 +111,8 @@ impl<M: Schedule> TaskRef<M> {
         }
     }
 
-    /// Somebody on a worker of that scheduler waits for a lock that the task holds, for which others waited
-    /// from `before`. Returns from how far above somebody waits for it now.
+    /// The task holds a lock, and a task of `scheduler` waits for it. `before`: the highest level from which tasks
+    /// waited for that lock so far. Returns that level with the new waiter.
     ///
     /// The caller holds a reference.
     pub(crate) fn inherit_by_lock(self, scheduler: SchedulerId, before: Above) -> Above {
@@ -127,13 +127,13 @@ impl<M: Schedule> TaskRef<M> {
         from
     }
 
-    /// It has let go of a lock by which it inherited. The caller holds a reference.
+    /// Ends what the task inherits by one lock. The caller holds a reference.
     pub(crate) fn disinherit_by_lock(self) {
         self.header().state.disinherit_by_lock();
     }
 
-    /// The task under poll on the caller's thread, with a reference that the caller is to release; if
-    /// it is one that somebody may be above of.
+    /// The task under poll on the calling thread, if it has a raised node. The caller has to release the reference
+    /// that comes with it.
     pub(crate) fn under_poll() -> Option<Self> {
         let task = M::under_poll()?;
         task.header().has_raised_node().then(|| {
@@ -142,7 +142,7 @@ impl<M: Schedule> TaskRef<M> {
         })
     }
 
-    /// The raised node is in no queue, and nobody runs by it.
+    /// Frees the raised node, which is in no queue and in no run, and drops its reference.
     pub(crate) fn take_back(self) {
         self.header().state.take_back();
         self.release();

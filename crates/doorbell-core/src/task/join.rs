@@ -1,4 +1,4 @@
-//! The side of a task that awaits it, aborts it or lets it go.
+//! The join handle: it awaits a task, cancels it, or is dropped and lets it run on.
 
 use super::Phase;
 use super::cell::TaskRef;
@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// The join side without its output's type and its machine.
+/// A join handle without the types of its output and its machine.
 ///
 /// Dropping it lets the task run on.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl<M: Schedule> JoinTable<M> {
 
 impl RawJoin {
     /// # Safety
-    /// The caller hands over the reference that the task's state counts for its one handle.
+    /// The caller gives it the reference that a new task's state counts for the join handle.
     pub(crate) unsafe fn new<M: Schedule>(task: TaskRef<M>, _body: NonNull<u8>) -> Self {
         RawJoin {
             task: task.as_raw(),
@@ -56,10 +56,10 @@ impl RawJoin {
         }
     }
 
-    /// Gives the handle its type back.
+    /// Gives the handle the type of the output.
     ///
     /// # Safety
-    /// The body of the task is that of a future with output `T`.
+    /// The task's body is that of a future with output `T`.
     pub unsafe fn typed<T>(self) -> Join<T> {
         Join {
             raw: self,
@@ -71,12 +71,12 @@ impl RawJoin {
 
 impl Drop for RawJoin {
     fn drop(&mut self) {
-        // SAFETY: the handle holds its reference until here.
+        // SAFETY: the handle has a reference, and gives it up here.
         unsafe { (self.vtable.drop)(self.task) };
     }
 }
 
-/// The join side of a task whose output is a `T`: a future of that output.
+/// A join handle of a task with output `T`: a future of that output.
 ///
 /// Dropping it lets the task run on.
 #[derive(Debug)]
@@ -86,16 +86,17 @@ pub struct Join<T> {
     output: PhantomData<fn() -> T>,
 }
 
-// SAFETY: what the handle gives out is the output, which may go where T may; everything else
-// is done by the task's state word.
+// SAFETY: the handle gives out only the output, which may go where T may. All else goes through the task's state
+// word.
 unsafe impl<T: Send> Send for Join<T> {}
-// SAFETY: a shared handle can only cancel and look at the phase, both by atomics.
+// SAFETY: a shared handle can only cancel and read the phase, both by atomics, and read id and name, which never
+// change.
 unsafe impl<T: Send> Sync for Join<T> {}
 
 impl<T> Unpin for Join<T> {}
 
 impl<T> Join<T> {
-    /// Has the task dropped at its next poll boundary, unless it is complete by then.
+    /// Cancels the task: its future is dropped at the next poll boundary, unless the task is complete by then.
     pub fn cancel(&self) {
         // SAFETY: the handle holds its reference.
         unsafe { (self.raw.vtable.cancel)(self.raw.task) };
@@ -107,16 +108,16 @@ impl<T> Join<T> {
         unsafe { (self.raw.vtable.phase)(self.raw.task) }
     }
 
-    /// A number that no other task has while this one is there.
+    /// A number that no other task has while this one exists.
     pub fn id(&self) -> u64 {
         self.raw.task.addr().get() as u64
     }
 
-    /// The name that the task was given.
+    /// The task's name, if it has one.
     pub fn name(&self) -> Option<&str> {
         // SAFETY: the handle holds its reference.
         let name = unsafe { (self.raw.vtable.name)(self.raw.task) };
-        // SAFETY: it is part of the task, which this handle keeps, and nobody changes it.
+        // SAFETY: it is part of the task, which the handle keeps in memory, and never changes.
         name.map(|name| unsafe { name.as_ref() }.as_str())
     }
 }
@@ -135,7 +136,7 @@ impl<T> Future for Join<T> {
         }
         self.taken = true;
         let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
-        // SAFETY: complete, and not taken before; `typed` was promised that the output is a T.
+        // SAFETY: complete, and not taken before. The caller of `typed` promised that the output is a T.
         unsafe { (self.raw.vtable.take)(self.raw.task, output.as_mut_ptr().cast()) };
         // SAFETY: `take` has written it.
         Poll::Ready(unsafe { output.assume_init() })
@@ -143,7 +144,7 @@ impl<T> Future for Join<T> {
 }
 
 /// # Safety
-/// `raw` is the task of the handle that calls; so for all functions below.
+/// `raw` is the task of the calling handle. The same holds for all functions below.
 unsafe fn poll<M: Schedule>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller's promise.
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
@@ -151,8 +152,8 @@ unsafe fn poll<M: Schedule>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> 
     if header.state.is_complete() || header.state.reclaim_waker() == Joined::Complete {
         return Poll::Ready(());
     }
-    // A clone may panic or re-enter, and so may the old waker's drop: neither happens while
-    // the cell is open.
+    // Cloning a waker may panic or re-enter, and so may dropping the old one. Neither happens inside a closure that
+    // borrows the cell.
     let fresh = header.join_waker.with(|cell| {
         // SAFETY: reclaimed above: the cell is the handle's.
         unsafe { (*cell).as_ref() }.is_none_or(|waker| !waker.will_wake(cx.waker()))
@@ -172,7 +173,7 @@ unsafe fn poll<M: Schedule>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> 
             Poll::Pending
         }
         WakerLeft::Complete => {
-            // SAFETY: it was not left, so the cell is still the handle's.
+            // SAFETY: the waker was not left, so the cell is still the handle's.
             let unused = header.join_waker.with_mut(|cell| unsafe { (*cell).take() });
             drop_quietly(unused);
             Poll::Ready(())
@@ -206,15 +207,15 @@ unsafe fn drop_join<M: Schedule>(raw: NonNull<()>) {
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
     match task.header().state.drop_join() {
         JoinDropped::DropWaker => {
-            // SAFETY: JOIN and JOIN_WAKER were cleared before COMPLETE was set, so the worker
-            // never touches the cell.
+            // SAFETY: JOIN and JOIN_WAKER were cleared before COMPLETE was set, so the worker never touches the cell.
             let waker = task
                 .header()
                 .join_waker
                 .with_mut(|cell| unsafe { (*cell).take() });
             drop_quietly(waker);
         }
-        // SAFETY: complete, and this is the handle. A waker that was left is the worker's.
+        // SAFETY: complete, and this is the join handle. It does not touch the cell: a waker left there is the
+        // worker's.
         JoinDropped::DropOutput => unsafe { task.drop_output() },
     }
     task.release();

@@ -1,22 +1,23 @@
-//! What a task is: its cell, its waker and its join handle. See README.md in this folder for the protocol. What a worker
-//! does with tasks lies in `worker/tasks`.
+//! What a task is: its cell, its waker and its join handle. README.md in this folder has the protocol, and
+//! `worker/tasks` what a worker does with tasks.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `standing.rs` | how a caller stands to a class |
+//! | `standing.rs` | whether a caller is lower-class |
 //! | `state.rs` | the state word and its transitions |
 //! | `state_inheritance.rs` | the transitions of a task that is awaited from above |
 //! | `about.rs` | what a task is launched with |
 //! | `schedule.rs` | what a task asks of the scheduler above it: the trait `Schedule` |
 //! | `cell.rs` | the allocation: header and body; how it is polled, completed and freed |
-//! | `queue_node.rs` | which task a node of a run queue is of, and by which of its nodes |
-//! | `home.rs` | the list of its home worker |
+//! | `queue_node.rs` | from a node of a run queue to its task |
+//! | `home.rs` | the list of tasks that a home worker keeps |
 //! | `state_delegate.rs` | the transitions of wakes by threads of a lower class |
-//! | `inheritance.rs` | the raised node, by which a scheduler above polls what it awaits |
-//! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
+//! | `inheritance.rs` | the raised node, by which a scheduler above queues and polls a task |
+//! | `extras.rs` | what only some tasks have: name, times, where they were spawned |
 //! | `waker.rs` | the `std::task::Waker` of a task |
-//! | `join.rs` | the handle that awaits, aborts or lets go |
-//! | `poll_refs.rs` | references of the task under poll, counted when its poll ends |
+//! | `join.rs` | the join handle: awaits, cancels or lets run on |
+//! | `error.rs` | why a task has no output: `JoinError` |
+//! | `poll_refs.rs` | references to the task under poll, added to its word when the poll ends |
 
 mod about;
 pub(crate) mod cell;
@@ -61,17 +62,17 @@ pub use join::{Join, RawJoin};
 pub(crate) use schedule::{Schedule, SchedulerId};
 pub(crate) use state_inheritance::Above;
 
-/// How many schedulers may be above one.
+/// At most this many schedulers are above one.
 pub(crate) const ABOVE_MAX: usize = Above::MAX;
 
-/// What a task does now, as others see it.
+/// What a task does now, as seen from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It waits for a wake.
     Idle,
     /// It is in a queue.
     Queued,
-    /// Its worker polls it.
+    /// A worker polls it.
     Running,
     /// Its output is stored.
     Complete,

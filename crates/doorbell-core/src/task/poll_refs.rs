@@ -1,13 +1,13 @@
-//! References of the task under poll that its worker gives out and takes back without touching the
-//! task's word, and settles once when the poll ends.
+//! References of the task under poll that its worker counts apart from the state word. When the poll ends, the worker
+//! adds them to the word in one step.
 //!
-//! A timer keeps a waker of its task. Armed and dropped in one poll, as a timeout is around what
-//! turns out to be ready, it would cost two read-modify-writes for nothing.
+//! A timer keeps a waker of its task. Often a timer is armed and dropped in one poll, for example a timeout around a
+//! future that is ready. Counted in the word, that would cost two read-modify-writes.
 //!
-//! Contract: *such a waker is woken and dropped by this worker's thread alone until the poll ends ⇒ the word counts
-//! every reference that is dropped outside of the poll.* Another worker that expires this one's timers leaves those
-//! alone that were given a waker in the poll that is under way. The worker's own reference is counted through the whole
-//! poll, so the task does not go away while its count is behind.
+//! Contract: *until the poll ends, only this worker's thread wakes and drops such a waker ⇒ the word counts every
+//! reference that is dropped outside of the poll.* So another worker that expires this one's timers skips those that
+//! got a waker in the poll under way. The word counts the worker's own reference through the whole poll, so the task
+//! stays even while other references are missing in the word.
 
 use super::cell::TaskRef;
 use super::schedule::Schedule;
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::task::Waker;
 
-/// What a worker owes to the word of the task that it polls.
+/// The references that a worker has still to count in the word of the task under poll.
 #[derive(Debug)]
 pub(crate) struct PollRefs<M: Schedule> {
     /// The waker of the poll; null between polls.
@@ -36,7 +36,7 @@ impl<M: Schedule> PollRefs<M> {
         }
     }
 
-    /// Polls `task` by `poll`, with its waker, and settles.
+    /// Calls `poll` with the waker of `task`. Then adds the references to the task's word.
     #[inline]
     pub(crate) fn during<R>(&self, task: TaskRef<M>, poll: impl FnOnce(&Waker) -> R) -> R {
         // SAFETY: the worker's reference outlives this borrowed waker.
@@ -52,7 +52,7 @@ impl<M: Schedule> PollRefs<M> {
         polled
     }
 
-    /// Whether a poll is under way: references may be owed until it ends.
+    /// Whether a poll is under way. Until it ends, references may be missing in the word.
     #[inline]
     pub(crate) fn is_in_poll(&self) -> bool {
         !self.waker.get().is_null()
@@ -62,34 +62,34 @@ impl<M: Schedule> PollRefs<M> {
     pub(crate) fn task(&self) -> Option<TaskRef<M>> {
         // SAFETY: as in `is_of_the_poll`.
         let waker = unsafe { self.waker.get().as_ref() }?;
-        // SAFETY: made by `waker::borrowed`, so its data is a task, which is alive during its poll.
+        // SAFETY: made by `waker::borrowed`, so its data is a task. The task is alive during its poll.
         Some(unsafe { TaskRef::from_raw(waker.data()) })
     }
 
     /// Whether this is the waker of the task under poll.
     #[inline]
     fn is_of_the_poll(&self, waker: &Waker) -> bool {
-        // SAFETY: the borrowed waker is on the stack of `during` while this is not null.
+        // SAFETY: while this is not null, it points to the borrowed waker on the stack of `during`.
         let own = unsafe { self.waker.get().as_ref() };
         own.is_some_and(|own| own.will_wake(waker))
     }
 
-    /// A waker as by `clone`.
+    /// A clone of `waker`. If that is of the task under poll, the reference is counted here, not in the word.
     ///
     /// # Safety
-    /// Only this worker's thread wakes and drops it until the poll ends, and drops it in a poll only by
+    /// Until the poll ends, only this worker's thread wakes and drops the result. During a poll, it drops it only by
     /// [`PollRefs::take_back`].
     #[inline]
     pub(crate) unsafe fn give(&self, waker: &Waker) -> Waker {
         if self.is_of_the_poll(waker) {
             self.count.set(self.count.get() + 1);
-            // SAFETY: a waker of this task, whose reference is owed to its word until then.
+            // SAFETY: a waker of this task. Its reference is counted here, and in the word when the poll ends.
             return unsafe { Waker::new(waker.data(), waker.vtable()) };
         }
         waker.clone()
     }
 
-    /// Drops a waker.
+    /// Drops a waker. If it is of the task under poll, the reference is counted off here, not in the word.
     #[inline]
     pub(crate) fn take_back(&self, waker: Waker) {
         if self.is_of_the_poll(&waker) {

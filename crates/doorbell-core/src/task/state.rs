@@ -2,25 +2,25 @@
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
-//! | 0 | `SCHEDULED` | it is in a queue, or will be put there when its poll ends |
-//! | 1 | `RUNNING` | its worker polls it |
+//! | 0 | `SCHEDULED` | it is in a queue, or will be queued when its poll ends |
+//! | 1 | `RUNNING` | a worker polls or ends it; stays set after completion |
 //! | 2 | `COMPLETE` | its output is stored; it is never queued again |
 //! | 3 | `CANCELLED` | the next run drops the future instead of polling it |
 //! | 4 | `JOIN` | a join handle exists |
-//! | 5 | `JOIN_WAKER` | the join handle's waker lies in the cell and belongs to the worker |
-//! | 6 | `SEIZED` | its home worker has ended, and has dropped the future or will have it dropped |
-//! | 7 | `LEFT` | whoever had the worker's reference could not hand it on: the home worker was gone |
-//! | 8 | `BEHIND` | a run began by the task's raised node; its own is still in the queue where an earlier wake put it |
-//! | 9 | `RAISED` | the raised node is in a queue of a scheduler above, or will be put there, with a reference |
-//! | 10..12 | `JOIN_ABOVE` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_inheritance::Above)) |
-//! | 12..14 | `LOCK_ABOVE` | from how far above others wait for locks that it holds |
-//! | 14..22 | `LOCKS` | how many locks those are |
-//! | 22 | `DELEGATED` | a parcel is on its way to a worker that will wake it, with a reference |
+//! | 5 | `JOIN_WAKER` | the join handle's waker is in the waker cell; once `COMPLETE`, it belongs to the worker |
+//! | 6 | `SEIZED` | its home worker has ended; it has dropped the future, or the worker that polls the task will |
+//! | 7 | `LEFT` | the worker's reference could not be handed on; unless already `SEIZED`, the home worker drops it |
+//! | 8 | `BEHIND` | a run began by the raised node while the own node was still in a queue |
+//! | 9 | `RAISED` | the raised node is in a queue of a scheduler above, or about to be, and holds a reference |
+//! | 10..12 | `JOIN_ABOVE` | the level from which the join handle awaits it; 0 for none ([`Above`]) |
+//! | 12..14 | `LOCK_ABOVE` | the highest level from which tasks wait for locks that it holds |
+//! | 14..22 | `LOCKS` | the number of those locks, at most 255 |
+//! | 22 | `DELEGATED` | a parcel is on its way to a worker that will wake it, and holds a reference |
 //! | 23..64 | refs | references: the worker's, the join handle's, the raised node's, the parcel's, one per waker |
 //!
-//! All changes are read-modify-writes, so they have one order that everybody agrees on. Those of
-//! the join handle are in this file, those of tasks that are awaited from above in
-//! `state_inheritance.rs`, those of wakes by a lower class in `state_delegate.rs`.
+//! All changes are read-modify-writes, so all threads see them in one order. This file has those of every task
+//! and of its join handle; `state_inheritance.rs` has those of tasks that are awaited from above, and
+//! `state_delegate.rs` those of wakes by threads of a lower class.
 
 use super::state_inheritance::Above;
 use doorbell_machine::{Bug, Machine, Ordering, Word};
@@ -39,18 +39,17 @@ pub(crate) const JOIN_ABOVE: u64 = 0b11 << 10;
 pub(crate) const LOCK_ABOVE: u64 = 0b11 << 12;
 pub(crate) const LOCKS: u64 = 0xFF << 14;
 pub(crate) const ONE_LOCK: u64 = 1 << 14;
-/// Whether anybody awaits it from above.
+/// Not zero if the task is awaited from above.
 pub(crate) const INHERITS: u64 = JOIN_ABOVE | LOCK_ABOVE;
-/// What a wake finds that has nothing to queue.
+/// If one of these is set, a wake queues nothing.
 pub(crate) const BUSY: u64 = SCHEDULED | RUNNING | COMPLETE;
 pub(crate) const DELEGATED: u64 = 1 << 22;
 const REF_SHIFT: u32 = 23;
 pub(crate) const ONE_REF: u64 = 1 << REF_SHIFT;
-/// More references than this are a leak of wakers in a loop; the process ends before the
-/// count can wrap.
+/// A higher count means that a loop leaks wakers. The process aborts before the count can wrap.
 const REFS_MAX: u64 = 1 << 40;
 
-// The table above: no bit is shared, and all are below the count.
+// As in the table above: no two share a bit, and all are below the count.
 const _: () = assert!(SCHEDULED + RUNNING + COMPLETE + CANCELLED + JOIN + JOIN_WAKER == 0b11_1111);
 const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && BEHIND + RAISED == 0b11 << 8);
 const _: () = assert!(INHERITS == 0b1111 << 10 && LOCKS == 255 << 14);
@@ -60,16 +59,16 @@ const _: () = assert!(DELEGATED == LOCKS + ONE_LOCK && ONE_REF == DELEGATED << 1
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// Put the task into its worker's queue; nobody else will.
+    /// Put the own node into a queue; no other thread will.
     Submit,
-    /// Raise it to the scheduler above that awaits it, if one does. Submit it as well, unless its own node is in
-    /// a queue still.
+    /// Raise the task to the scheduler above that awaits it, if one does. `submit`: the own node is in no queue, so
+    /// put it into one too.
     Raise { submit: bool },
-    /// Nothing: it is queued, or will be when its poll ends, or is complete.
+    /// Nothing: the task is queued, or will be when its poll ends, or is complete.
     Nothing,
 }
 
-/// By which of its nodes a task is run.
+/// The node by which a task is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Own,
@@ -84,57 +83,56 @@ pub(crate) enum Start {
     Poll,
     /// Drop the future.
     Cancel,
-    /// It was polled by its other node, or is being polled: nothing is left to do.
+    /// Nothing: the task runs elsewhere, or has run since this node was queued.
     Late,
-    /// By the own node only: the task is complete, or its home worker has ended and drops the future. The
-    /// worker's reference is left to drop.
+    /// Only by the own node: the task is complete, or its home worker has ended and drops the future. The caller
+    /// disposes of the worker's reference.
     Over,
 }
 
-/// What a worker that ends finds at one of its tasks.
+/// What a worker that ends has to do with a task of its list.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seized {
-    /// The future is the worker's to drop, and a reference afterwards: the worker's, or one more where that goes with
-    /// a queue that it is in.
+    /// Drop the future, then a reference: the worker's or, if a queue holds it, an extra one that `seize` counted.
     Mine,
-    /// Another worker polls it, or has completed it; that one drops the reference.
+    /// Nothing: another worker polls the task, or has completed it. The worker's reference is dropped there.
     Elsewhere,
-    /// The same, but the worker's reference was left behind: drop it.
+    /// Drop the worker's reference, which was left (`LEFT`). Otherwise as `Elsewhere`.
     ElsewhereAndLeft,
 }
 
-/// Who drops the worker's reference of a task that could not be handed on.
+/// Which thread drops a worker's reference that could not be handed on.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// The home worker, when it comes to the task.
+    /// The home worker, when it seizes the task.
     ToHome,
-    /// The caller: the home worker has been there.
+    /// The caller: the home worker has seized the task already.
     ToCaller,
 }
 
-/// How a poll that was not ready ends.
+/// How a poll that returned `Pending` ends.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// The task waits for a wake.
     Idle,
-    /// It was woken meanwhile.
+    /// It was woken during the poll.
     Woken(Wake),
-    /// It was cancelled meanwhile: drop the future. It is still RUNNING.
+    /// It was cancelled during the poll: drop the future. `RUNNING` is still set.
     Cancel,
 }
 
-/// What the worker owes the join handle when the output is stored.
+/// What the worker has to do for the join handle when the output is stored.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completed {
-    /// No handle: the worker drops the output.
+    /// Drop the output: there is no handle.
     DropOutput,
-    /// The handle will look by itself.
+    /// Nothing: the handle has left no waker, so it will look again itself.
     Nothing,
-    /// The waker in the cell is the worker's now: take it and wake it.
+    /// Take the waker out of the cell, which is the worker's now, and wake it.
     WakeJoiner,
 }
 
@@ -144,7 +142,7 @@ pub(crate) enum Completed {
 pub(crate) enum Released {
     /// Free the task.
     Last,
-    /// Others hold it.
+    /// There are other references.
     More,
 }
 
@@ -152,12 +150,12 @@ pub(crate) enum Released {
 pub(crate) struct State<M: Machine>(pub(crate) M::U64);
 
 impl<M: Machine> State<M> {
-    /// A task that is about to be queued, held by its worker and its join handle.
+    /// A task that is about to be queued, with two references: the worker's and the join handle's.
     pub(crate) fn new() -> Self {
         State(M::U64::new(SCHEDULED | JOIN | (2 * ONE_REF)))
     }
 
-    /// Notes that the task is to be polled.
+    /// Marks the task to be polled.
     #[inline]
     pub(crate) fn wake(&self) -> Wake {
         let order = if M::breaks(Bug::TaskWakeRelaxed) {
@@ -165,13 +163,12 @@ impl<M: Machine> State<M> {
         } else {
             Ordering::AcqRel
         };
-        // ORDER: Release pairs with the Acquire of `start`: the poll sees what the waker did before,
-        // also when the task was queued already. Acquire pairs with the Release of `pause`: the node
-        // has left its queue.
+        // ORDER: Release pairs with the Acquire of `start`: the poll sees what the waker did before, even if the
+        // task was queued already. Acquire pairs with the Release of `pause`: the node has left its queue.
         Self::submit_if_idle(self.0.fetch_or(SCHEDULED, order))
     }
 
-    /// Notes that the task is to be cancelled.
+    /// Marks the task to be cancelled.
     pub(crate) fn cancel(&self) -> Wake {
         // ORDER: AcqRel as in `wake`.
         Self::submit_if_idle(self.0.fetch_or(SCHEDULED | CANCELLED, Ordering::AcqRel))
@@ -194,7 +191,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// From queued to running. Only who took that node from its queue.
+    /// From queued to running. The caller took this node from its queue.
     #[inline]
     pub(crate) fn start(&self, by: By) -> Start {
         let behind = match by {
@@ -216,8 +213,8 @@ impl<M: Machine> State<M> {
                 }
                 continue;
             }
-            // ORDER: Acquire pairs with the wakes' Release and with the last `pause`, on
-            // whichever worker. Relaxed on failure.
+            // ORDER: Acquire pairs with the Release of the wakes and of the last `pause`, on any worker. Relaxed on
+            // failure.
             match self.0.compare_exchange(
                 seen,
                 (seen & !(SCHEDULED | BEHIND)) | RUNNING | behind,
@@ -231,7 +228,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The task's home worker ends.
+    /// Seizes the task. The caller is its home worker, which ends.
     pub(crate) fn seize(&self) -> Seized {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -246,15 +243,15 @@ impl<M: Machine> State<M> {
             } else if seen & RUNNING != 0 && !M::breaks(Bug::TaskSeizeRunning) {
                 (seen | SEIZED | CANCELLED | SCHEDULED, elsewhere)
             } else {
-                // Nobody polls it any more, so none of its nodes is behind.
+                // No worker polls it after this, so its own node is behind no run.
                 let next = (seen & !BEHIND) | SEIZED | CANCELLED | RUNNING;
                 let is_queued = seen & (SCHEDULED | BEHIND) != 0 && seen & LEFT == 0;
                 let more = if is_queued { ONE_REF } else { 0 };
                 (next + more, Seized::Mine)
             };
-            // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of
-            // `leave`; Release pairs with the Acquire of `release`: who finds it seized lets go of
-            // it, and frees it after what this worker did.
+            // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of `leave`. Release
+            // pairs with the Acquire of `release`: a worker that finds the task seized releases it, and frees it
+            // only after what this worker did.
             match self
                 .0
                 .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
@@ -265,13 +262,13 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The caller has the worker's reference and could not hand it to the worker that is to drop it.
+    /// Leaves the worker's reference to the home worker. The caller holds it and could not hand it on.
     pub(crate) fn leave(&self) -> Left {
         if M::breaks(Bug::TaskLeaveForgotten) {
             return Left::ToHome;
         }
-        // ORDER: Release pairs with the Acquire of `seize`: the home worker frees it after what this one
-        // did. Who comes second acquires that by `release`.
+        // ORDER: Release pairs with the Acquire of `seize`: the home worker frees the task after what this one did.
+        // If the home worker came first, the caller's `release` acquires what the home worker did.
         if self.0.fetch_or(LEFT, Ordering::Release) & SEIZED == 0 {
             Left::ToHome
         } else {
@@ -279,8 +276,8 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// From running to idle or queued. One that was cancelled ends here: it may be that no worker takes its own node
-    /// any more.
+    /// From running to idle or queued. A task that was cancelled during the poll stays RUNNING, for the caller to
+    /// end: possibly no worker will take its own node again.
     #[inline]
     pub(crate) fn pause(&self) -> Pause {
         let order = if M::breaks(Bug::TaskPauseRelaxed) {
@@ -288,11 +285,11 @@ impl<M: Machine> State<M> {
         } else {
             Ordering::Release
         };
-        // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `delegate`, for the drop of the future, and
-        // with that of `start_late`: the own node has left its queue.
+        // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `delegate`, before the future is dropped,
+        // and with that of `start_late`: the own node has left its queue.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
-            // Who cancels a task that is RUNNING sets SCHEDULED too.
+            // Every transition that cancels a running task sets SCHEDULED too.
             let pause = if seen & SCHEDULED == 0 || M::breaks(Bug::TaskForgetWake) {
                 Pause::Idle
             } else if seen & CANCELLED != 0 && !M::breaks(Bug::TaskPauseBlind) {
@@ -300,8 +297,9 @@ impl<M: Machine> State<M> {
             } else {
                 Pause::Woken(Self::submit_if_idle(seen & !BUSY))
             };
-            // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread. That one
-            // sees too what a wake during the poll brings: this keeps its Release going. Acquire on failure as above.
+            // ORDER: Release pairs with the Acquire of the next `start`, on any thread. That `start` also sees what
+            // a wake during the poll published: this exchange continues its release sequence. Acquire on failure as
+            // above.
             match self
                 .0
                 .compare_exchange(seen, seen & !RUNNING, order, Ordering::Acquire)
@@ -312,14 +310,14 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Whether its home worker has ended and knows it no more. Only who has completed it asks.
+    /// Whether its home worker has ended, so the task is in no list. The caller holds the worker's reference.
     #[inline]
     pub(crate) fn is_seized(&self) -> bool {
-        // ORDER: Relaxed; who finds it seized does no more than `release`, which acquires.
+        // ORDER: Relaxed; a worker that finds it seized only calls `release`, which acquires.
         self.0.load(Ordering::Relaxed) & SEIZED != 0
     }
 
-    /// The output is stored. Only the worker that runs the task.
+    /// The output is stored. The caller is the worker that runs the task.
     #[inline]
     pub(crate) fn complete(&self) -> Completed {
         let order = if M::breaks(Bug::TaskCompleteRelaxed) {
@@ -327,8 +325,8 @@ impl<M: Machine> State<M> {
         } else {
             Ordering::AcqRel
         };
-        // ORDER: Release pairs with the join side's Acquire: it sees the output. Acquire pairs
-        // with the Release of `leave_waker`: the worker sees the waker.
+        // ORDER: Release pairs with the Acquire of the join side, which sees the output. Acquire pairs with the
+        // Release of `leave_waker`: the worker sees the waker.
         let before = self.0.fetch_or(COMPLETE, order);
         if before & JOIN == 0 {
             Completed::DropOutput
@@ -346,25 +344,24 @@ impl<M: Machine> State<M> {
         self.0.load(Ordering::Acquire) & COMPLETE != 0
     }
 
-    /// One reference more.
+    /// Adds a reference.
     #[inline]
     pub(crate) fn retain(&self) {
-        // ORDER: Relaxed; the caller holds a reference, so the task cannot go away, and
-        // handing the new one on orders itself.
+        // ORDER: Relaxed; the caller holds a reference, so the task stays. Whatever hands the new one to another
+        // thread orders that.
         let before = self.0.fetch_add(ONE_REF, Ordering::Relaxed);
         if before >= REFS_MAX << REF_SHIFT {
-            // As std's Arc: a count that large is a leak in a loop, and to go on would be
-            // use after free.
+            // As std's Arc: the count would wrap, and the task be freed while in use.
             std::process::abort();
         }
     }
 
-    /// So many references more, or fewer. The caller has one that is counted, and keeps it.
+    /// Adds `count` references, which may be negative. The caller holds another, counted one.
     #[cold]
     pub(crate) fn settle(&self, count: isize) {
         let refs = (count as u64).wrapping_mul(ONE_REF);
-        // ORDER: Relaxed as in `retain`; where it counts fewer, they were used by this thread, which
-        // lets its own go by `release` or at the end of the poll.
+        // ORDER: Relaxed as in `retain`. References that this subtracts were used by this thread alone, which gives
+        // up its own by `release` or at the end of the poll.
         let before = self.0.fetch_add(refs, Ordering::Relaxed);
         let after = before.wrapping_add(refs) >> REF_SHIFT;
         debug_assert!(after > 0, "the worker's own reference is counted");
@@ -373,14 +370,14 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// How many references there are.
+    /// The number of references.
     #[cfg(test)]
     pub(crate) fn refs(&self) -> u64 {
-        // ORDER: Relaxed; a test's look, on the thread that changes it.
+        // ORDER: Relaxed; tests read it on the thread that changes it.
         self.0.load(Ordering::Relaxed) >> REF_SHIFT
     }
 
-    /// One reference less.
+    /// Drops a reference.
     #[inline]
     pub(crate) fn release(&self) -> Released {
         let order = if M::breaks(Bug::TaskDropRelaxed) {
@@ -388,8 +385,8 @@ impl<M: Machine> State<M> {
         } else {
             Ordering::AcqRel
         };
-        // ORDER: Release: what this holder did is over before the task is freed. Acquire: the
-        // last one sees what all others did.
+        // ORDER: Release pairs with the Acquire of the last `release`, which sees what all other holders did and then
+        // frees the task.
         let before = self.0.fetch_sub(ONE_REF, order);
         debug_assert!(before >> REF_SHIFT > 0);
         if before >> REF_SHIFT == 1 {
@@ -399,10 +396,9 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// What is visible from outside.
+    /// What the task does now.
     pub(crate) fn phase(&self) -> super::Phase {
-        // ORDER: Acquire pairs with the Release of `complete`: who sees Complete sees what the
-        // task did.
+        // ORDER: Acquire pairs with the Release of `complete`: a caller that sees Complete sees what the task did.
         let now = self.0.load(Ordering::Acquire);
         if now & COMPLETE != 0 {
             super::Phase::Complete
@@ -418,14 +414,14 @@ impl<M: Machine> State<M> {
 
 #[cfg(test)]
 impl<M: Machine> State<M> {
-    /// A state word as it is, for tests that enumerate them.
+    /// A state with that word, for tests that enumerate words.
     pub(crate) fn at(word: u64) -> Self {
         State(M::U64::new(word))
     }
 
-    /// The word as it is.
+    /// The word.
     pub(crate) fn word(&self) -> u64 {
-        // ORDER: Relaxed; tests read it where nobody else is.
+        // ORDER: Relaxed; tests read it while no other thread has the task.
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -436,23 +432,23 @@ impl<M: Machine> State<M> {
 pub(crate) enum Joined {
     /// The output is the handle's.
     Complete,
-    /// Not ready; the waker cell is the handle's to write.
+    /// Not ready: the handle may write the waker cell.
     CellIsMine,
 }
 
-/// What a join handle that left its waker finds.
+/// What a join handle finds when it leaves its waker.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakerLeft {
-    /// The output is the handle's, and so is the cell still.
+    /// The task is complete: the waker was not left. The output and the waker cell are the handle's.
     Complete,
-    /// It was left.
+    /// The waker was left.
     Waits,
-    /// It was left, and from now on the task is awaited from higher up than before.
+    /// The waker was left, and the task's inherited level has risen.
     Raised,
 }
 
-/// What a join handle that goes away has to do.
+/// What a join handle has to do when it is dropped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinDropped {
@@ -474,8 +470,8 @@ impl<M: Machine> State<M> {
             if seen & JOIN_WAKER == 0 || M::breaks(Bug::TaskJoinWakerBlind) {
                 return Joined::CellIsMine;
             }
-            // ORDER: Relaxed; no worker used the cell of a task that is not complete, and `leave_waker`
-            // publishes it anew. Acquire on failure as above.
+            // ORDER: Relaxed; workers use the cell only once the task is complete, and `leave_waker` publishes it
+            // again. Acquire on failure as above.
             match self.0.compare_exchange(
                 seen,
                 seen & !JOIN_WAKER,
@@ -488,8 +484,8 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The join handle leaves the waker in the cell to the worker, and says from where it awaits. On
-    /// [`WakerLeft::Complete`] it was not left, and the output is there.
+    /// The join handle leaves the waker in the cell to the worker, unless the task is complete, and records the level
+    /// from which it awaits.
     pub(crate) fn leave_waker(&self, from: Above) -> WakerLeft {
         // ORDER: Acquire pairs with the Release of `complete`.
         let mut seen = self.0.load(Ordering::Acquire);
@@ -511,7 +507,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The join handle goes away.
+    /// The join handle is dropped.
     pub(crate) fn drop_join(&self) -> JoinDropped {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -524,8 +520,8 @@ impl<M: Machine> State<M> {
             } else {
                 (seen & !JOIN, JoinDropped::DropOutput)
             };
-            // ORDER: Acquire pairs with the Release of `complete`: the output. It publishes nothing:
-            // without JOIN_WAKER the worker leaves the cell alone. Relaxed on failure.
+            // ORDER: Acquire pairs with the Release of `complete`: the handle sees the output. Nothing needs a
+            // Release: without JOIN_WAKER the worker does not touch the cell. Relaxed on failure.
             match self
                 .0
                 .compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed)

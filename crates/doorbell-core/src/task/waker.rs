@@ -1,4 +1,4 @@
-//! The `Waker` of a task: its address, counted in the state word.
+//! The `Waker` of a task. Its data is the task's address; the state word counts a reference for it.
 
 use super::cell::TaskRef;
 use super::schedule::Schedule;
@@ -13,9 +13,8 @@ impl<M: Schedule> WakerTable<M> {
         RawWakerVTable::new(clone::<M>, wake::<M>, wake_by_ref::<M>, release::<M>);
 }
 
-/// The table of all wakers of a machine. Never inlined: each unit of the compiler would have a
-/// table of its own, and `will_wake`, which compares addresses, would deny that two wakers are of
-/// one task or not, as the build has it.
+/// The table of all wakers of a machine. Never inlined: otherwise each codegen unit could have a table of its own.
+/// `will_wake` compares the tables' addresses, so for two wakers of one task its answer would depend on the build.
 #[inline(never)]
 fn table<M: Schedule>() -> &'static RawWakerVTable {
     &WakerTable::<M>::VTABLE
@@ -25,18 +24,17 @@ fn raw<M: Schedule>(task: TaskRef<M>) -> RawWaker {
     RawWaker::new(task.as_raw().as_ptr(), table::<M>())
 }
 
-/// A waker that holds no reference of its own, for the time of a poll.
+/// A waker for the time of a poll, without a reference of its own.
 ///
 /// # Safety
 /// The task is alive for as long as the waker.
 pub(crate) unsafe fn borrowed<M: Schedule>(task: TaskRef<M>) -> ManuallyDrop<Waker> {
-    // SAFETY: the functions keep the contract of RawWaker; since the waker is never dropped,
-    // it needs no reference.
+    // SAFETY: the functions keep the contract of RawWaker. The waker is never dropped, so it needs no reference.
     ManuallyDrop::new(unsafe { Waker::from_raw(raw(task)) })
 }
 
 unsafe fn clone<M: Schedule>(data: *const ()) -> RawWaker {
-    // SAFETY: a waker's data is its task, alive while the waker is.
+    // SAFETY: a waker's data is its task, which is alive while the waker is.
     let task = unsafe { TaskRef::<M>::from_raw(data) };
     task.header().state.retain();
     raw(task)
@@ -49,8 +47,8 @@ unsafe fn wake_by_ref<M: Schedule>(data: *const ()) {
 }
 
 unsafe fn wake<M: Schedule>(data: *const ()) {
-    // SAFETY: passed on; the waker's reference is let go only after the wake, so whatever the
-    // task's worker does meanwhile, task and remote half are there.
+    // SAFETY: passed on. The waker's reference is released only after the wake, so task and remote half exist until
+    // then, whatever the task's worker does.
     unsafe { wake_by_ref::<M>(data) };
     // SAFETY: passed on.
     unsafe { release::<M>(data) };
