@@ -287,7 +287,7 @@ impl<M: Machine> Local<M> {
             count += self.steal_of(*group, victim, greed).unwrap_or(0);
         }
         if count == 0 && greed == Greed::Half && is_shareable(total) {
-            // No group alone has tasks to spare, but together they have work for one more worker. The victim keeps the rest.
+            // No group alone has tasks to spare, but together they have work for one more worker.
             let one = |group: &u8| self.steal_of(*group, victim, Greed::Single);
             count = groups.iter().find_map(one).unwrap_or(0);
         }
