@@ -83,7 +83,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends a task to the queue of its group. Notifies no other worker: the caller does.
+    /// Appends a task to the queue of its group. Notifies no other worker: the caller does if needed.
     ///
     /// # Safety
     /// As for [`Queue::push`], on this worker's thread.
@@ -137,7 +137,7 @@ impl<M: Machine> Local<M> {
         self.groups.is_on()
     }
 
-    /// Decides whether this worker times its polls: only while the scheduler has tasks of groups.
+    /// Decides whether this worker times its polls: while tasks of groups are here, or ran lately in the scheduler.
     #[inline]
     pub(crate) fn look_at_groups(&self) {
         if let Some(table) = self.table() {

@@ -234,8 +234,9 @@ impl<M: Machine> Local<M> {
         self.closed.get()
     }
 
-    /// Appends a task that may run anywhere. Offers work to an idle worker if there is a task that this worker does
-    /// not run next. Asks for a watchdog if the only such task may wait behind something long.
+    /// Appends a task that may run anywhere. If there is work for one more worker, or this poll has pushed a task
+    /// before, offers it to an idle worker. Else, if the task may wait behind something long, asks for a watchdog, or
+    /// by rank has an idle worker take it.
     ///
     /// # Safety
     /// As for [`Queue::push`](crate::queue::Queue::push), on this worker's thread.
@@ -264,8 +265,8 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends a task that was woken during its own poll, which is over. It needs no watchdog, because the worker
-    /// is between polls.
+    /// Appends a task that was woken during its own poll, which is over. As [`Local::push`], but without a watchdog:
+    /// no poll is under way that the task waits for.
     ///
     /// # Safety
     /// As for [`Local::push`].

@@ -21,8 +21,8 @@ pub struct RawTimer {
     vtable: &'static TimerVtable,
 }
 
-// SAFETY: off the worker's own thread the handle reaches the entry only through its state word, and the waker
-// that the entry keeps for the handle; see `entry.rs`.
+// SAFETY: off the worker's own thread the handle touches only the entry's state word, the handle's own copy of the
+// waker, and the owner, which does not change once the state word has left `MAILED`; see `entry.rs`.
 unsafe impl Send for RawTimer {}
 // SAFETY: a shared handle gives out nothing.
 unsafe impl Sync for RawTimer {}

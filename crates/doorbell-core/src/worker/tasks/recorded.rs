@@ -68,7 +68,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Records the time of a wake, if the task has extras. The caller is about to queue the task.
+    /// Records the time of a wake, if the scheduler records times. The caller is about to queue the task.
     #[inline]
     pub(crate) fn note_wake(self) {
         if self.header().has_extras()
