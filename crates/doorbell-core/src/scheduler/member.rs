@@ -1,4 +1,4 @@
-//! A worker as a member of its scheduler: its remote half, and what of it concerns other workers.
+//! A worker as a member of its scheduler: its remote half, and what other workers do with it.
 
 use super::offline::OffWord;
 use super::{RemoteRef, Scheduler};
@@ -63,7 +63,7 @@ impl<M: Machine> Member<M> {
         }
     }
 
-    /// The driver of its descriptors.
+    /// The driver of the worker's descriptors.
     pub(super) fn driver_ref(&self) -> &Driver<M> {
         &self.driver
     }
@@ -85,13 +85,13 @@ impl<M: Machine> Member<M> {
         unsafe { self.scheduler.as_ref() }
     }
 
-    /// The scheduler's address, as it was allocated. To free it takes this pointer; a reference would not do.
+    /// The scheduler's address, as it was allocated. Only this pointer may free it, not one made from a reference.
     #[inline(always)]
     pub(crate) fn scheduler_ptr(&self) -> NonNull<Scheduler<M>> {
         self.scheduler
     }
 
-    /// The queue of the worker's tasks of a group that may run anywhere; `None` if the group is not open.
+    /// The worker's queue of a group's tasks that may run anywhere; `None` if the group is not open.
     #[inline]
     pub(crate) fn queue_of(&self, group: u8) -> Option<&Queue<M>> {
         if group == group::DEFAULT {
@@ -119,9 +119,10 @@ impl<M: Machine> Member<M> {
         &self.gate
     }
 
-    /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a long poll,
-    /// so the task is offered to an idle worker. A single task from another worker of the scheduler is only looked
-    /// after by a watchdog, unless tasks run by rank: this worker was idle a moment ago, and is about to run it.
+    /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a long
+    /// poll, so the task is offered to an idle worker. If the task comes from another worker of the scheduler and is
+    /// the only one here, a watchdog looks after it instead, unless tasks run by rank: this worker was idle a moment
+    /// ago, and is about to run it.
     ///
     /// # Panics
     /// As for [`Remote::post`].
@@ -155,7 +156,7 @@ impl<M: Machine> Member<M> {
         Posted::Yes
     }
 
-    /// Whether there are tasks that another worker might take.
+    /// Whether this worker has tasks that another worker may take.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.has_queued() || self.has_injected()
@@ -176,7 +177,7 @@ impl<M: Machine> Visited<M> for Member<M> {
     }
 }
 
-// SAFETY: what lies in a mailbox is delivered once, by the worker that serves it.
+// SAFETY: each node in the mailbox is delivered once, by the worker whose mailbox it is.
 unsafe impl<M: Machine> Post<M> for Member<M> {
     #[inline]
     unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {

@@ -1,4 +1,4 @@
-//! The scheduler: the workers that share tasks, and the handle that keeps them in memory. See README.md.
+//! The scheduler: the workers that share tasks, and the handle that keeps it in memory. See README.md.
 //!
 //! All remote halves of a scheduler lie in one allocation, so from one of them a thread can reach the others
 //! (to steal, to wake an idle worker). The allocation is freed with its last [`RemoteRef`]. Each task has one,
@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// How many shares a worker draws at once. When it has three times as many, it gives two thirds back.
 const STOCK: u64 = 256;
 
-/// In which order a worker runs its tasks.
+/// The order in which a worker runs its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
     /// In the order in which they became ready; pinned tasks and others in turn.
@@ -50,12 +50,12 @@ pub struct SchedulerSpec<M: Machine> {
     pub class: Class,
     /// In which order its workers run their tasks.
     pub turns: Turns,
-    /// Where its tasks are recorded, if they are.
+    /// Records its tasks, if anything does.
     pub telemetry: Option<Arc<Telemetry<M>>>,
     /// One worker of each scheduler above it, the highest last. Those schedulers run the tasks of this one that
     /// their own tasks await. Three at most.
     pub above: Vec<RemoteRef<M>>,
-    /// Its part in the words that say who uses a core, if there are other schedulers.
+    /// Its part in the words that say which schedulers use a core. `None` if there is no other scheduler.
     pub core_use: Option<Occupant<M>>,
 }
 
@@ -92,12 +92,12 @@ pub struct Scheduler<M: Machine> {
     idle: IdleSet<M>,
     work: WorkSet<M>,
     armed: Armed<M>,
-    /// Timers that were armed by threads that are no workers. The next worker that makes a pass takes
-    /// them, because any one worker could be inside a long poll.
+    /// Timers armed by threads outside the scheduler, and movable ones of a worker whose wheel has a visitor. The
+    /// next worker that makes a pass takes them, because any one worker may be inside a long poll.
     timers: M::Line<Mailbox<M>>,
     /// How many workers are on.
     on: M::Line<M::U32>,
-    /// Where its tasks are recorded.
+    /// Records its tasks, if anything does.
     telemetry: Option<Arc<Telemetry<M>>>,
     /// One worker of each scheduler above, which may await tasks of this one, the highest last. Those schedulers
     /// are kept in memory as long as this one.
@@ -120,8 +120,8 @@ impl<M: Machine> std::fmt::Debug for Scheduler<M> {
 }
 
 impl<M: Machine> Scheduler<M> {
-    /// A scheduler of so many workers. `distance` says how far one is from another; a worker looks for work at
-    /// the nearest first.
+    /// A scheduler with this many workers. Returns the remote half of each. `distance` says how far one worker is
+    /// from another; a worker looks for work at the nearest first.
     #[allow(
         clippy::new_ret_no_self,
         reason = "a scheduler lives as long as its remotes are referred to"
@@ -159,8 +159,8 @@ impl<M: Machine> Scheduler<M> {
         let order = |worker: usize| {
             let mut others: Vec<usize> =
                 (1..workers).map(|step| (worker + step) % workers).collect();
-            // A stable sort: among equally distant workers each thief begins at its next neighbour, so
-            // that thieves spread.
+            // A stable sort: among equally distant workers each thief begins at its next neighbour. This spreads the
+            // thieves.
             others.sort_by_key(|other| distance(worker, *other));
             others.into_iter().map(|other| other as u32).collect()
         };
@@ -215,7 +215,7 @@ impl<M: Machine> Scheduler<M> {
         unsafe { self.remotes.as_ref() }
     }
 
-    /// Which scheduler this is.
+    /// The identity of the scheduler.
     #[inline]
     pub(crate) fn id(&self) -> SchedulerId {
         std::ptr::from_ref(self).cast()
@@ -233,7 +233,7 @@ impl<M: Machine> Scheduler<M> {
         &self.above
     }
 
-    /// Where its tasks are recorded; `None` if they are not.
+    /// Records its tasks; `None` if nothing does.
     #[inline]
     pub fn telemetry(&self) -> Option<&Telemetry<M>> {
         self.telemetry.as_deref()
@@ -269,7 +269,7 @@ impl<M: Machine> Scheduler<M> {
         self.turns
     }
 
-    /// Whether it is armed: one of its workers had a long poll lately.
+    /// Says whether the scheduler is armed: it has just begun, or one of its workers had a long poll lately.
     #[inline]
     pub(crate) fn armed(&self) -> &Armed<M> {
         &self.armed
@@ -313,8 +313,7 @@ impl<M: Machine> Drop for Scheduler<M> {
     }
 }
 
-/// A share of a scheduler: it leads to one worker's remote half, and keeps those of the whole scheduler in
-/// memory.
+/// A share of a scheduler. It leads to one worker's remote half, and keeps the whole scheduler in memory.
 pub struct RemoteRef<M: Machine>(NonNull<Member<M>>);
 
 // SAFETY: a share of something that is Send and Sync.
@@ -364,7 +363,7 @@ impl<M: Machine> RemoteRef<M> {
         self.0.as_ptr()
     }
 
-    /// The address alone. The caller must give back the share, by [`RemoteRef::from_raw`].
+    /// Turns the share into an address. The caller must turn it back with [`RemoteRef::from_raw`].
     pub(crate) fn into_raw(self) -> *mut Member<M> {
         let remote = self.0.as_ptr();
         std::mem::forget(self);
@@ -444,7 +443,7 @@ impl<M: Machine> Stock<M> {
         self.count.set(self.count.get() - 1);
     }
 
-    /// Puts one share in. If there are many then, gives most of them back.
+    /// Puts one share in. If there are three times [`STOCK`] then, gives two thirds of them back.
     #[inline]
     fn keep(&self) {
         self.count.set(self.count.get() + 1);

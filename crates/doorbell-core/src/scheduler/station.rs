@@ -1,4 +1,4 @@
-//! A member as the [`Station`] of the worker's descriptors.
+//! Implements [`Station`] for a member: the driver of its descriptors reaches the worker through it.
 
 use super::Member;
 use super::RemoteRef;
@@ -25,7 +25,7 @@ unsafe impl<M: Machine> Station<M> for Member<M> {
     }
     fn note_first(&self) {
         let (scheduler, worker) = (self.scheduler(), self.worker());
-        // An idle worker asks for a watchdog when it has something to run.
+        // An idle worker asks for a watchdog itself, before it runs something.
         if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.armed().may_be_on() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Which task a worker polls now: written by the worker, read by any thread, without a lock.
+//! The task that a worker polls now. The worker writes it, any thread reads it, without a lock.
 //!
 //! Each poll has its own number; between two polls the number is 0. The fields of a poll are stored with Release and
 //! loaded with Acquire: a reader that sees any field of a later poll also sees that the number has changed, and
@@ -44,7 +44,7 @@ impl<M: Machine> Default for CurrentPoll<M> {
 }
 
 impl<M: Machine> CurrentPoll<M> {
-    /// The poll with that number, which is not 0, begins. Called only by the worker.
+    /// Begins the poll with this number, which is not 0. Called only by the worker.
     #[inline]
     pub(crate) fn begin(&self, number: u64, polled: Polled) {
         // ORDER: Release pairs with the Acquire in `read`, which then sees that the poll before is over.
@@ -58,20 +58,20 @@ impl<M: Machine> CurrentPoll<M> {
         self.number.store(number, Ordering::Release);
     }
 
-    /// That poll is over. Called only by the worker.
+    /// Ends the poll. Called only by the worker.
     #[inline]
     pub(crate) fn end(&self) {
         // ORDER: Relaxed; the Releases of the next `begin` bring it to a reader that sees any of that poll.
         self.number.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a poll goes on. For a thread that decides whether to sleep; behind a fence.
+    /// Whether the worker is inside a poll. The stall reporter calls this behind a fence, to decide whether to sleep.
     pub(crate) fn goes_on(&self) -> bool {
         // ORDER: Relaxed; the fences of both sides order it, see `StallReporter`.
         self.number.load(Ordering::Relaxed) != 0
     }
 
-    /// The poll that goes on, and its number. `None` if there is no poll, or the poll ended meanwhile.
+    /// The current poll and its number. `None` if there is no poll, or the poll ended meanwhile.
     pub(crate) fn read(&self) -> Option<(u64, Polled)> {
         // ORDER: Acquire pairs with the last Release in `begin`.
         let number = self.number.load(Ordering::Acquire);

@@ -68,7 +68,7 @@ impl<C: Counter> Histogram<C> {
 }
 
 /// The durations of many runs of something: their number, the longest, and percentiles. A percentile is at most
-/// a quarter too long, and never too short.
+/// a quarter too long. It is too short only if it was read while the writer recorded a new longest time.
 ///
 /// ```
 /// use doorbell_core::scheduler::telemetry::{Histogram, Times};

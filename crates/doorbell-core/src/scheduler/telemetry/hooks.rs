@@ -1,4 +1,5 @@
-//! Hooks: closures of the user, called when a worker begins, ends or parks, and when a task is spawned or ends.
+//! Hooks: closures of the user. They are called when a worker begins, ends or parks, when a task is spawned or ends,
+//! and when a poll takes long.
 
 use super::stalls::{StallEvent, StallPlan};
 use super::{Telemetry, TelemetryPlan};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 /// Called on a worker, with the number of that worker.
 pub type WorkerHook = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// Called with what happened to a task.
+/// Called with a task that is spawned or ends.
 pub type TaskHook = Arc<dyn Fn(&TaskEvent<'_>) + Send + Sync>;
 
 /// A task that is spawned or ends.
@@ -31,7 +32,7 @@ pub struct TaskEvent<'a> {
     pub worker: Option<usize>,
 }
 
-/// The hooks of a scheduler, each with the moment when it is called.
+/// The hooks of a scheduler. Each field says when its hook is called.
 ///
 /// ```
 /// use doorbell_core::scheduler::telemetry::Hooks;
@@ -42,7 +43,7 @@ pub struct TaskEvent<'a> {
 pub struct Hooks {
     /// A worker has begun, and has run nothing yet.
     pub worker_start: Option<WorkerHook>,
-    /// A worker ends, and has dropped all its tasks.
+    /// A worker is about to end, and has dropped all its tasks.
     pub worker_stop: Option<WorkerHook>,
     /// A worker is about to block.
     pub before_park: Option<WorkerHook>,
@@ -97,7 +98,7 @@ impl TelemetryPlan {
 }
 
 impl<M: Machine> Telemetry<M> {
-    /// Calls a hook, if there is one. A panic of the hook ends here, and is counted.
+    /// Calls a hook, if there is one. Catches and counts a panic of the hook.
     fn guard<H: ?Sized>(&self, hook: Option<&Arc<H>>, call: impl FnOnce(&H)) {
         let Some(hook) = hook else { return };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(hook))) {
@@ -115,17 +116,17 @@ impl<M: Machine> Telemetry<M> {
         self.guard(which(&self.plan.hooks), |hook| hook(worker));
     }
 
-    /// A task is spawned.
+    /// Calls the hook for a task that is spawned.
     pub(crate) fn task_spawned(&self, task: &TaskEvent<'_>) {
         self.guard(self.plan.hooks.task_spawn.as_ref(), |hook| hook(task));
     }
 
-    /// A task has ended.
+    /// Calls the hook for a task that has ended.
     pub(crate) fn task_finished(&self, task: &TaskEvent<'_>) {
         self.guard(self.plan.hooks.task_finish.as_ref(), |hook| hook(task));
     }
 
-    /// A poll takes long and still goes on.
+    /// Calls the hook for a poll that takes long and still goes on.
     pub(super) fn stalled(&self, stall: &StallEvent) {
         let hook = self.plan.hooks.stall.as_ref().map(|plan| &plan.hook);
         self.guard(hook, |hook| hook(stall));

@@ -1,4 +1,4 @@
-//! The last long polls of a worker: written by the worker, read by any thread, without a lock.
+//! The last long polls of a worker. The worker writes them, any thread reads them, without a lock.
 //!
 //! A slot has a version, which is odd while the slot is written. The other fields are stored with Release and loaded
 //! with Acquire: a reader that sees any field of a later poll also sees that poll's odd version, or a still later
@@ -15,10 +15,10 @@ const NAME_BYTES: usize = 32;
 
 const NAME_WORDS: usize = NAME_BYTES / 8;
 
-/// How often a slot is read if it is written meanwhile. Few are enough, since long polls are rare.
+/// Attempts to read a slot that the worker writes meanwhile. Few are enough, because long polls are rare.
 const READS: usize = 3;
 
-/// A poll that was long.
+/// A poll that took longer than [`TelemetryPlan::long_poll_ns`](super::TelemetryPlan::long_poll_ns).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongPoll {
     name: String,
@@ -26,7 +26,7 @@ pub struct LongPoll {
 }
 
 impl LongPoll {
-    /// The first 32 bytes of the name of the task, or `unnamed`.
+    /// The name of the task, cut to at most 32 bytes between two characters; `unnamed` if it has none.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -43,7 +43,7 @@ fn cut(name: &str) -> &str {
 }
 
 struct PollSlot<M: Machine> {
-    /// Zero: empty. Of the poll number n, from 0: `2 n + 1` while it is written, then `2 n + 2`.
+    /// 0 if the slot is empty. Poll n, counted from 0, has the version `2 n + 1` while it is written, then `2 n + 2`.
     version: M::U64,
     duration_ns: M::U64,
     name_len: M::U64,
@@ -77,7 +77,7 @@ impl<M: Machine> PollSlot<M> {
         self.version.store(2 * number + 2, Ordering::Release);
     }
 
-    /// The poll in the slot and its version; `None` if there is none, or if the slot was written meanwhile.
+    /// The poll in the slot and its version. `None` if the slot is empty, or was written meanwhile.
     fn read(&self) -> Option<(u64, LongPoll)> {
         // ORDER: Acquire pairs with the last Release in `write`.
         let version = self.version.load(Ordering::Acquire);
@@ -135,7 +135,7 @@ impl<M: Machine> LongPolls<M> {
         self.count.get()
     }
 
-    /// The last ones, oldest first. One that is being written may be missing.
+    /// The last long polls, oldest first. A poll that the worker writes meanwhile may be missing.
     pub(super) fn last(&self) -> Vec<LongPoll> {
         let read = |slot: &PollSlot<M>| (0..READS).find_map(|_| slot.read());
         let mut last: Vec<(u64, LongPoll)> = self.slots.iter().filter_map(read).collect();

@@ -1,4 +1,4 @@
-//! What a scheduler records of its tasks for observers: nothing, unless it was asked to.
+//! Telemetry: what a scheduler records of its tasks for observers. By default it records nothing.
 
 mod current_poll;
 mod histogram;
@@ -17,7 +17,7 @@ pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallRepor
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is recorded. The default is nothing.
+/// What a scheduler records. The default is nothing.
 ///
 /// ```
 /// use doorbell_core::scheduler::telemetry::TelemetryPlan;
@@ -49,7 +49,7 @@ pub struct Telemetry<M: Machine> {
     workers: Box<[M::Line<WorkerTimes<M>>]>,
     /// One entry per worker if stalls are reported, else none.
     current: Box<[M::Line<CurrentPoll<M>>]>,
-    /// Reads those entries.
+    /// Looks at the entries of `current`.
     stalls: Option<Arc<StallReporter<M>>>,
 }
 
@@ -62,8 +62,8 @@ impl<M: Machine> std::fmt::Debug for Telemetry<M> {
 }
 
 impl<M: Machine> Telemetry<M> {
-    /// For a scheduler of `workers` workers. `stalls` is the reporter made from the hooks of the same plan, if it has a
-    /// stall hook.
+    /// For a scheduler of `workers` workers. `stalls` is the reporter made from the hooks of the same plan, if they
+    /// include a stall hook.
     pub fn new(
         plan: TelemetryPlan,
         workers: usize,
@@ -122,7 +122,8 @@ impl<M: Machine> Telemetry<M> {
         Some(current)
     }
 
-    /// Polls a task on this worker, and records the times. `woken_ns` is when the task was woken; 0 if it was not.
+    /// Polls a task on this worker, and records the times. `woken_ns` is when the task was last spawned or woken; 0
+    /// if that is not recorded.
     #[inline]
     pub(crate) fn time_poll<'a, R>(
         &self,
@@ -185,7 +186,7 @@ impl<M: Machine> WorkerTimes<M> {
         self.polls.times()
     }
 
-    /// How long tasks waited from their wake to their poll.
+    /// How long tasks waited from their spawn or wake to their poll.
     pub fn waits(&self) -> Times {
         self.waits.times()
     }
@@ -201,7 +202,7 @@ impl<M: Machine> WorkerTimes<M> {
         self.long.count()
     }
 
-    /// The last long polls, oldest first.
+    /// The last eight long polls, oldest first.
     pub fn long_polls(&self) -> Vec<LongPoll> {
         self.long.last()
     }

@@ -14,7 +14,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The most stalls of one worker that are reported in a second.
+/// The most stalls of one worker that are reported in a one-second window. A window begins with the first stall
+/// after the last window's end.
 pub const STALLS_PER_SECOND: u32 = 10;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -76,8 +77,8 @@ struct StallSeen {
 }
 
 impl StallSeen {
-    /// The worker was in the poll with that number at some time between those two. For how long that has lasted at
-    /// least, if it is to be told.
+    /// Notes that the worker was inside this poll at some time between `before_ns` and `behind_ns`. If the stall is
+    /// to be reported now, returns how long the poll has lasted at least.
     fn look<M: Machine>(
         &mut self,
         number: u64,
@@ -102,7 +103,7 @@ impl StallSeen {
     }
 }
 
-/// How many stalls of a worker were reported within a second.
+/// Limits the reports of one worker to [`STALLS_PER_SECOND`].
 #[derive(Clone, Copy, Debug, Default)]
 struct ToldLimit {
     since_ns: u64,
@@ -111,7 +112,7 @@ struct ToldLimit {
 }
 
 impl ToldLimit {
-    /// Whether one more is told, and then how many were left out since the last.
+    /// If one more stall may be reported, returns how many were left out since the last report.
     fn admit(&mut self, now_ns: u64) -> Option<u64> {
         if now_ns.saturating_sub(self.since_ns) >= SECOND_NS {
             self.since_ns = now_ns;
@@ -126,7 +127,7 @@ impl ToldLimit {
     }
 }
 
-/// What the thread remembers of a worker.
+/// What the thread keeps for each worker between two looks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looked {
     seen: StallSeen,
@@ -135,8 +136,8 @@ struct Looked {
     polls: u64,
 }
 
-/// Looks for stalls, on a thread that is no worker. Where no worker has polled anything for a while the thread sleeps
-/// without an end, and the next poll wakes it.
+/// Looks for stalls, on a thread that is no worker. If no worker has polled anything between two looks, the thread
+/// sleeps without a deadline, and the next poll wakes it.
 pub struct StallReporter<M: Machine> {
     after_ns: u64,
     /// 1 while the thread sleeps until a worker polls something.
@@ -200,7 +201,8 @@ impl<M: Machine> StallReporter<M> {
         self.waiter.wait_until(Some(until_ns));
     }
 
-    /// Waits until a worker polls something. If one does already, waits until the next look.
+    /// Waits until a worker polls something. If one does already, or the OS refuses the fence, waits only until the
+    /// next look.
     pub(crate) fn sleep_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
         // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
         self.sleeps.store(1, Ordering::Relaxed);
@@ -215,7 +217,7 @@ impl<M: Machine> StallReporter<M> {
         self.sleeps.store(0, Ordering::Relaxed);
     }
 
-    /// A worker has stored the number of a poll that begins: wakes the thread if it sleeps.
+    /// Wakes the thread if it sleeps. A worker calls this after it has stored the number of a poll that begins.
     #[inline]
     pub(super) fn note_poll(&self) {
         if !M::breaks(Bug::WorkerStallNoFence) {
@@ -227,7 +229,7 @@ impl<M: Machine> StallReporter<M> {
         }
     }
 
-    /// Looks at every worker. Whether any of them polled something since the last look.
+    /// Looks at every worker. Returns whether any of them is inside a poll, or has polled since the last look.
     fn look(&self, schedulers: &[RemoteRef<M>], workers: &mut [Vec<Looked>]) -> bool {
         let mut are_busy = false;
         for (remote, workers) in schedulers.iter().zip(workers) {

@@ -1,4 +1,4 @@
-//! A worker that was taken off: it hands on what may run elsewhere.
+//! How a worker that is off hands on the tasks that may run elsewhere.
 
 use super::Local;
 use crate::link::Node;
@@ -9,8 +9,8 @@ use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
 impl<M: Machine> Local<M> {
-    /// The worker was taken off, or put back, and does so: what may run elsewhere goes there. Called
-    /// on the worker, by a call that whoever changed it posts.
+    /// Notices that the worker was taken off or put back. If it is off, hands on its tasks that may run elsewhere.
+    /// Runs on the worker, in a call that the thread which changed it posts.
     pub fn follow(&self) {
         self.off.set(self.remote().is_off());
         if self.off.get() {
@@ -21,20 +21,20 @@ impl<M: Machine> Local<M> {
                 let _ = self.hand_on(node);
             }
         }
-        // Looked at each time: put back meanwhile, it would hand on to itself.
+        // Read anew each time: a worker that was put back meanwhile would hand on to itself.
         while self.remote().is_off() {
             let Some(node) = self.pop_movable() else {
                 return;
             };
             if !self.hand_on(node) {
-                // The others have ended, and this worker is about to: it would go on for ever.
+                // The task is in this worker's own queue again, so the loop would never end.
                 return;
             }
         }
         self.off.set(false);
     }
 
-    /// Whether the worker is off, as it has noticed.
+    /// Whether the worker has noticed that it is off.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.off.get()
@@ -51,8 +51,8 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Gives a task that is in no queue to a worker that is on. Whether another worker has it; else it is in this
-    /// worker's own queue.
+    /// Gives a task that is in no queue to the nearest worker that is on. Returns whether another worker has it. If
+    /// not, it is in this worker's own queue.
     #[must_use]
     pub(in crate::worker) fn hand_on(&self, node: NonNull<Node<M>>) -> bool {
         M::mark(Mark::OfflineHandOn);
@@ -64,8 +64,8 @@ impl<M: Machine> Local<M> {
                 return true;
             }
         }
-        // Put back meanwhile, and not yet told; or the runtime ends, and this worker ends the task in
-        // its turn: not here, inside a wake.
+        // Either this worker was put back and has not noticed yet, or the runtime ends. Then this worker ends the
+        // task later, when it closes: the caller may be inside a wake.
         // SAFETY: as above; this is the worker's thread.
         unsafe { self.keep(node) };
         false

@@ -1,15 +1,14 @@
-//! What a worker brings to its tasks between two polls: what its descriptors, its timers and the workers of
-//! lower classes have for them. Where nothing else waits there it runs such a task next, so nobody is
-//! asked to look after it.
+//! Wakes that a worker does between two polls, because of its descriptors, its timers, or the mail of a lower
+//! class. If nothing else waits on the worker, it runs the woken task next, so it asks for no watchdog.
 
 use super::Local;
 use doorbell_machine::Machine;
 use std::cell::Cell;
 
 impl<M: Machine> Local<M> {
-    /// Calls `f`, which wakes tasks: no poll and no call, which may take long.
+    /// Calls `f`, which only wakes tasks: it polls nothing and runs no call, because those may take long.
     pub(crate) fn bring<R>(&self, f: impl FnOnce() -> R) -> R {
-        /// Also where a waker panics.
+        /// A guard, because a waker may panic.
         struct Brings<'a>(&'a Cell<bool>);
         impl Drop for Brings<'_> {
             fn drop(&mut self) {
@@ -21,8 +20,8 @@ impl<M: Machine> Local<M> {
         f()
     }
 
-    /// As [`Local::bring`], of what came by mail, if there is a worker. Calls that were taken with it go first:
-    /// they are to be short.
+    /// As [`Local::bring`], on the current worker. On any other thread, only calls `f`. Calls that the worker took
+    /// together with the parcel may run before the woken task, so they must be short.
     pub(crate) fn bring_mail<R>(f: impl FnOnce() -> R) -> R {
         Local::<M>::with_current(|local| match local {
             Some(local) => local.bring(f),
@@ -30,15 +29,15 @@ impl<M: Machine> Local<M> {
         })
     }
 
-    /// One task was pushed, behind a fence. Something else goes before it, and may take long: the poll
-    /// or call that has pushed it, or what waits here already. Then the others are told of it.
+    /// Call it after the push of one task, and its fence. Offers the task to other workers if something long may run
+    /// before it: the poll or call that pushed it, or what waits on this worker already.
     pub(in crate::worker) fn leave_to_itself(&self) {
         if !self.brings.get() || self.runs_another_first() {
             self.remote.scheduler().offer_one(self.remote.worker());
         }
     }
 
-    /// Whether something else may have its turn before the one task that can move.
+    /// Whether something else on this worker may run before its one movable task.
     fn runs_another_first(&self) -> bool {
         let pinned = || !self.ready().is_empty() || self.has_pinned_of_groups();
         self.stolen.get().is_some() || pinned() || self.remote.pending()

@@ -1,4 +1,4 @@
-//! A worker that runs the highest rank first: what it takes next, and from others.
+//! How a worker that runs the highest rank first chooses its next task and steals from others.
 
 use super::Local;
 use crate::link::Node;
@@ -8,7 +8,7 @@ use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
 impl<M: Machine> Local<M> {
-    /// In which turns this worker runs its tasks.
+    /// The order in which this worker runs its tasks.
     #[inline]
     pub fn turns(&self) -> Turns {
         match self.ready().order() {
@@ -17,17 +17,17 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Takes the next task out, where pinned ones wait too.
+    /// Takes out the task of the highest rank, where pinned tasks wait too.
     #[inline(never)]
     pub(in crate::worker) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
-        // SAFETY: this worker owns its remote half's queue, whose order that is.
+        // SAFETY: this worker owns its remote half's queue, and `order` is that queue's.
         let movable = unsafe { self.remote().queue().pop_unless_pinned(order, refilled) };
         movable.or_else(|| self.ready().pop())
     }
 
-    /// As [`Local::steal`]: the most urgent that the victim shows. It goes to this worker's own queue,
-    /// where what comes before it runs may still go in front of it.
+    /// As [`Local::steal`]: takes the task of the highest rank in the victim's ring buffer, or the backlog if that is
+    /// empty. They go into this worker's own queue, where a more urgent task may still overtake them.
     pub(in crate::worker) fn steal_by_rank(
         &self,
         victim: &Member<M>,
@@ -39,10 +39,10 @@ impl<M: Machine> Local<M> {
         // SAFETY: this worker owns its own queue and not the victim's; both are of one scheduler.
         if let Some(loot) = unsafe { victim.queue().steal_into(own, greed) } {
             count += loot.count;
-            // SAFETY: taken out, so it is this worker's, alive until it has run.
+            // SAFETY: taken out, so only this worker has it; it is alive until it has run.
             unsafe { own.push(loot.first, Share::Surplus) };
         }
-        // Not in order with the queue: one there may be more urgent.
+        // The inject queue is not sorted, so a task there may be more urgent than the stolen one.
         if let Some((chain, len)) = inject.then(|| victim.take_injected()).flatten() {
             count += len;
             self.push_chain(chain);

@@ -1,4 +1,4 @@
-//! A worker that has met tasks of groups: what it takes next, and from others. See the README of
+//! How a worker that has met tasks of groups chooses its next task and steals from others. See the README of
 //! [`group`](crate::group).
 
 use super::Local;
@@ -10,19 +10,19 @@ use crate::task::queue_node::{group_of, own_of};
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
-/// When somebody is told of a task that was queued.
+/// Which other workers are notified of a queued task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tell {
-    /// If there is work for one more worker; else somebody looks after this one.
+    /// An idle worker, if there is work for one more. Else a watchdog, if the task may wait behind something long.
     Always,
-    /// If there is work for one more worker.
+    /// An idle worker, if there is work for one more.
     Surplus,
-    /// Not here: the caller does.
+    /// None: the caller notifies them.
     Nobody,
 }
 
 impl<M: Machine> Local<M> {
-    /// The group of the task under poll; the default one between two polls.
+    /// The group of the task under poll; the default group between polls.
     #[inline]
     pub(in crate::worker) fn group(&self) -> u8 {
         self.groups.running()
@@ -33,7 +33,7 @@ impl<M: Machine> Local<M> {
         self.remote().scheduler().groups().table()
     }
 
-    /// The pinned tasks of a group.
+    /// The pinned tasks of a group on this worker.
     fn pinned_of(&self, group: u8) -> Option<&Ready<M>> {
         let place = self.table()?.place(group, self.remote().worker())?;
         // SAFETY: a worker's place, on its thread.
@@ -44,13 +44,13 @@ impl<M: Machine> Local<M> {
         self.pinned_of(group).map_or(0, Ready::len)
     }
 
-    /// Where tasks of a group lie that may run anywhere.
+    /// This worker's queue of a group's tasks that may run anywhere.
     fn queue_of(&self, group: u8) -> &Queue<M> {
         let queue = self.remote().queue_of(group);
         queue.expect("a group with a task is open")
     }
 
-    /// Appends a task of a group that may run anywhere.
+    /// Appends a task that may run anywhere to the queue of its group.
     ///
     /// # Safety
     /// As for [`Queue::push`], on this worker's thread.
@@ -83,7 +83,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends a task that the caller has, and who tells others of it: by its group.
+    /// Appends a task to the queue of its group. Notifies no other worker: the caller does if needed.
     ///
     /// # Safety
     /// As for [`Queue::push`], on this worker's thread.
@@ -100,7 +100,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends the tasks of a chain, by their groups.
+    /// As [`Local::keep`], for each task of a chain.
     #[cold]
     pub(in crate::worker) fn push_chain_by_group(&self, chain: Chain<M>) {
         let mut rest = Some(chain);
@@ -131,13 +131,13 @@ impl<M: Machine> Local<M> {
         self.groups.meet(group);
     }
 
-    /// Whether tasks of groups are here, or ran lately.
+    /// Whether this worker times its polls: tasks of groups are here, or ran lately in the scheduler.
     #[inline]
     pub(crate) fn times_polls(&self) -> bool {
         self.groups.is_on()
     }
 
-    /// Looks whether there are tasks of groups in the scheduler, so that polls are to be timed.
+    /// Decides whether this worker times its polls: while tasks of groups are here, or ran lately in the scheduler.
     #[inline]
     pub(crate) fn look_at_groups(&self) {
         if let Some(table) = self.table() {
@@ -152,12 +152,12 @@ impl<M: Machine> Local<M> {
             true => self.groups.now_ns(),
             false => M::now_ns(),
         };
-        // What was taken from others may be of a group.
+        // A stolen task may be of a group.
         let on = self.stolen.get().is_some() || table.is_lively(now_ns);
         self.groups.set_on(on);
     }
 
-    /// As [`Local::run_one`], where polls are timed.
+    /// As [`Local::run_one`], and charges the poll's time to the task's group.
     #[cold]
     pub(in crate::worker) fn run_one_by_share(&self) -> bool {
         let Some(table) = self.table() else {
@@ -170,7 +170,7 @@ impl<M: Machine> Local<M> {
         };
         // SAFETY: only tasks are in the queues, and it is alive.
         let group = unsafe { group_of(node) };
-        // The last task of a group keeps the group's number until its poll is charged.
+        // The reference keeps the group's number in use until the poll is charged: this may be its last task.
         // SAFETY: as above.
         let keeps = (group != DEFAULT)
             .then(|| unsafe { own_of(node) })
@@ -182,17 +182,17 @@ impl<M: Machine> Local<M> {
         self.run_task(node);
         let now_ns = M::now_ns();
         self.groups.set_now(now_ns);
-        // SAFETY: this worker, on its thread.
+        // SAFETY: this worker's account, on its own thread.
         unsafe { table.charge(group, self.remote().worker(), from_ns, now_ns) };
         if let Some(task) = keeps {
             task.release();
         }
-        // Last: what the end of the task drops may spawn, and that is of the task's group.
+        // Last, because drops at the end of the task may spawn, and such a task belongs to the same group.
         self.groups.set_running(DEFAULT);
         true
     }
 
-    /// Takes the next task of the group whose turn it is, where there are such.
+    /// Takes out the next task of the group whose turn it is.
     #[cold]
     pub(in crate::worker) fn next_by_share(&self) -> Option<NonNull<Node<M>>> {
         let (table, now_ns) = (self.table()?, self.groups.now_ns());
@@ -206,7 +206,7 @@ impl<M: Machine> Local<M> {
             } else {
                 self.next_of(choice.group)
             };
-            // Else others have taken it: one group less.
+            // `None`: thieves have emptied the group's queue. The next round chooses among fewer groups.
             if node.is_some() {
                 table.begin(choice);
                 return node;
@@ -214,13 +214,13 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// The groups that have tasks here.
+    /// The groups that have tasks on this worker, as a set of bits. Never the default group.
     fn groups_here(&self) -> u64 {
         let has = |group| self.pinned_len(group) > 0 || !self.queue_of(group).is_empty();
         self.groups.prune(has)
     }
 
-    /// Pinned tasks and others in turn.
+    /// Takes out a group's next task: pinned and movable ones in turn.
     fn next_of(&self, group: u8) -> Option<NonNull<Node<M>>> {
         let (queue, pinned) = (self.queue_of(group), self.pinned_of(group)?);
         // SAFETY: this worker owns its queues.
@@ -235,7 +235,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Takes out any task that may run anywhere.
+    /// Takes out any movable task of this worker, of the default group first.
     pub(in crate::worker) fn pop_movable(&self) -> Option<NonNull<Node<M>>> {
         // SAFETY: this worker owns its queues.
         let plain = unsafe { self.remote().queue().pop() };
@@ -246,26 +246,26 @@ impl<M: Machine> Local<M> {
         })
     }
 
-    /// How many tasks others may take, about.
+    /// About how many tasks other workers may take.
     pub(in crate::worker) fn movable_len(&self) -> u64 {
         let here = members(self.groups_here());
         let grouped: u64 = here.map(|group| self.queue_of(group).len()).sum();
         self.remote().queue().len() + grouped
     }
 
-    /// How many tasks of groups are here, about.
+    /// About how many tasks of groups are queued here, without the default group.
     pub(in crate::worker) fn grouped_len(&self) -> usize {
         let here = members(self.groups_here());
         here.map(|group| self.pinned_len(group) + self.queue_of(group).len() as usize)
             .sum()
     }
 
-    /// Whether pinned tasks of groups are here.
+    /// Whether pinned tasks of groups are queued here, without the default group.
     pub(in crate::worker) fn has_pinned_of_groups(&self) -> bool {
         members(self.groups_here()).any(|group| self.pinned_len(group) > 0)
     }
 
-    /// As [`Local::steal`], where groups are: of each a part.
+    /// As [`Local::steal`], where the scheduler has groups: takes a part of each group's tasks.
     #[cold]
     pub(in crate::worker) fn steal_by_share(
         &self,
@@ -274,7 +274,7 @@ impl<M: Machine> Local<M> {
         inject: bool,
     ) -> Option<u64> {
         let table = self.table()?;
-        // Whose turn is first, comes first.
+        // The first task that it steals runs next, so the groups are visited in the order of their turns.
         let (groups, opened) = table.in_order();
         let groups = &groups[..opened];
         let has = |group: u8| victim.queue_of(group).map_or(0, Queue::len);
@@ -287,7 +287,7 @@ impl<M: Machine> Local<M> {
             count += self.steal_of(*group, victim, greed).unwrap_or(0);
         }
         if count == 0 && greed == Greed::Half && is_shareable(total) {
-            // One of each: its worker does not run dry.
+            // No group alone has tasks to spare, but together they have work for one more worker.
             let one = |group: &u8| self.steal_of(*group, victim, Greed::Single);
             count = groups.iter().find_map(one).unwrap_or(0);
         }
@@ -299,7 +299,7 @@ impl<M: Machine> Local<M> {
         (count > 0).then_some(count)
     }
 
-    /// Takes tasks of one group from another worker. The first is run next, unless one is already.
+    /// Takes tasks of one group from another worker. The first one runs next, unless another stolen task waits.
     fn steal_of(&self, group: u8, victim: &Member<M>, greed: Greed) -> Option<u64> {
         let (queue, own) = (victim.queue_of(group)?, self.remote().queue_of(group)?);
         if queue.is_empty() {
@@ -311,7 +311,7 @@ impl<M: Machine> Local<M> {
         if self.stolen.get().is_none() {
             self.stolen.set(Some(first));
         } else {
-            // SAFETY: taken out, so it is this worker's, alive until it has run.
+            // SAFETY: taken out, so only this worker has it; it is alive until it has run.
             unsafe { own.push(first, Share::Surplus) };
         }
         if !own.is_empty() {
@@ -320,13 +320,13 @@ impl<M: Machine> Local<M> {
         Some(count)
     }
 
-    /// Whether it is time to look after groups that lack tasks here.
+    /// Whether it is time to look for groups that lack tasks here.
     #[inline]
     pub(in crate::worker) fn is_time_to_balance(&self) -> bool {
         self.groups.is_time_to_balance()
     }
 
-    /// Some groups that are behind others for want of tasks here.
+    /// Up to [`LOOKS_MAX`] groups that are behind the others and have no movable tasks here.
     pub(in crate::worker) fn lacking(&self) -> impl Iterator<Item = u8> {
         let table = self.table();
         let opened = table.map_or(0, Table::opened);
@@ -338,7 +338,8 @@ impl<M: Machine> Local<M> {
         self.groups.walk(opened).filter(lacks).take(LOOKS_MAX)
     }
 
-    /// Takes one task of a group from a worker that is inside a poll. Whether it did.
+    /// Takes one task of a group from a worker that is inside a poll. Returns how many it took; `None` if none, also
+    /// while a stolen task is waiting.
     pub(in crate::worker) fn pull(&self, group: u8, victim: &Member<M>) -> Option<u64> {
         if self.stolen.get().is_some() || !victim.is_inside() {
             return None;

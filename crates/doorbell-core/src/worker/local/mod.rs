@@ -1,4 +1,4 @@
-//! What a worker's own thread keeps, found through the machine's worker slot.
+//! The state that only a worker's own thread touches. A thread finds its worker through the machine's worker slot.
 
 use crate::call::Returns;
 mod away;
@@ -30,8 +30,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Of so many complete tasks that a worker sends home, one is announced, so that a worker that sleeps
-/// for long does not keep the memory of ever more.
+/// A worker notifies the home worker of one in this many complete tasks that it sends. Otherwise a home worker
+/// that sleeps for long would hold the memory of ever more of them.
 const SENT_HOME_QUIETLY: u32 = 256;
 
 /// A worker as its own thread sees it. Not `Sync`.
@@ -39,57 +39,57 @@ const SENT_HOME_QUIETLY: u32 = 256;
 pub struct Local<M: Machine> {
     class: Class,
     stock: Stock<M>,
-    /// Pinned tasks; those that may run anywhere are in the remote half's queue.
+    /// Pinned tasks. Tasks that may run anywhere are in the remote half's queue.
     ready: Ready<M>,
-    /// Parcels that it has emptied and not yet given back.
+    /// Parcels that the worker has emptied and not yet given back.
     returns: Returns<M>,
-    /// A task that was taken from another worker, to be run next.
+    /// A task that the worker stole and runs next.
     pub(in crate::worker) stolen: Cell<Option<NonNull<Node<M>>>>,
-    /// Whose turn it is when both queues have tasks.
+    /// Whether a pinned task goes next when both queues have tasks.
     pub(in crate::worker) pinned_next: Cell<bool>,
-    /// What its remote half said when the worker last looked: tasks that may run elsewhere do.
+    /// Whether the worker has noticed that it is off. It then hands on the tasks that may run elsewhere.
     pub(in crate::worker) off: Cell<bool>,
-    /// It has put itself into the work set, and not taken itself out since.
+    /// Whether the worker has listed itself in the work set and not unlisted itself since.
     listed: Cell<bool>,
     /// Whether a task was pushed since the last poll began.
     pub(in crate::worker) pushed: Cell<bool>,
-    /// It is between two polls, and wakes tasks for what came by descriptor, timer or mail.
+    /// Whether the worker is inside [`Local::bring`].
     pub(in crate::worker) brings: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: PollBudget,
-    /// How many complete tasks were sent to the workers whose lists they are in.
+    /// How many complete tasks this worker has sent to their home workers.
     sent_home: Cell<u32>,
     /// The tasks that live on this worker.
     pub(in crate::worker) tasks: TaskList<M>,
     closed: Cell<bool>,
     pub(in crate::worker) wheel: Wheel<M, RemoteRef<M>>,
     pub(in crate::worker) clock: Arc<Clock<M>>,
-    /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
+    /// When the worker must look at its wheel next; `u64::MAX` if never.
     pub(in crate::worker) due_ns: Cell<u64>,
-    /// Since it idled, or since a timer was armed that is the first to be due, nobody was asked to look after
-    /// its timers and descriptors.
+    /// Whether the worker must ask for a watchdog before its next poll, to look after its timers and descriptors.
+    /// True after the worker idled, and after it armed a global timer that is due before its others.
     pub(in crate::worker) unattended: Cell<bool>,
-    /// Which base the timers of the task that runs now belong to.
+    /// The base for timers that the current task arms.
     pub(in crate::worker) base: Cell<Base>,
-    /// The rank of the task that runs now, or ran last.
+    /// The rank of the current task, or of the last one.
     rank: Cell<u8>,
-    /// Whether that one is of a scheduler below, which raised it.
+    /// Whether that task is a raised one, of a scheduler below.
     pub(in crate::worker) raised: Raised,
     poll_refs: PollRefs<M>,
-    /// Tasks of groups.
+    /// What the worker knows about groups.
     pub(in crate::worker) groups: WorkerGroups,
-    /// Last: the wheel enters its gate once more when it is dropped. The gate is the wheel's too, but a model knows of
-    /// no order between this thread and one that frees the scheduler later but for this share.
+    /// The last field, because the drop of the wheel enters the gate once more. The wheel also owns the gate, but in
+    /// a model only the release of this share orders this thread before the one that later frees the scheduler.
     pub(in crate::worker) remote: RemoteRef<M>,
 }
 
 impl<M: Machine> Local<M> {
-    /// A worker without tasks, that goes by the machine's clock.
+    /// A worker without tasks. Its clock runs with the machine's.
     pub fn new(remote: RemoteRef<M>) -> Self {
         Self::with_clock(remote, Arc::new(Clock::default()))
     }
 
-    /// A worker without tasks.
+    /// A worker without tasks that uses this clock.
     pub fn with_clock(remote: RemoteRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
             class: remote.scheduler().class(),
@@ -119,7 +119,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Calls `f` with the worker that the caller runs on; `None` on any other thread.
+    /// Calls `f` with the worker whose thread calls this, or with `None` on any other thread.
     #[inline]
     pub fn with_current<R>(f: impl FnOnce(Option<&Local<M>>) -> R) -> R {
         let here = M::worker_slot().cast::<Local<M>>();
@@ -132,7 +132,7 @@ impl<M: Machine> Local<M> {
         struct Leave<M: Machine>(*const (), std::marker::PhantomData<M>);
         impl<M: Machine> Drop for Leave<M> {
             fn drop(&mut self) {
-                // SAFETY: what was there before, for those outside.
+                // SAFETY: the previous value: null, or set by an enclosing `enter` that still borrows its worker.
                 unsafe { M::set_worker_slot(self.0) };
             }
         }
@@ -142,7 +142,7 @@ impl<M: Machine> Local<M> {
         f()
     }
 
-    /// As [`Local::enter`], and others may expire timers of this worker while it is stuck.
+    /// As [`Local::enter`], and other workers may expire this worker's timers while it is stuck.
     pub fn enter_gated<R>(&self, f: impl FnOnce() -> R) -> R {
         struct End<'a, M: Machine>(&'a Member<M>);
         impl<M: Machine> Drop for End<'_, M> {
@@ -164,25 +164,25 @@ impl<M: Machine> Local<M> {
         &self.remote
     }
 
-    /// That of its scheduler.
+    /// The class of its scheduler.
     #[inline]
     pub(crate) fn class(&self) -> Class {
         self.class
     }
 
-    /// Whether this is the worker with that remote half.
+    /// Whether `remote` is this worker's remote half.
     #[inline]
     pub fn is(&self, remote: &Member<M>) -> bool {
         std::ptr::eq(&raw const *self.remote, remote)
     }
 
-    /// Whether this is a worker of that scheduler.
+    /// Whether this worker belongs to `scheduler`.
     #[inline]
     pub fn is_of(&self, scheduler: &Scheduler<M>) -> bool {
         std::ptr::eq(self.remote.scheduler(), scheduler)
     }
 
-    /// Shares of the scheduler that are to be given out.
+    /// The shares of the scheduler that this thread gives out.
     #[inline]
     pub(crate) fn stock(&self) -> &Stock<M> {
         &self.stock
@@ -194,48 +194,49 @@ impl<M: Machine> Local<M> {
         &self.ready
     }
 
-    /// The parcels that go back to their owners.
+    /// The emptied parcels that go back to their owners.
     #[inline]
     pub(crate) fn returns(&self) -> &Returns<M> {
         &self.returns
     }
 
-    /// How many tasks live on this worker: those that ran at least once and are not complete.
+    /// How many tasks are in this worker's list: they ran here first.
     pub fn live(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Those tasks.
+    /// The tasks whose home is this worker.
     #[inline]
     pub(crate) fn task_list(&self) -> &TaskList<M> {
         &self.tasks
     }
 
-    /// The rank that the task under poll was launched with, or that a call has
-    /// [set](Local::set_rank) since: a number of the launcher's.
+    /// The rank of the task under poll: the one that it was launched with, or that a call has
+    /// [set](Local::set_rank) since.
     #[inline]
     pub fn rank(&self) -> u8 {
         self.rank.get()
     }
 
-    /// Says which rank a call has that runs now.
+    /// Sets the rank of the call that runs now.
     pub fn set_rank(&self, rank: u8) {
         self.rank.set(rank);
     }
 
-    /// What it owes to the word of the task that it polls.
+    /// The references that the worker owes to the state word of the task under poll.
     #[inline]
     pub(crate) fn poll_refs(&self) -> &PollRefs<M> {
         &self.poll_refs
     }
 
-    /// Whether the worker takes no new task.
+    /// Whether the worker accepts no new tasks.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Appends a task that may run anywhere, and tells an idle worker if there is work for one, or if
-    /// nobody would notice that this worker is stuck with it.
+    /// Appends a task that may run anywhere. If there is work for one more worker, or this poll has pushed a task
+    /// before, offers it to an idle worker. Else, if the task may wait behind something long, asks for a watchdog, or
+    /// by rank has an idle worker take it.
     ///
     /// # Safety
     /// As for [`Queue::push`](crate::queue::Queue::push), on this worker's thread.
@@ -256,7 +257,7 @@ impl<M: Machine> Local<M> {
         self.list();
         M::fence_recheck();
         let scheduler = self.remote.scheduler();
-        // One that wakes or spawns more than one task in a poll may go on for long.
+        // A poll that wakes or spawns more than one task may take long.
         if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {
             scheduler.offer(self.remote.worker());
         } else {
@@ -264,7 +265,8 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends a task whose poll is over and which was woken in it: this worker comes to it next.
+    /// Appends a task that was woken during its own poll, which is over. As [`Local::push`], but without a watchdog:
+    /// no poll is under way that the task waits for.
     ///
     /// # Safety
     /// As for [`Local::push`].
@@ -295,7 +297,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Makes the tasks of the inject queue this worker's. Returns how many.
+    /// Moves the tasks of this worker's inject queue into its run queue. Returns how many.
     #[inline]
     pub fn gather(&self) -> u64 {
         if !self.remote.has_injected() {
@@ -321,7 +323,7 @@ impl<M: Machine> Local<M> {
         self.list();
     }
 
-    /// Something is in the worker's run queue now: who looks for work may see that.
+    /// Lists the worker in the work set: there is something in its run queue.
     #[inline]
     pub(in crate::worker) fn list(&self) {
         if !self.listed.get() {
@@ -329,8 +331,8 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// As if something were pushed, also where something was before: a read-modify-write, behind
-    /// which a fence of the machine may stand.
+    /// As [`Local::list`], but with a read-modify-write even if the worker is listed already. A fence of the machine
+    /// may follow it.
     pub(crate) fn list_anew(&self) {
         self.listed.set(true);
         self.remote
@@ -345,7 +347,7 @@ impl<M: Machine> Local<M> {
         self.remote.scheduler().work().add(self.remote.worker());
     }
 
-    /// The worker idles and has nothing for others.
+    /// Takes the worker out of the work set: it idles and has nothing for others.
     pub(crate) fn unlist(&self) {
         self.listed.set(false);
         let remote = &self.remote;
@@ -355,8 +357,8 @@ impl<M: Machine> Local<M> {
             .remove(remote.worker(), || remote.has_work());
     }
 
-    /// As [`PollBudget::begin`], for the poll that is under way. Between polls, as in calls and hooks,
-    /// nothing is refused.
+    /// As [`PollBudget::begin`], for the current poll. Outside of a poll, as in calls and hooks, no operation is
+    /// refused.
     #[inline]
     pub fn begin_operation(&self) -> Option<i32> {
         let between_polls = || (!self.poll_refs.is_in_poll()).then_some(i32::MAX);
@@ -369,8 +371,8 @@ impl<M: Machine> Local<M> {
         self.budget.end(before);
     }
 
-    /// Sends a complete task to the worker whose list it is in. Mostly nobody is told: the memory
-    /// is given back when that worker takes its mailbox anyway.
+    /// Sends a complete task to its home worker. Mostly without a notification: the home worker frees the memory when
+    /// it takes its mailbox anyway.
     ///
     /// # Safety
     /// As for [`Remote::post`].
@@ -390,7 +392,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Whether there is nothing to run.
+    /// Whether this worker's queues are empty, and it holds no stolen task.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
@@ -399,7 +401,7 @@ impl<M: Machine> Local<M> {
             && (!self.groups.any() || self.grouped_len() == 0)
     }
 
-    /// How many tasks are in its queues, about.
+    /// About how many tasks are queued on this worker.
     pub fn queued(&self) -> usize {
         let stolen = usize::from(self.stolen.get().is_some());
         self.ready.len() + self.remote.queue().len() as usize + stolen + self.grouped_len()
@@ -418,7 +420,8 @@ impl<M: Machine> Local<M> {
         is_shareable(len) || (len > 0 && runs_another())
     }
 
-    /// Takes the next task out: by rank, or pinned ones and others in turn, each oldest first.
+    /// Takes out the next task. A stolen task goes first. Then the order is by group, by rank, or pinned and movable
+    /// tasks in turn, each oldest first.
     #[inline]
     pub(in crate::worker) fn next(&self) -> Option<NonNull<Node<M>>> {
         if let Some(stolen) = self.stolen.take() {
@@ -430,7 +433,7 @@ impl<M: Machine> Local<M> {
         self.next_plain()
     }
 
-    /// As [`Local::next`], of the tasks that are of no group.
+    /// As [`Local::next`], among the tasks of the default group.
     #[inline]
     pub(in crate::worker) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
@@ -472,16 +475,15 @@ impl<M: Machine> Local<M> {
         unsafe { run::run(node, self) };
     }
 
-    /// Ends the worker: closes its mailbox, runs the calls that were posted in time, cancels every
-    /// task that is in its queues or lives on it. What is posted, spawned or woken meanwhile
-    /// finds the worker gone.
+    /// Ends the worker. It closes its mailbox, runs the calls that were posted before, and cancels every task that is
+    /// in its queues or its list. A post, spawn or wake from then on finds the worker gone.
     pub fn close(&self) {
         self.closed.set(true);
-        // First: what comes by mail below must find the wheel.
+        // First, so that no visitor holds the wheel when timers come by mail below.
         self.remote.gate().end(self.remote.parker());
         // SAFETY: this is the worker's own thread.
         unsafe { self.remote.close().deliver(self) };
-        // The first worker that ends refuses them for all: the runtime ends.
+        // The first worker that ends closes this mailbox for all workers, because the runtime ends.
         // SAFETY: as above.
         unsafe { self.remote.scheduler().timers().close().deliver(self) };
         if let Some((chain, _)) = self.remote.close_injected() {
@@ -489,15 +491,15 @@ impl<M: Machine> Local<M> {
         }
         loop {
             self.end_queued();
-            // A future's drop may wake another task, hence one by one.
+            // One by one, because the drop of a future may wake another task.
             let Some(task) = self.tasks.newest() else {
                 break;
             };
             task.end_at_close(self);
         }
-        // Last, so that futures that were dropped above have taken their timers with them.
+        // After the futures, whose drops remove their timers from the wheel.
         self.wheel.close(self.remote.parker());
-        // Tasks of other workers that waited for timers of this one.
+        // Tasks of other workers, woken because the timers that they waited for ended with the wheel.
         self.end_queued();
         self.unlist();
     }

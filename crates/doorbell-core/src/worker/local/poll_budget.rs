@@ -1,15 +1,16 @@
-//! How many operations that are ready at once one poll may complete.
+//! The poll budget: how many ready operations one poll may complete.
 
 use std::cell::Cell;
 
-/// So many: a read, a message, a lock that is free. As in tokio.
+/// Operations per poll. One operation is, say, a read, a received message, or taking a free lock. The number is
+/// tokio's.
 const OPERATIONS: i32 = 128;
 
-/// A poll that was refused so often and goes on is inside an executor of the user's, which polls until
-/// it is ready: it is given a full budget again, because it would never end otherwise.
+/// A poll that goes on after this many refusals gets a full budget again. It runs an executor of the user's, which
+/// polls until it is ready, and would never end otherwise.
 const REFUSALS: i32 = 128;
 
-/// What is left to one poll of the operations that it may complete before it gives the others a turn.
+/// The operations that the current poll may still complete before it must yield to other tasks.
 ///
 /// ```
 /// use doorbell_core::worker::PollBudget;
@@ -25,7 +26,7 @@ const REFUSALS: i32 = 128;
 /// ```
 #[derive(Debug)]
 pub struct PollBudget {
-    /// Below zero: how often the poll was refused since nothing was left.
+    /// Below zero: minus the number of refusals since the budget ran out.
     left: Cell<i32>,
 }
 
@@ -38,14 +39,14 @@ impl Default for PollBudget {
 }
 
 impl PollBudget {
-    /// Another poll begins.
+    /// Restores the full budget, for a poll that begins.
     #[inline]
     pub fn refill(&self) {
         self.left.set(OPERATIONS);
     }
 
-    /// What is left, for [`PollBudget::end`] if the operation that begins completes. `None` if nothing
-    /// is: the poll is to end.
+    /// Begins an operation. Returns what is left, to be passed to [`PollBudget::end`] if the operation completes.
+    /// `None` if nothing is left: the operation is refused, and the poll must end.
     #[inline]
     pub fn begin(&self) -> Option<i32> {
         let left = self.left.get();
@@ -63,8 +64,8 @@ impl PollBudget {
         self.left.set(if goes_on { OPERATIONS } else { left });
     }
 
-    /// An operation is complete before which so much was left. It costs one, and nothing where an
-    /// operation inside it has cost that already.
+    /// Ends a completed operation, whose [`PollBudget::begin`] returned `before`. It costs one, or nothing if an
+    /// operation inside it has cost one already.
     #[inline]
     pub fn end(&self, before: i32) {
         self.left.set(self.left.get().min(before - 1));

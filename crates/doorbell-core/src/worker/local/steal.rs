@@ -1,4 +1,4 @@
-//! What a worker takes from another.
+//! How a worker steals tasks from another worker.
 
 use super::Local;
 use crate::queue::{Greed, Loot, is_shareable};
@@ -6,8 +6,9 @@ use crate::scheduler::{Member, Turns};
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {
-    /// Takes tasks from another worker of the scheduler, also from its inject queue if `inject`, to be run next.
-    /// Returns how many. `None` also where this worker has something to run, but for [`Greed::Single`].
+    /// Steals tasks from another worker of the scheduler. With `inject`, also from that worker's inject queue.
+    /// Returns how many. `None` if it stole none. A worker that has something to run steals only with
+    /// [`Greed::Single`].
     pub fn steal(&self, victim: &Member<M>, greed: Greed, inject: bool) -> Option<u64> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
@@ -43,16 +44,16 @@ impl<M: Machine> Local<M> {
         })
     }
 
-    /// What a theft left in this worker's hands goes where others find it: it is not run next.
+    /// Puts the stolen task that this worker would run next into the run queue, where others find it.
     pub(crate) fn share_stolen(&self) {
         if let Some(node) = self.stolen.take() {
-            // SAFETY: stolen, so it is that of a task which may run anywhere, and in no queue.
+            // SAFETY: stolen, so its task may run anywhere, and it is in no queue.
             unsafe { self.push_again(node) };
         }
     }
 
-    /// What lay in the backlog was in this worker's hands for a moment: a worker that looked then found nothing, and
-    /// sleeps.
+    /// Offers the tasks of a refill to an idle worker. While the refill moved them from the backlog, a worker that
+    /// looked found no task and went to sleep.
     #[cold]
     pub(in crate::worker) fn offer_refilled(&self) {
         let queue = self.remote.queue();

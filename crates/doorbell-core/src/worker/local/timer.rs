@@ -11,9 +11,9 @@ use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
 
-/// An armed timer, without its machine.
+/// The handle of an armed timer, with its machine type erased.
 ///
-/// Its holder may poll, re-arm and drop it on any thread. On the worker that armed it all of that takes
+/// Its holder may poll, re-arm and drop it on any thread. On the worker that owns the timer each of these takes
 /// constant time and no atomic read-modify-write.
 #[derive(Debug)]
 pub struct RawTimer {
@@ -21,8 +21,8 @@ pub struct RawTimer {
     vtable: &'static TimerVtable,
 }
 
-// SAFETY: off the worker's own thread the handle reaches the entry only by its state word; see
-// `entry.rs`.
+// SAFETY: off the worker's own thread the handle touches only the entry's state word, the handle's own copy of the
+// waker, and the owner, which does not change once the state word has left `MAILED`; see `entry.rs`.
 unsafe impl Send for RawTimer {}
 // SAFETY: a shared handle gives out nothing.
 unsafe impl Sync for RawTimer {}
@@ -34,34 +34,34 @@ struct TimerVtable {
     drop: unsafe fn(NonNull<()>),
 }
 
-/// What a poll found.
+/// The result of a poll.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled {
-    /// Not yet; the waker will be woken.
+    /// Not due yet. The timer wakes the waker when it is ready.
     Pending,
     /// Ready.
     Ready(Fired),
-    /// Not yet, and the waker could not be changed from here: drop it and arm another.
+    /// Not due yet, and the waker cannot be replaced from here: drop the timer and arm another.
     Elsewhere,
 }
 
 /// Why a timer is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fired {
-    /// Its time has come.
+    /// Its deadline has passed.
     Due,
-    /// Its worker ended first, so the time never comes.
+    /// Its worker ended first.
     WorkerGone,
 }
 
-/// How a re-arming ended.
+/// The result of a reset.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// The timer is armed anew, in place.
+    /// The timer is armed for the new time.
     Done,
-    /// The timer belongs to another worker or to none, or it has fired: drop it and arm another.
+    /// The timer has fired, or does not hang in the wheel of the caller's worker: drop it and arm another.
     Elsewhere,
 }
 
@@ -78,12 +78,12 @@ impl<M: Machine> TimerTable<M> {
 }
 
 impl RawTimer {
-    /// Arms a timer. If the caller runs on a worker of the scheduler of `remote`, on that worker. Otherwise by
-    /// mail: on the worker of `remote` if it is idle, else on another idle one, else on the next worker that
-    /// makes a pass.
+    /// Arms a timer. On a worker of the scheduler of `remote`, arms it on that worker. On any other thread, posts it
+    /// to the scheduler. It prefers the worker of `remote` if that is idle, then another idle worker. If none is
+    /// idle, the next worker that makes a pass arms it.
     ///
     /// # Errors
-    /// [`Gone`] if that worker has ended.
+    /// [`Gone`] if the caller's worker has ended or, for a posted timer, if the scheduler takes no more timers.
     #[inline]
     pub fn arm<M: Machine>(
         remote: &RemoteRef<M>,
@@ -91,7 +91,7 @@ impl RawTimer {
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
         let entry = Local::<M>::with_current(|local| match local {
-            // A worker of another runtime may have another clock.
+            // A worker of another scheduler may have another clock.
             Some(local) if local.is_of(remote.scheduler()) => {
                 if local.is_closed() {
                     return Err(Gone);
@@ -116,8 +116,8 @@ impl RawTimer {
         when_ns: u64,
         waker: &Waker,
     ) -> Option<NonNull<Entry<M>>> {
-        // SAFETY: an armed timer's waker is its worker's, which drops it below or between polls. A
-        // visitor leaves a waker alone that was given in this poll.
+        // SAFETY: only the worker touches the waker of its armed timer, and drops it below or between polls. A
+        // visitor leaves alone a waker that was given in the current poll.
         let waker = unsafe { local.poll_refs().give(waker) };
         let entry = local.wheel().take_entry(|| local.remote().clone());
         // SAFETY: taken, so it is this worker's alone.
@@ -160,7 +160,7 @@ impl RawTimer {
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::MAILED);
-        // SAFETY: the worker frees the entry after its handle is gone, or the handle after it was fired.
+        // SAFETY: the worker frees the entry once its handle is gone, or the handle frees it once it has fired.
         let posted = unsafe {
             match base {
                 Base::Local => remote.post(Entry::<M>::node(entry)),
@@ -179,13 +179,13 @@ impl RawTimer {
         }
     }
 
-    /// Whether its time has come. If not, the waker of `cx` is woken when it has.
+    /// Whether the timer is ready. If [`Polled::Pending`], the waker of `cx` is woken when it is.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
         // SAFETY: the handle has the entry.
         unsafe { (self.vtable.poll)(self.entry, cx) }
     }
 
-    /// Arms it for another time, in place. Works only while it hangs in the wheel of the caller's worker.
+    /// Arms the timer for another time. Works only while it hangs in the wheel of the caller's worker.
     pub fn reset(&mut self, when_ns: u64) -> Reset {
         // SAFETY: the handle has the entry.
         unsafe { (self.vtable.reset)(self.entry, when_ns) }
@@ -235,8 +235,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
     unsafe { with_owner(entry, ask) }
 }
 
-/// The tag of a waker that is given now: that of the poll under way; outside of a poll, that of an earlier
-/// one.
+/// The tag of a waker that is given now: the tag of the current poll, or outside of a poll that of an earlier one.
 #[inline]
 fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
     let tag = Entry::<M>::tag(local.remote().pulse());
@@ -247,7 +246,7 @@ fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
     }
 }
 
-/// On the entry's worker: makes the waker that of `cx`. `None` if the timer is not armed, or a visitor has
+/// On the entry's worker: replaces the waker by that of `cx`. `None` if the timer is not armed, or a visitor has
 /// the wheel.
 fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> Option<()> {
     let same = local.wheel().with(|_| {
@@ -260,7 +259,7 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
     if same?? {
         return Some(());
     }
-    // Outside of the wheel, here and below: the clone and the drop of a waker may use the wheel.
+    // Clones and drops are outside of `Wheel::with`, because those of a waker may use the wheel.
     // SAFETY: as in `arm_here`.
     let mut waker = Some(unsafe { local.poll_refs().give(cx.waker()) });
     let old = local.wheel().with(|_| {
@@ -275,7 +274,7 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
         local.poll_refs().take_back(unused);
     }
     if let Some(old) = old?? {
-        // The waker that was sent by mail is replaced.
+        // The handle's copy of the mailed waker is out of date.
         // SAFETY: the caller is its handle.
         drop_quietly(unsafe { it.with_handle_waker(Option::take) });
         local.poll_refs().take_back(old);
@@ -283,7 +282,7 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
     Some(())
 }
 
-/// Off the entry's worker the waker is out of reach. The handle has a copy of it if it was sent by mail.
+/// Off the entry's worker the waker is out of reach. If the timer was mailed, the handle compares with its copy.
 #[cold]
 fn poll_elsewhere<M: Machine>(it: &Entry<M>, cx: &Context<'_>) -> Polled {
     let is_same = |known: &mut Option<Waker>| {
@@ -386,8 +385,7 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
                     .owner
                     .with(|owner| RemoteRef::clone(&*owner))
             };
-            // The worker is not told: it frees the entry at its next take, at the latest when its time
-            // comes.
+            // Without a notification: the worker frees the entry at its next take, at the latest when it is due.
             // SAFETY: the worker's from here on.
             if unsafe { remote.post_quietly(Entry::<M>::node(entry)) } == Posted::Yes {
                 return;

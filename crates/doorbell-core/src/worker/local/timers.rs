@@ -1,4 +1,4 @@
-//! A worker's timers as its tasks and its loop see them: when to look, and what base they belong to.
+//! A worker's timers: when the worker must look at its wheel, and the base that an armed timer belongs to.
 
 use super::Local;
 use crate::link::Node;
@@ -8,23 +8,23 @@ use crate::wheel::{Base, Clock, Entry, TakenIn, Wheel};
 use doorbell_machine::{Bug, Cell as _, Machine};
 use std::ptr::NonNull;
 
-/// When a worker whose wheel was visited looks at it again.
+/// A worker that finds a visitor in its wheel looks again after this time.
 const VISITED_RETRY_NS: u64 = 20_000;
 
 impl<M: Machine> Local<M> {
-    /// Its timers.
+    /// The worker's timer wheel.
     #[inline]
     pub(crate) fn wheel(&self) -> &Wheel<M, RemoteRef<M>> {
         &self.wheel
     }
 
-    /// The clock that its timers go by.
+    /// The clock of the worker's timers.
     #[inline]
     pub fn clock(&self) -> &Clock<M> {
         &self.clock
     }
 
-    /// Which base a timer that is armed now belongs to.
+    /// The base for a timer that is armed now.
     #[inline]
     pub(crate) fn base(&self) -> Base {
         self.base.get()
@@ -34,7 +34,8 @@ impl<M: Machine> Local<M> {
         self.base.set(base);
     }
 
-    /// Arms here what threads that are no workers have posted for any worker. Returns how many nodes it took.
+    /// Arms here the timers that threads outside the scheduler have posted for any worker. Returns how many nodes
+    /// it took.
     #[inline]
     pub fn take_timers(&self) -> u64 {
         let timers = self.remote().scheduler().timers();
@@ -45,7 +46,7 @@ impl<M: Machine> Local<M> {
         unsafe { timers.take_shared().deliver(self) }
     }
 
-    /// Takes in a timer that came by mail: it is to be armed, or its handle is gone.
+    /// Takes in a timer that came by mail. Arms it, or frees it if its handle is gone.
     ///
     /// # Safety
     /// The node's delivery said that it is a timer's, just now on this worker's thread.
@@ -64,11 +65,11 @@ impl<M: Machine> Local<M> {
             Some(TakenIn::Hangs { base, when_ns }) => self.note_timer(when_ns, base),
             // SAFETY: its handle is gone, and it hangs nowhere.
             Some(TakenIn::Cancelled) => unsafe { self.wheel.recycle(entry) },
-            // A visitor has the wheel for a moment. Posted once more, because the worker may be about to sleep.
+            // A visitor has the wheel for a moment. The second post keeps the worker from going to sleep.
             None => {
                 // SAFETY: delivered, so it is in no queue, and this worker's.
                 let posted = unsafe { self.remote.post(node) };
-                // Only this thread closes the mailbox, and after that no entry is posted to it.
+                // Only this thread closes the mailbox, and no visitor comes after that.
                 assert!(
                     posted == Posted::Yes,
                     "a timer came to a worker that has ended"
@@ -77,53 +78,53 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Notes that a timer was armed for this time.
+    /// Notes that a timer was armed for `when_ns`.
     #[inline]
     pub(crate) fn note_timer(&self, when_ns: u64, base: Base) {
         if when_ns < self.due_ns.get() {
             self.due_ns.set(when_ns);
         }
-        // Asked anew each time: a visitor may have published a later one.
+        // Read anew each time: a visitor may have published a later time.
         if base == Base::Global && when_ns < self.remote().next_global_ns() {
             self.remote().publish_next_global(when_ns);
-            // Nobody else fires it before this poll ends; if none follows, the worker sleeps until it is due.
+            // No visitor fires it before this poll ends. If another poll follows, the worker asks for a watchdog.
+            // Otherwise it sleeps until the timer is due.
             if !M::breaks(Bug::WorkerAsksOnce) {
                 self.unattended.set(true);
             }
         }
     }
 
-    /// Whether nobody was asked to look after its timers and descriptors since it idled, or since a timer was
-    /// armed that is the first to be due.
+    /// Whether the worker must ask for a watchdog before its next poll. True after it idled, and after it armed a
+    /// global timer that is due before its others.
     #[inline(always)]
     pub(crate) fn is_unattended(&self) -> bool {
         self.unattended.get()
     }
 
-    /// It was idle, or somebody was asked.
+    /// `true` after the worker idled; `false` once it has asked for a watchdog.
     pub(crate) fn set_unattended(&self, unattended: bool) {
         self.unattended.set(unattended);
     }
 
-    /// When the wheel has to be looked at, if ever.
+    /// When the worker must look at its wheel next, if ever.
     #[inline]
     pub fn due_ns(&self) -> Option<u64> {
         let due_ns = self.due_ns.get();
         (due_ns != u64::MAX).then_some(due_ns)
     }
 
-    /// As [`Local::due_ns`], by a look at the wheel: without the times of timers that were cancelled
-    /// on this worker since.
+    /// As [`Local::due_ns`], but read from the wheel, so that timers cancelled since do not count.
     pub(crate) fn look_due_ns(&self) -> Option<u64> {
-        // No visitor comes while the clock stands, and that is when this is asked.
+        // No visitor comes while the clock is paused, and this is called only then.
         if let Some([local_ns, global_ns]) = self.wheel.next_ns() {
-            // A look comes before its timers are due where they are many: it is a time of its own.
+            // A wheel with many timers asks for a look before any of them is due.
             self.due_ns.set(local_ns.min(global_ns));
         }
         self.due_ns()
     }
 
-    /// Whether a timer is due now.
+    /// Whether the worker must look at its wheel now.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.due_ns()
@@ -147,7 +148,7 @@ impl<M: Machine> Local<M> {
 
     #[cold]
     fn expire_at(&self, now_ns: u64) -> u64 {
-        // Before the wakers run: what they arm is noted on top of it.
+        // Before the wakers run, because they may arm timers and lower it.
         self.due_ns.set(u64::MAX);
         let fired = self.bring(|| self.wheel.expire(now_ns));
         match self.wheel.next_ns() {
@@ -157,7 +158,7 @@ impl<M: Machine> Local<M> {
                     self.remote().publish_next_global(global_ns);
                 }
             }
-            // A visitor is about it, for a moment.
+            // A visitor has the wheel for a moment.
             None => self.due_ns.set(now_ns.saturating_add(VISITED_RETRY_NS)),
         }
         fired

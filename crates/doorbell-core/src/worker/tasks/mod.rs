@@ -1,14 +1,14 @@
-//! What a worker does with tasks.
+//! How tasks are submitted, run and woken on workers.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `submit.rs` | a task is launched, woken or cancelled: which caller queues it, and where |
-//! | `run.rs` | how a worker runs it, and what it does when the task is complete |
-//! | `raise.rs` | a scheduler above polls a task that it awaits |
-//! | `delegate.rs` | wakes by threads of a lower class |
+//! | `submit.rs` | launch, wake and cancel: where the task is queued |
+//! | `run.rs` | how a worker runs a task, and what it does when the task is complete |
+//! | `raise.rs` | inheritance: a scheduler above polls a task that it awaits |
+//! | `delegate.rs` | wakes and raises by threads of a lower class |
 //! | `sweep.rs` | workers above run rescuable tasks while the tasks' own workers are stuck |
-//! | `recorded.rs` | tasks whose scheduler records something of them |
-//! | `schedule.rs` | what tasks ask of the scheduler above them, answered |
+//! | `recorded.rs` | what telemetry records of tasks, and the list of a worker's tasks |
+//! | `schedule.rs` | implements `Schedule`, by which tasks reach their scheduler |
 
 mod delegate;
 mod raise;

@@ -1,4 +1,4 @@
-//! Tasks whose scheduler records something of them.
+//! Polls, wakes and ends of tasks, as telemetry records them.
 
 use crate::scheduler::Scheduler;
 use crate::scheduler::telemetry::{Polled, TaskEvent};
@@ -32,14 +32,14 @@ impl<M: Machine> TaskRef<M> {
         polled
     }
 
-    /// The task is spawned, and nobody but the caller has it.
+    /// Calls the hook for a spawned task. The caller alone has the task.
     pub(crate) fn note_spawn(self) {
         if let Some(telemetry) = self.scheduler().telemetry() {
             telemetry.task_spawned(&self.event());
         }
     }
 
-    /// Its output is stored. The caller has RUNNING.
+    /// Calls the hook for a task that has ended. The caller has RUNNING.
     #[cold]
     pub(crate) fn note_finish(self) {
         if let Some(telemetry) = self.scheduler().telemetry() {
@@ -51,7 +51,7 @@ impl<M: Machine> TaskRef<M> {
         self.last().scheduler()
     }
 
-    /// Its number.
+    /// The number of the task: its address, so a later task may get the same number.
     pub(crate) fn id(self) -> u64 {
         self.as_raw().addr().get() as u64
     }
@@ -68,7 +68,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// The task is about to be queued. The caller is the one that queues it.
+    /// Records the time of a wake, if the scheduler records times. The caller is about to queue the task.
     #[inline]
     pub(crate) fn note_wake(self) {
         if self.header().has_extras()
@@ -79,7 +79,7 @@ impl<M: Machine> TaskRef<M> {
     }
 }
 
-/// A task, as its home worker sees it.
+/// A task in the list of its home worker.
 ///
 /// ```
 /// # use doorbell_core::worker::TaskSeen;
@@ -89,23 +89,23 @@ impl<M: Machine> TaskRef<M> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct TaskSeen {
-    /// Its number.
+    /// Its number: no other task that is in memory now has the same one.
     pub id: u64,
     /// Its name.
     pub name: Option<Name>,
-    /// What it does.
+    /// What it does now.
     pub phase: Phase,
-    /// The worker that ran it last, or runs it.
+    /// The worker that runs it, or ran it last.
     pub last: usize,
-    /// The worker that ran it first, in whose list it is.
+    /// The worker that ran it first.
     pub home: usize,
-    /// How long ago it was spawned, where times are recorded.
+    /// How long ago it was spawned. `None` if the scheduler does not record times.
     pub age_ns: Option<u64>,
 }
 
 impl<M: Machine> Local<M> {
-    /// The tasks of this worker's list, the newest first: those that ran here first and have not left
-    /// it. Some may be complete that ended elsewhere. On the worker's own thread.
+    /// The tasks of this worker's list, newest first: they ran here first. Tasks that ended on another worker may
+    /// still be in it. Called on the worker's own thread.
     pub fn tasks(&self) -> Vec<TaskSeen> {
         let see = |task: TaskRef<M>| TaskSeen {
             id: task.id(),

@@ -1,4 +1,4 @@
-//! What tasks ask of the scheduler above them, answered.
+//! Implements [`Schedule`] for every machine: what tasks ask of the scheduler that runs them.
 
 use super::raise;
 use crate::class::Class;
