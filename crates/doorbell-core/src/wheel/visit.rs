@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 const VISIT_ROUNDS: usize = 16;
 
 /// What a visit took out.
-type Taken = [Option<TimerReleased>; VISIT_MAX];
+pub(super) type Taken = [Option<TimerReleased>; VISIT_MAX];
 
 /// What a visitor knows of the worker that it visits.
 pub(crate) trait Visited<M: Machine> {
@@ -65,7 +65,7 @@ impl<M: Machine, O> Gate<M, O> {
 
 impl<M: Machine, O> WheelInner<M, O> {
     /// Takes what is due out of the global base, and says when the next look is due.
-    fn take(&mut self, now_ns: u64, polls: u16) -> (Taken, u64) {
+    pub(super) fn take(&mut self, now_ns: u64, polls: u16) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
         let mut left = [None; VISIT_LOOKS];
         let mut fired = 0;
@@ -86,7 +86,7 @@ impl<M: Machine, O> WheelInner<M, O> {
             }
         }
         let mut next_ns = base.next_ns().unwrap_or(u64::MAX);
-        if left[0].is_some() {
+        if left.iter().any(Option::is_some) {
             next_ns = next_ns.min(now_ns.saturating_add(VISIT_AGAIN_NS));
         }
         for entry in left.into_iter().flatten() {

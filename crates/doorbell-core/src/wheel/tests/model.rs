@@ -2,7 +2,7 @@
 
 use crate::wheel::entry::{self, Entry};
 use crate::wheel::levels::LOOKS_MAX;
-use crate::wheel::{Base, Gate, Wheel};
+use crate::wheel::{Base, Gate, TimerReleased, VISIT_AGAIN_NS, Wheel, WheelInner};
 use doorbell_machine::{Cell as _, Host, Line as _, Machine};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -352,4 +352,24 @@ fn miri_a_small_run_of_the_model() {
         world.apply(Op::Advance(When::Exactly(when)));
     }
     world.finish();
+}
+
+#[test]
+fn a_visit_publishes_a_timer_that_it_left_whichever_it_saw_first() {
+    const UNDER_WAY: u16 = 8;
+    for left in [0, 1] {
+        let mut world = World::new(0);
+        world.arm(Base::Global, 1);
+        world.arm(Base::Global, 2);
+        for (at, known) in world.timers.values().enumerate() {
+            let polls = if at == left { UNDER_WAY } else { 0 };
+            // SAFETY: this thread has the wheel; the entry hangs in it.
+            unsafe { known.entry.as_ref() }.polls.set(polls);
+        }
+        let look = |inner: &mut WheelInner<Host, Arc<()>>| inner.take(10, UNDER_WAY);
+        let (taken, next_ns) = world.wheel.with(look).unwrap();
+        let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
+        assert_eq!((fired, next_ns), (1, 10 + VISIT_AGAIN_NS), "{left}");
+        world.wheel.close(&<Host as Machine>::Parker::new());
+    }
 }
