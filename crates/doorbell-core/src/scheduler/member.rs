@@ -28,7 +28,7 @@ pub struct Member<M: Machine> {
     gate: SharedGate<M, RemoteRef<M>>,
     scheduler: NonNull<Scheduler<M>>,
     off: OffWord<M>,
-    driver: Driver<M>,
+    pub(super) driver: Driver<M>,
 }
 
 // SAFETY: the pointer leads to the scheduler that the member is part of, which lives as long.
@@ -61,11 +61,6 @@ impl<M: Machine> Member<M> {
             off: OffWord::default(),
             driver: Driver::default(),
         }
-    }
-
-    /// The driver of the worker's descriptors.
-    pub(super) fn driver_ref(&self) -> &Driver<M> {
-        &self.driver
     }
 
     /// Whether the worker was taken off; see [`Scheduler::take_off`].

@@ -1,7 +1,6 @@
 //! Implements [`Station`] for a member: the driver of its descriptors reaches the worker through it.
 
-use super::Member;
-use super::RemoteRef;
+use super::{Member, RemoteRef};
 use crate::bell::Bell;
 use crate::io::{Driver, Station};
 use crate::worker::remote::Remote;
@@ -17,7 +16,7 @@ unsafe impl<M: Machine> Station<M> for Member<M> {
         Remote::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
-        self.driver_ref()
+        &self.driver
     }
     fn notify(&self) {
         // Counts the ring, as a post does.
@@ -46,7 +45,7 @@ unsafe impl<M: Machine> Station<M> for RemoteRef<M> {
         Remote::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
-        self.driver_ref()
+        &self.driver
     }
     fn notify(&self) {
         Station::notify(&**self);

@@ -1,6 +1,5 @@
 //! The state that only a worker's own thread touches. A thread finds its worker through the machine's worker slot.
 
-use crate::call::Returns;
 mod away;
 mod bring;
 mod by_rank;
@@ -13,13 +12,14 @@ mod timers;
 pub use poll_budget::PollBudget;
 
 use super::tasks::{Raised, run};
+use crate::call::Returns;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Ready, Share, is_shareable};
-use crate::scheduler::Member;
-use crate::scheduler::{RemoteRef, Scheduler, Stock};
+use crate::scheduler::{Member, RemoteRef, Scheduler, Stock};
+use crate::task::SchedulerId;
 use crate::task::home::TaskList;
 use crate::task::poll_refs::PollRefs;
 use crate::task::queue_node::group_of;
@@ -179,7 +179,13 @@ impl<M: Machine> Local<M> {
     /// Whether this worker belongs to `scheduler`.
     #[inline]
     pub fn is_of(&self, scheduler: &Scheduler<M>) -> bool {
-        std::ptr::eq(self.remote.scheduler(), scheduler)
+        self.is_in(scheduler.id())
+    }
+
+    /// As [`Local::is_of`], by the scheduler's identity.
+    #[inline]
+    pub(in crate::worker) fn is_in(&self, scheduler: SchedulerId) -> bool {
+        self.remote.scheduler().id() == scheduler
     }
 
     /// The shares of the scheduler that this thread gives out.

@@ -65,7 +65,8 @@ pub enum Reset {
     Elsewhere,
 }
 
-type Entry<M> = entry::Entry<M, RemoteRef<M>>;
+/// The memory of a timer whose owner is a worker.
+pub(super) type Entry<M> = entry::Entry<M, RemoteRef<M>>;
 
 struct TimerTable<M: Machine>(std::marker::PhantomData<M>);
 

@@ -1,10 +1,11 @@
 //! A worker's timers: when the worker must look at its wheel, and the base that an armed timer belongs to.
 
 use super::Local;
+use super::timer::Entry;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::scheduler::RemoteRef;
-use crate::wheel::{Base, Clock, Entry, TakenIn, Wheel};
+use crate::wheel::{Base, Clock, TakenIn, Wheel};
 use doorbell_machine::{Bug, Cell as _, Machine};
 use std::ptr::NonNull;
 
@@ -51,7 +52,7 @@ impl<M: Machine> Local<M> {
     /// # Safety
     /// The node's delivery said that it is a timer's, just now on this worker's thread.
     pub(in crate::worker) unsafe fn take_timer(&self, node: NonNull<Node<M>>) {
-        let entry: NonNull<Entry<M, RemoteRef<M>>> = node.cast();
+        let entry: NonNull<Entry<M>> = node.cast();
         // SAFETY: posted by its handle; alive until the worker or the handle frees it.
         let owner = unsafe { &entry.as_ref().owner };
         // SAFETY: `MAILED`, or its handle is gone: no other thread reads it.
@@ -59,7 +60,7 @@ impl<M: Machine> Local<M> {
             // SAFETY: as above.
             owner.with_mut(|owner| unsafe { *owner = self.remote.clone() });
         }
-        let tag = Entry::<M, RemoteRef<M>>::tag(self.remote.pulse());
+        let tag = Entry::<M>::tag(self.remote.pulse());
         // SAFETY: as above; it is this worker's now.
         match unsafe { self.wheel.take_in(entry, tag) } {
             Some(TakenIn::Hangs { base, when_ns }) => self.note_timer(when_ns, base),

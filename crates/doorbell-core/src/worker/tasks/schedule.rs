@@ -45,7 +45,7 @@ impl<M: Machine> Schedule for M {
     #[inline]
     fn with_stock<R>(of: SchedulerId, f: impl FnOnce(Option<&Stock<M>>) -> R) -> R {
         Local::<M>::with_current(|local| {
-            let local = local.filter(|local| local.remote().scheduler().id() == of);
+            let local = local.filter(|local| local.is_in(of));
             f(local.map(Local::stock))
         })
     }
