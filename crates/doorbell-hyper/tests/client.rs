@@ -60,7 +60,7 @@ async fn a_pooled_client_uses_one_connection_again_and_again() {
 
 #[doorbell::test]
 async fn a_name_is_looked_up() {
-    // The name may have two addresses, of which the server listens on one.
+    // The name may have two addresses; the server listens on one of them.
     let served = within(ask_ten_times("localhost")).await;
     assert_used_again(&served);
 }

@@ -24,7 +24,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// A machine of which only the numbers of its CPUs are known.
+    /// A machine that reveals only the numbers of its CPUs.
     #[must_use]
     pub fn flat(os_ids: impl IntoIterator<Item = usize>, why: impl Into<String>) -> Self {
         let cpus = os_ids.into_iter().map(Cpu::flat).collect();

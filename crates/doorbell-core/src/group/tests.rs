@@ -75,7 +75,7 @@ impl Model {
         }
     }
 
-    /// Several workers, each of which chooses for itself, run polls for `for_ns`.
+    /// Runs polls on several workers for `for_ns`. Each worker chooses by itself.
     fn run_workers(&mut self, workers: usize, for_ns: u64, mut poll_ns: impl FnMut() -> u64) {
         let end_ns = self.now_ns + for_ns;
         let mut busy: Vec<(u64, usize, u64)> = Vec::new();

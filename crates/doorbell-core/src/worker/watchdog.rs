@@ -124,7 +124,7 @@ impl<M: Machine> Worker<M> {
         armed.rely_until(looks_ns);
         // Behind the fence of `rely_until`: sees what was armed or pushed before others could see the timed check.
         match self.wish_ns(now_ns) {
-            // Whoever becomes the watchdog, the caller first says that nobody relies.
+            // Whichever worker becomes the watchdog, the caller first ends its timed check.
             Some(after_ns) if after_ns <= WATCHDOG_MAX_NS => NextCheck::Soon(after_ns),
             after_ns => {
                 let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));

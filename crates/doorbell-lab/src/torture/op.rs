@@ -92,7 +92,7 @@ operations! {
     Sleep "timers: sleep" => sleep,
     /// A timeout.
     Timeout "timers: timeout" => timeout,
-    /// Many sleeps, of which some are dropped.
+    /// Many sleeps; some of them are dropped.
     SleepsDropped "timers: some dropped, some moved" => sleeps_dropped,
     /// Turning the switches.
     Switches "switches turned" => turn_switches,

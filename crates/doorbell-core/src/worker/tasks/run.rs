@@ -66,7 +66,7 @@ impl<M: Machine> TaskRef<M> {
         self.run_by(By::Own, local);
     }
 
-    /// Runs a task of which that node was taken from a queue.
+    /// Runs a task whose node `by` was taken from a queue.
     #[inline(always)]
     pub(in crate::worker) fn run_by(self, by: By, local: &Local<M>) {
         match self.header().state.start(by) {

@@ -33,7 +33,7 @@ pub unsafe fn launch<M: Machine>(
     unsafe { launch_described(remote, kind, About::default(), vtable, write) }
 }
 
-/// As [`launch`], for a task of which more is said.
+/// As [`launch`], with a description of the task.
 ///
 /// # Safety
 /// As for [`launch`].

@@ -1,4 +1,4 @@
-//! The load on every core: 64 jobs, each of which computes for 10 ms and then yields.
+//! The load on every core: 64 jobs. Each job computes for 10 ms and then yields.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
