@@ -142,9 +142,10 @@ impl<M: Machine> Worker<M> {
         found
     }
 
-    /// Notes the pulse of a worker. Returns whether it is the same as at the last look.
+    /// Notes the pulse of a worker, and whether it is inside a poll. Returns whether both are as at the last look: a
+    /// worker that slept then has only just woken, and is not stuck.
     pub(super) fn note_pulse(&self, of: &Member<M>) -> bool {
-        let pulse = of.pulse();
+        let pulse = of.pulse() << 1 | u64::from(of.is_inside());
         self.pulses[of.worker()].replace(pulse) == pulse
     }
 

@@ -105,7 +105,7 @@ impl CheckPace {
 
     /// Sets after how many polls the clock is read again: seldom while polls are short, since reading it costs as
     /// much as a short poll.
-    fn pace(&self, now_ns: u64, polls: u64) {
+    pub(super) fn pace(&self, now_ns: u64, polls: u64) {
         let every = if self.was_idle.replace(false) {
             // Nothing is known yet of the polls that begin here.
             self.paced_ns.set(now_ns);
@@ -171,6 +171,11 @@ impl<M: Machine> Worker<M> {
             return;
         }
         let polls = self.shared.tally.polls.get();
+        if self.checks.was_idle.get() {
+            // What woke this worker goes first: a look at all others may take longer than a poll.
+            self.checks.pace(now_ns, polls);
+            return;
+        }
         let hurries = self.checks.hurries.replace(false);
         if !hurries && now_ns.saturating_sub(self.checks.looked_ns.get()) < CHECK_NS / 2 {
             self.checks.pace(now_ns, polls);

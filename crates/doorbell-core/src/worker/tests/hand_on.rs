@@ -38,6 +38,15 @@ fn is_told(worker: &Worker<Host>) -> bool {
     is_claimed
 }
 
+/// A worker with work of its own looks at the others for the first time. The first pass after it was idle only sets the
+/// pace.
+pub(super) fn looks_after_its_first_pass(worker: &Worker<Host>) {
+    worker.check_stuck(MS);
+    assert_eq!(counts(worker).searches, 0, "what woke it goes first");
+    worker.check_stuck(MS);
+    assert_eq!(counts(worker).searches, 1);
+}
+
 /// The worker gets so many tasks, and runs so many of them.
 pub(super) fn gets(worker: &Worker<Host>, tasks: usize, ran: usize) {
     worker.local.enter(|| {
@@ -70,6 +79,7 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken()
         watchdog.shared.remote().set_watchdog(true);
         watchdog.end_lapsed_searches();
         assert!(idle.anyone_searches() && !is_told(asleep));
+        assert!(!watchdog.note_pulse(busy.shared.remote()), "not known yet");
         watchdog.searchers_ns.set(0);
         assert!(watchdog.look_for_the_last_time(), "it takes one");
         assert!(!idle.anyone_searches(), "it has lapsed");
@@ -151,7 +161,7 @@ fn what_a_worker_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
     gets(stuck, 2, 1);
     gets(checker, 1, 0);
     stuck.shared.remote().scheduler().idle().enter(2);
-    checker.check_stuck(MS);
+    looks_after_its_first_pass(checker);
     assert_eq!((counts(checker).thefts, is_told(asleep)), (0, false));
     // Its pulse stood still since.
     checker.check_stuck(2 * MS);
