@@ -26,6 +26,31 @@ pub enum CallCoalesce {
     Base,
 }
 
+/// How a waker gets an idle worker (seed: the race of two wakers that select the same idle CPU).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleClaim {
+    /// By a claim that one waker wins; the others go to other workers.
+    #[default]
+    On,
+    /// By a look alone: two wakers may choose the same worker. Another worker steals the second task.
+    Off,
+    /// As `Off`, with the seed's flag: a waker sets it at the worker that it chooses, and others look at it. The worker
+    /// clears it before it parks. Two wakers may still choose the same worker.
+    Mark,
+    /// As `Off`, but no worker steals from one that makes progress.
+    Base,
+}
+
+impl IdleClaim {
+    /// All settings, in the order of their numbers in the word.
+    pub const ALL: [IdleClaim; 4] = [
+        IdleClaim::On,
+        IdleClaim::Off,
+        IdleClaim::Mark,
+        IdleClaim::Base,
+    ];
+}
+
 /// The settings of all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
@@ -33,6 +58,8 @@ pub struct Switches {
     pub idle_notify: IdleNotify,
     /// Protocol 2.
     pub call_coalesce: CallCoalesce,
+    /// Protocol 5.
+    pub idle_claim: IdleClaim,
 }
 
 /// Why a text names no setting.
@@ -44,7 +71,7 @@ pub enum SwitchError {
     )]
     Form(String),
     /// No switch has this name.
-    #[error("there is no switch `{0}`; there are idle_notify and call_coalesce")]
+    #[error("there is no switch `{0}`; there are idle_notify, call_coalesce and idle_claim")]
     Switch(String),
     /// The switch has no such setting.
     #[error("switch `{switch}` has no setting `{setting}`; it has {known}")]
@@ -101,6 +128,15 @@ impl Switches {
                     _ => return Err(unknown("call_coalesce", "on, base")),
                 }
             }
+            "idle_claim" => {
+                self.idle_claim = match setting {
+                    "on" => IdleClaim::On,
+                    "off" => IdleClaim::Off,
+                    "mark" => IdleClaim::Mark,
+                    "base" => IdleClaim::Base,
+                    _ => return Err(unknown("idle_claim", "on, off, mark, base")),
+                }
+            }
             other => return Err(SwitchError::Switch(other.to_owned())),
         }
         Ok(())
@@ -118,7 +154,16 @@ impl fmt::Display for Switches {
             CallCoalesce::On => "on",
             CallCoalesce::Base => "base",
         };
-        write!(f, "idle_notify={idle_notify},call_coalesce={call_coalesce}")
+        let idle_claim = match self.idle_claim {
+            IdleClaim::On => "on",
+            IdleClaim::Off => "off",
+            IdleClaim::Mark => "mark",
+            IdleClaim::Base => "base",
+        };
+        write!(
+            f,
+            "idle_notify={idle_notify},call_coalesce={call_coalesce},idle_claim={idle_claim}"
+        )
     }
 }
 
@@ -135,11 +180,16 @@ pub struct SwitchWord<C>(C);
 /// | 0 | a kick also sets RESCHED (`idle_notify=off`) |
 /// | 1 | a spinning worker is rung too (`idle_notify=always_ring`) |
 /// | 2 | every post to a worker that is not spinning rings (`call_coalesce=base`) |
+/// | 3 to 4 | the number of the setting of `idle_claim`; posts do not look at it |
 mod bits {
     pub(super) const KICK_PASSES: u64 = 1 << 0;
     pub(super) const RING_SPINNING: u64 = 1 << 1;
     pub(super) const RING_EVERY_POST: u64 = 1 << 2;
-    const _: () = assert!(KICK_PASSES + RING_SPINNING + RING_EVERY_POST == 0b111);
+    pub(super) const OF_POSTS: u64 = KICK_PASSES | RING_SPINNING | RING_EVERY_POST;
+    pub(super) const CLAIM: u64 = 1 << 3;
+    pub(super) const CLAIM_MAX: u64 = 3;
+    const _: () = assert!(OF_POSTS == 0b111 && CLAIM == OF_POSTS + 1);
+    const _: () = assert!(super::IdleClaim::ALL.len() as u64 == CLAIM_MAX + 1);
 }
 
 /// The rules of a post, read once per post.
@@ -147,10 +197,15 @@ mod bits {
 pub struct PostRules(u64);
 
 impl PostRules {
-    /// Whether all switches are at their default, which is the fast path of a post.
+    /// Whether the switches that concern posts are at their default, which is the fast path of a post.
     #[inline(always)]
     pub fn is_default(self) -> bool {
-        self.0 == 0
+        self.0 & bits::OF_POSTS == 0
+    }
+    /// How a waker gets an idle worker.
+    #[inline(always)]
+    pub fn idle_claim(self) -> IdleClaim {
+        IdleClaim::ALL[(self.0 / bits::CLAIM & bits::CLAIM_MAX) as usize]
     }
     /// Whether a kick also asks for a pass.
     #[inline(always)]
@@ -187,6 +242,7 @@ impl<C: Counter> SwitchWord<C> {
         if switches.call_coalesce == CallCoalesce::Base {
             word |= bits::RING_EVERY_POST;
         }
+        word |= switches.idle_claim as u64 * bits::CLAIM;
         self.0.set(word);
     }
 
@@ -206,6 +262,7 @@ impl<C: Counter> SwitchWord<C> {
             } else {
                 CallCoalesce::On
             },
+            idle_claim: rules.idle_claim(),
         }
     }
 
@@ -218,16 +275,22 @@ impl<C: Counter> SwitchWord<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallCoalesce, IdleNotify, SwitchError, SwitchWord, Switches};
+    use super::{CallCoalesce, IdleClaim, IdleNotify, SwitchError, SwitchWord, Switches};
     use doorbell_machine::host::HostCounter;
 
     #[test]
     fn text_and_settings_are_one_to_one() {
-        for idle_notify in [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing] {
-            for call_coalesce in [CallCoalesce::On, CallCoalesce::Base] {
+        let notifies = [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing];
+        let coalesces = [CallCoalesce::On, CallCoalesce::Base];
+        let of_posts = notifies
+            .into_iter()
+            .flat_map(|notify| coalesces.map(|coalesce| (notify, coalesce)));
+        for (idle_notify, call_coalesce) in of_posts {
+            for idle_claim in IdleClaim::ALL {
                 let switches = Switches {
                     idle_notify,
                     call_coalesce,
+                    idle_claim,
                 };
                 assert_eq!(switches.to_string().parse(), Ok(switches));
                 let word = SwitchWord::<HostCounter>::new(switches);
@@ -236,7 +299,9 @@ mod tests {
                 assert_eq!(rules.kick_passes(), idle_notify == IdleNotify::Off);
                 assert_eq!(rules.ring_spinning(), idle_notify == IdleNotify::AlwaysRing);
                 assert_eq!(rules.ring_every_post(), call_coalesce == CallCoalesce::Base);
-                assert_eq!(rules.is_default(), switches == Switches::default());
+                assert_eq!(rules.idle_claim(), idle_claim);
+                let of_posts = (IdleNotify::On, CallCoalesce::On);
+                assert_eq!(rules.is_default(), (idle_notify, call_coalesce) == of_posts);
             }
         }
         assert_eq!("".parse(), Ok(Switches::default()));
@@ -256,5 +321,10 @@ mod tests {
                 .contains("on, off, always_ring")
         );
         assert!(error("call_coalesce=off").to_string().contains("on, base"));
+        assert!(
+            error("idle_claim=no")
+                .to_string()
+                .contains("on, off, mark, base")
+        );
     }
 }

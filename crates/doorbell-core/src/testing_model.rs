@@ -163,6 +163,14 @@ fn killer_of_schedulers(bug: Bug) -> (&'static str, Shows) {
             "scheduler::idle::loom::mutant_claim_blind",
             Says("two wakers won"),
         ),
+        Bug::IdleTakeBlind => (
+            "scheduler::placement::loom::mutant_take_blind",
+            Says("two took one worker"),
+        ),
+        Bug::PlacePushesBehind => (
+            "scheduler::placement::loom::mutant_pushes_behind",
+            Says("two tasks at one worker"),
+        ),
         Bug::IdleNoRelyFence => (
             "scheduler::idle::loom::mutant_no_rely_fence",
             Says("nobody looks in time"),
@@ -326,11 +334,13 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 6] = [
+const SIMULATED: [Bug; 8] = [
     Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
+    Bug::IdleTakeNeverRevoked,
     Bug::PlaceClaimsFromBelow,
+    Bug::PlaceKeepsLostLate,
     Bug::RtLeavesOneWaiting,
     Bug::WorkerStallOfAnyPoll,
 ];
@@ -352,7 +362,12 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 11] = [
+const PROTOCOLS: [(&str, &str, &str); 12] = [
+    (
+        "placement",
+        include_str!("scheduler/placement/README.md"),
+        include_str!("scheduler/placement/loom.rs"),
+    ),
     (
         "lock",
         include_str!("lock/README.md"),

@@ -122,6 +122,14 @@ pub enum Bug {
     IdleNoSurplusFence,
     /// idle: a waker clears the idle bit by a load and a store.
     IdleClaimBlind,
+    /// idle: a waker takes a worker for its task by a load and a store.
+    IdleTakeBlind,
+    /// idle: nobody wakes a worker that was taken for a task that does not come.
+    IdleTakeNeverRevoked,
+    /// placement: a task is pushed to a worker that was idle although another task lies there.
+    PlacePushesBehind,
+    /// placement: nobody looks whether the worker began to run something else before the push.
+    PlaceKeepsLostLate,
     /// idle: the fence between a changed time of the timed check and the look at the others is gone.
     IdleNoRelyFence,
     /// idle: a worker becomes the watchdog by a load and a store.
@@ -173,7 +181,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 78] = [
+    pub const ALL: [Bug; 82] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -229,6 +237,10 @@ impl Bug {
         Bug::IdleNoAnnounceFence,
         Bug::IdleNoSurplusFence,
         Bug::IdleClaimBlind,
+        Bug::IdleTakeBlind,
+        Bug::IdleTakeNeverRevoked,
+        Bug::PlacePushesBehind,
+        Bug::PlaceKeepsLostLate,
         Bug::IdleNoRelyFence,
         Bug::IdleWatchdogBlind,
         Bug::IdleUnlistBlind,

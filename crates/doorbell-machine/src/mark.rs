@@ -60,8 +60,14 @@ marks! {
     QueueBacklogStolen,
     /// queue: a thief took the last task of a worker that stood still.
     QueueLastStolen,
+    /// task: a lower-class waker sent a second parcel, because the worker of the first one runs something else.
+    TaskDelegatedTwice,
     /// idle: two claimed one worker, and one lost.
     IdleClaimLost,
+    /// idle: two took one worker for a task, and one lost.
+    IdleTakeLost,
+    /// idle: a worker was taken for a task, slept on, and was woken by a watchdog.
+    IdleTakeRevoked,
     /// idle: a worker was claimed between its spin and its park.
     IdleClaimedBeforePark,
     /// idle: a waker counted a search, and found no worker to claim.

@@ -10,6 +10,7 @@ use crate::rt::{FAIR, Late, Plan, Rt};
 use async_lock::Mutex;
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
+use doorbell_core::scheduler::idle::Cores;
 use doorbell_core::scheduler::telemetry::{StallReporter, Telemetry};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
@@ -92,6 +93,7 @@ fn scheduler_of<M: Machine>(
     class: ClassKind,
     above: Vec<RemoteRef<M>>,
     core_use: Occupant<M>,
+    cores: &Arc<Cores<M>>,
 ) -> Vec<RemoteRef<M>> {
     let telemetry = || Telemetry::new(plan.telemetry.clone(), plan.cpus.len(), stalls);
     let telemetry = (!plan.telemetry.is_nothing()).then(|| Arc::new(telemetry()));
@@ -106,6 +108,7 @@ fn scheduler_of<M: Machine>(
         telemetry,
         above,
         core_use: Some(core_use),
+        cores: Some(Arc::clone(cores)),
     };
     Scheduler::described(plan.cpus.len(), switches, spec, |one, other| {
         distance(topology, plan.cpus[one], plan.cpus[other])
@@ -127,6 +130,9 @@ impl<M: Machine> Schedulers<M> {
         stalls: Option<&Arc<StallReporter<M>>>,
     ) -> Self {
         let words = CoreUse::new(plan.cpus.len());
+        let cores = Cores::new(plan.cpus.len(), |one, other| {
+            distance(topology, plan.cpus[one], plan.cpus[other])
+        });
         let scheduler = |class, side, above: &[&RemoteRef<M>]| {
             let above = above.iter().copied().cloned();
             scheduler_of::<M>(
@@ -137,6 +143,7 @@ impl<M: Machine> Schedulers<M> {
                 class,
                 above.collect(),
                 side,
+                &cores,
             )
         };
         let rt =

@@ -11,7 +11,7 @@
 )]
 
 use doorbell::{
-    Builder, CallCoalesce, CallError, CoreId, Handle, IdleNotify, Switches, current_core,
+    Builder, CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, Switches, current_core,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,6 +104,7 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
                     idle_notify: [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing]
                         [dice.roll(3) as usize],
                     call_coalesce: [CallCoalesce::On, CallCoalesce::Base][dice.roll(2) as usize],
+                    idle_claim: IdleClaim::ALL[dice.roll(4) as usize],
                 };
                 handle.set_switches(switches);
             }

@@ -73,6 +73,7 @@ fn switched(idle_notify: IdleNotify, call_coalesce: CallCoalesce) {
     let switches = Switches {
         idle_notify,
         call_coalesce,
+        ..Switches::default()
     };
     let remote = posters_and_worker(switches, true, &[&[100], &[200]]);
     let rings = remote.counts().rings.get();

@@ -166,6 +166,57 @@ impl<M: Machine> Mailbox<M> {
         }
     }
 
+    /// Pushes a node if the mailbox is empty. [`Pushed::Behind`] if it is not: then the node is the caller's still, and
+    /// in no queue.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push`], on [`Pushed::First`].
+    pub unsafe fn push_first(&self, node: NonNull<Node<M>>) -> Pushed {
+        // SAFETY: the caller promises that the node is alive.
+        if !unsafe { node.as_ref() }.enter() {
+            return Pushed::Twice;
+        }
+        // SAFETY: passed on from the caller; it has entered.
+        unsafe { self.push_first_entered(node) }
+    }
+
+    /// As [`Mailbox::push_first`], for a node that the caller knows to be in no queue.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push_entered`], on [`Pushed::First`].
+    pub unsafe fn push_first_entered(&self, node: NonNull<Node<M>>) -> Pushed {
+        if M::breaks(Bug::PlacePushesBehind) {
+            // SAFETY: passed on from the caller.
+            return match unsafe { self.push_entered(node) } {
+                Pushed::Behind => Pushed::First,
+                pushed => pushed,
+            };
+        }
+        // SAFETY: the caller promises that the node is alive.
+        let link = unsafe { node.as_ref() };
+        link.set_next(std::ptr::null_mut());
+        loop {
+            // ORDER: Release as in `push_entered`; Relaxed on failure: only the next guess.
+            match self.head.compare_exchange_weak(
+                std::ptr::null_mut(),
+                node.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Pushed::First,
+                Err(head) if head.is_null() => {}
+                Err(head) => {
+                    link.leave();
+                    return if head == Self::closed() {
+                        Pushed::Closed
+                    } else {
+                        Pushed::Behind
+                    };
+                }
+            }
+        }
+    }
+
     /// Whether there is nothing to take.
     #[inline]
     pub fn is_empty(&self) -> bool {

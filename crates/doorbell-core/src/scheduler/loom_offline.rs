@@ -4,7 +4,7 @@
 use super::{PutBack, TakenOff};
 use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
-use crate::scheduler::{Member, Origin};
+use crate::scheduler::{Member, Placed};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{check, check_large};
 use crate::worker::Local;
@@ -164,17 +164,14 @@ fn off_against_a_post() {
     let poster = thread::spawn(move || {
         let late = late;
         // SAFETY: the node lives until the end of the model.
-        let posted = unsafe {
-            let remote = theirs.scheduler().place(&theirs);
-            remote.post_task(late.0, Origin::Outside)
-        };
-        assert_eq!(posted, Posted::Yes);
+        let placed = unsafe { theirs.scheduler().place_task(&theirs, late.0) };
+        assert!(matches!(placed, Placed::Yes));
     });
     let local = Local::new(goes.clone());
     // SAFETY: as above; this thread is the worker.
     unsafe {
         goes.queue().push(nodes.0[0], crate::queue::Share::Always);
-        assert_eq!(goes.post_task(nodes.0[1], Origin::Outside), Posted::Yes);
+        assert_eq!(goes.post_task(nodes.0[1]), Posted::Yes);
     }
     assert_eq!(goes.scheduler().take_off(1), TakenOff::Now);
     local.follow();
@@ -200,11 +197,8 @@ fn off_against_a_claim() {
     let placer = thread::spawn(move || {
         let parcel = parcel;
         // SAFETY: the node lives until the end of the model.
-        let posted = unsafe {
-            let remote = stays.scheduler().place(&stays);
-            remote.post_task(parcel.0, Origin::Outside)
-        };
-        assert_eq!(posted, Posted::Yes);
+        let placed = unsafe { stays.scheduler().place_task(&stays, parcel.0) };
+        assert!(matches!(placed, Placed::Yes));
     });
     let local = Local::new(goes.clone());
     assert_eq!(goes.scheduler().take_off(1), TakenOff::Now);

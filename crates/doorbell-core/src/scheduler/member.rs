@@ -13,15 +13,6 @@ use doorbell_machine::{Bug, Line, Machine};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Which kind of thread posts a task to a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Another worker of the scheduler, which will look for work when it has none.
-    Scheduler,
-    /// A thread that is no worker of the scheduler.
-    Outside,
-}
-
 /// A worker as a member of its scheduler. It is the worker's [remote half](Remote), and leads to the scheduler.
 pub struct Member<M: Machine> {
     remote: Remote<M>,
@@ -115,40 +106,70 @@ impl<M: Machine> Member<M> {
     }
 
     /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a long
-    /// poll, so the task is offered to an idle worker. If the task comes from another worker of the scheduler and is
-    /// the only one here, a watchdog looks after it instead, unless tasks run by rank: this worker was idle a moment
-    /// ago, and is about to run it.
+    /// poll, so the task is offered to an idle worker.
     ///
     /// # Panics
     /// As for [`Remote::post`].
     ///
     /// # Safety
     /// As for [`Remote::post`]; the node is one of a task that any worker of the scheduler may run.
-    pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
-        let work = self.scheduler().work();
+    pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        unsafe { self.post_task_then(node) }.0
+    }
+
+    /// As [`Member::post_task`]. Returns what the push found, too.
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    pub(super) unsafe fn post_task_then(&self, node: NonNull<Node<M>>) -> (Posted, Pushed) {
         // SAFETY: passed on from the caller.
         let pushed = unsafe { self.push_injected(node) };
+        let posted = self.make_known(pushed);
+        if posted == Posted::Yes && self.is_inside() && !M::breaks(Bug::SchedulerPostUnoffered) {
+            self.scheduler().offer(self.worker());
+        }
+        (posted, pushed)
+    }
+
+    /// Posts a task to this worker, which the caller has found idle, unless another task lies there: `None` then, and
+    /// the task is the caller's still.
+    ///
+    /// # Panics
+    /// As for [`Remote::post`].
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    pub(crate) unsafe fn post_first(&self, node: NonNull<Node<M>>) -> Option<Posted> {
+        // SAFETY: passed on from the caller.
+        let pushed = unsafe { self.push_injected_first(node) };
         match pushed {
-            Pushed::First | Pushed::Behind => {
-                // The worker may have become idle meanwhile. From here on other workers can find the task.
-                M::fence_recheck();
-                work.add(self.worker());
+            Pushed::First => {
+                // First, because other callers write the word of the work set at the same moment.
                 self.tell(pushed);
+                self.scheduler().work().add(self.worker());
+                Some(Posted::Yes)
             }
-            Pushed::Closed => return Posted::Closed,
+            Pushed::Behind => None,
+            Pushed::Closed => Some(Posted::Closed),
             Pushed::Twice => posted_twice(),
         }
-        if self.is_inside() {
-            let crowded = || pushed == Pushed::Behind || self.has_queued();
-            if from == Origin::Outside || crowded() {
-                if !M::breaks(Bug::SchedulerPostUnoffered) {
-                    self.scheduler().offer(self.worker());
-                }
-            } else if !M::breaks(Bug::SchedulerPushUnoffered) {
-                self.scheduler().offer_one(self.worker());
+    }
+
+    /// After a push to the inject queue of a worker that may not take it soon: lists the worker, and tells it. Behind
+    /// the fence of that, other workers find the task.
+    fn make_known(&self, pushed: Pushed) -> Posted {
+        match pushed {
+            Pushed::First | Pushed::Behind => {
+                // The worker may have become idle meanwhile.
+                M::fence_recheck();
+                self.scheduler().work().add(self.worker());
+                self.tell(pushed);
+                Posted::Yes
             }
+            Pushed::Closed => Posted::Closed,
+            Pushed::Twice => posted_twice(),
         }
-        Posted::Yes
     }
 
     /// Whether this worker has tasks that another worker may take.

@@ -7,6 +7,7 @@
 
 pub mod idle;
 mod member;
+mod offer;
 pub mod offline;
 mod placement;
 mod station;
@@ -17,7 +18,7 @@ use crate::class::Class;
 use crate::group::Groups;
 use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
-use crate::scheduler::idle::{Armed, IdleSet, WorkSet};
+use crate::scheduler::idle::{Armed, Cores, IdleSet, WorkSet};
 use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Schedule, SchedulerId, TaskRef};
@@ -26,7 +27,7 @@ use crate::worker::remote::RemoteSpec;
 use crate::worker::remote::core_use::Occupant;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 pub use member::Member;
-pub(crate) use member::Origin;
+pub(crate) use placement::{IsBehind, Placed};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -57,6 +58,9 @@ pub struct SchedulerSpec<M: Machine> {
     pub above: Vec<RemoteRef<M>>,
     /// Its part in the words that say which schedulers use a core. `None` if there is no other scheduler.
     pub core_use: Option<Occupant<M>>,
+    /// The cores of its workers, shared with the other schedulers of the runtime. `None` if there is no other: then
+    /// they are made of the workers' distances.
+    pub cores: Option<Arc<Cores<M>>>,
 }
 
 impl<M: Machine> SchedulerSpec<M> {
@@ -77,6 +81,7 @@ impl<M: Machine> Default for SchedulerSpec<M> {
             telemetry: None,
             above: Vec::new(),
             core_use: None,
+            cores: None,
         }
     }
 }
@@ -137,7 +142,7 @@ impl<M: Machine> Scheduler<M> {
     /// As [`Scheduler::new`], with these settings.
     ///
     /// # Panics
-    /// If more than three schedulers are above it.
+    /// If more than three schedulers are above it, or the cores are not those of so many workers.
     pub fn described(
         workers: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
@@ -151,7 +156,14 @@ impl<M: Machine> Scheduler<M> {
             telemetry,
             above,
             core_use,
+            cores,
         } = spec;
+        let cores = cores.unwrap_or_else(|| Cores::of_one_class(workers, &distance));
+        assert_eq!(
+            cores.workers(),
+            workers,
+            "the cores are those of other workers"
+        );
         assert!(
             above.len() <= ABOVE_MAX,
             "a scheduler is below three at most"
@@ -188,8 +200,8 @@ impl<M: Machine> Scheduler<M> {
             turns,
             remotes: NonNull::from(Box::leak(remotes)),
             orders: (0..workers).map(order).collect(),
-            idle: IdleSet::new(workers),
-            work: WorkSet::new(workers),
+            idle: IdleSet::new(&cores, class),
+            work: WorkSet::new(&cores),
             armed: Armed::new(turns),
             timers: M::Line::new(Mailbox::default),
             on: M::Line::new(|| M::U32::new(workers as u32)),

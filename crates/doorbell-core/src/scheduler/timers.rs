@@ -25,7 +25,7 @@ impl<M: Machine> Scheduler<M> {
         }
         // Either this sees a worker in the idle set, or that worker's last look sees the timer.
         M::fence_recheck();
-        self.place(prefer).request_pass();
+        self.find_idle(prefer).request_pass();
         Posted::Yes
     }
 }

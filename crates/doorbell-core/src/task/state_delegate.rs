@@ -65,12 +65,15 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Wakes the task for a parcel, on one of the task's workers. Clears `DELEGATED` in the same step, so a later
-    /// delegated wake finds the task busy or sends a parcel of its own.
+    /// Wakes the task for a parcel, on one of the task's workers, unless another parcel has. Clears `DELEGATED` in the
+    /// same step, so a later delegated wake finds the task busy or sends a parcel of its own.
     pub(crate) fn wake_delegated(&self) -> Wake {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
+            if seen & DELEGATED == 0 && !M::breaks(Bug::TaskNotedFromBelow) {
+                return Wake::Nothing;
+            }
             // ORDER: Acquire as in `wake`. The Release is that of `delegate`.
             match self.0.compare_exchange(
                 seen,

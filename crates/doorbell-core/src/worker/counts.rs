@@ -26,6 +26,12 @@ macro_rules! counts {
             pub rings_helped: u64,
             /// Times that a poster notified the worker in place of an earlier, stalled poster.
             pub rings_for_stalled: u64,
+            /// Tasks that were left to this worker although it was chosen as idle: another task lay there already, or
+            /// it had begun to run something else.
+            pub stacked: u64,
+            /// How often the callers of tasks that came to this worker had tried another one before, which seemed idle, and
+            /// lost it to a third caller.
+            pub claims_lost: u64,
             /// Posted closures without a waiting caller that panicked.
             pub posts_panicked: u64,
         }
@@ -38,6 +44,8 @@ macro_rules! counts {
                     rings_awake: remote.rings_awake.get(),
                     rings_helped: remote.rings_helped.get(),
                     rings_for_stalled: remote.rings_for_stalled.get(),
+                    stacked: remote.stacked.get(),
+                    claims_lost: remote.claims_lost.get(),
                     posts_panicked: remote.posts_panicked.get(),
                 }
             }
@@ -51,6 +59,8 @@ macro_rules! counts {
                     rings_awake: self.rings_awake.wrapping_sub(earlier.rings_awake),
                     rings_helped: self.rings_helped.wrapping_sub(earlier.rings_helped),
                     rings_for_stalled: self.rings_for_stalled.wrapping_sub(earlier.rings_for_stalled),
+                    stacked: self.stacked.wrapping_sub(earlier.stacked),
+                    claims_lost: self.claims_lost.wrapping_sub(earlier.claims_lost),
                     posts_panicked: self.posts_panicked.wrapping_sub(earlier.posts_panicked),
                 }
             }

@@ -196,7 +196,8 @@ impl<M: Machine> Worker<M> {
         let taken = shared.taken.swap(1, Ordering::Relaxed);
         assert!(taken == 0, "a worker was made twice");
         let local = Local::with_clock(shared.remote().clone(), Arc::clone(&shared.clock));
-        let workers = shared.remote().scheduler().remotes().len();
+        let scheduler = shared.remote().scheduler();
+        let (workers, seen) = (scheduler.remotes().len(), Seen::new(scheduler.work()));
         Worker {
             governor: Governor::new(shared.config.idle),
             shared,
@@ -210,7 +211,7 @@ impl<M: Machine> Worker<M> {
             watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
             watchdog_end_ns: Cell::new(0),
             pulses: (0..workers).map(|_| Cell::new(0)).collect(),
-            seen: Seen::new(workers),
+            seen,
             searchers: Searchers::new(workers),
             searchers_ns: Cell::new(0),
             checks: CheckPace::new(),
@@ -223,7 +224,9 @@ impl<M: Machine> Worker<M> {
     /// Runs until it is asked to close; then ends every remaining task.
     pub fn run(self) {
         self.local.enter_gated(|| {
-            self.shared.remote().note_thread();
+            let remote = self.shared.remote();
+            remote.note_thread();
+            remote.scheduler().idle().start(remote.worker());
             self.begin_to_run();
             self.has_started();
             self.cycle();

@@ -17,6 +17,7 @@ use crate::bell::Announced;
 use crate::io::{Driver, ParkChoice, Station as _};
 use crate::scheduler::Turns;
 use crate::scheduler::idle::Left;
+use crate::switches::IdleClaim;
 use crate::wheel::Ended;
 use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
 
@@ -69,6 +70,9 @@ impl<M: Machine> Worker<M> {
     fn park_or_not(&self) {
         let (remote, tally) = (self.shared.remote(), &self.shared.tally);
         self.local.returns().flush();
+        if remote.idle_claim() == IdleClaim::Mark {
+            remote.set_mark(false);
+        }
         // Before the announcement: the thread that rings must see where this worker sleeps.
         let form = Driver::choose(&**remote);
         match remote.bell().announce_park() {

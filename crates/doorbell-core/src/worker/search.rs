@@ -4,6 +4,7 @@ use super::Worker;
 use crate::queue::Greed;
 use crate::scheduler::idle::{Declined, Search, Searching};
 use crate::scheduler::{Member, Turns};
+use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Worker<M> {
@@ -41,11 +42,12 @@ impl<M: Machine> Worker<M> {
     /// The other workers that may have had work at the last look, nearest first.
     pub(super) fn listed(&self) -> impl Iterator<Item = &Member<M>> {
         let (remote, seen) = (self.shared.remote(), &self.seen);
+        let work = remote.scheduler().work();
         seen.any()
             .then(|| remote.scheduler().others(remote.worker()))
             .into_iter()
             .flatten()
-            .filter(|other| seen.holds(other.worker()))
+            .filter(|other| work.held(seen, other.worker()))
     }
 
     /// Whether another worker has a task in its queue or inject queue.
@@ -134,8 +136,11 @@ impl<M: Machine> Worker<M> {
         // A worker that gets its first task before the next look may have been stuck since this look.
         let remote = self.shared.remote();
         if !found && remote.is_watchdog() {
-            let others = remote.scheduler().others(remote.worker());
-            for other in others.filter(|other| !self.seen.holds(other.worker())) {
+            let (others, work) = (
+                remote.scheduler().others(remote.worker()),
+                remote.scheduler().work(),
+            );
+            for other in others.filter(|other| !work.held(&self.seen, other.worker())) {
                 let _ = self.note_pulse(other);
             }
         }
@@ -151,6 +156,9 @@ impl<M: Machine> Worker<M> {
 
     /// Steals from one worker. Returns whether there was something to take.
     pub(super) fn rob(&self, victim: &Member<M>, greed: Greed) -> bool {
+        if greed != Greed::Single && victim.idle_claim() == IdleClaim::Base {
+            return false;
+        }
         // What came to a worker that makes progress is that worker's to run.
         let inject = greed != Greed::Half && victim.has_injected();
         if !victim.has_queued() && !inject {

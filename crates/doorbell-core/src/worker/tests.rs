@@ -74,6 +74,8 @@ const NONE: WorkerCounts = WorkerCounts {
     rings_awake: 0,
     rings_helped: 0,
     rings_for_stalled: 0,
+    stacked: 0,
+    claims_lost: 0,
     posts_panicked: 0,
 };
 

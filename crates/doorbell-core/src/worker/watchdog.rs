@@ -5,8 +5,9 @@
 //! poll. What a look finds and does: `search.rs`, `stuck.rs`. See README.md in this folder.
 
 use super::Worker;
+use crate::bell::Look;
 use crate::scheduler::idle::{STUCK_NS, Searching, Watchdog};
-use doorbell_machine::{Counter, Machine};
+use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 /// Time until a watchdog's first look at workers that may be stuck. Each later interval doubles, up to
 /// the maximum.
@@ -103,6 +104,27 @@ impl<M: Machine> Worker<M> {
         let idle = remote.scheduler().idle();
         if idle.lapse_since(&self.searchers, remote.worker()) == Searching::None {
             M::fence_announce();
+        }
+        self.wake_left_out();
+    }
+
+    /// Wakes each worker that sleeps in no set and untold, as it did at the last look: whoever took it for a task has
+    /// lost its CPU before the post, or its claim has lapsed. When it has woken, it can be claimed again.
+    fn wake_left_out(&self) {
+        let scheduler = self.shared.remote().scheduler();
+        for other in scheduler.remotes() {
+            let sleeps = other.sleeps();
+            let is_left_out = other.bell().look() == Look::Parked
+                && !other.is_off()
+                && !scheduler.idle().holds(other.worker())
+                && !scheduler.idle().is_searching(other.worker());
+            let sleep = is_left_out.then_some(sleeps);
+            if self.searchers.note_left_out(other.worker(), sleep)
+                && !M::breaks(Bug::IdleTakeNeverRevoked)
+            {
+                M::mark(Mark::IdleTakeRevoked);
+                other.request_pass();
+            }
         }
     }
 

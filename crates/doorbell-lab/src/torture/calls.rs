@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use doorbell::{CallCoalesce, CallError, CoreId, Handle, IdleNotify, ManyResults, Switches};
+use doorbell::{
+    CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, ManyResults, Switches,
+};
 
 use super::cores::Turns;
 use super::driver::{Driver, Place};
@@ -328,6 +330,13 @@ impl Driver {
                 CallCoalesce::On,
                 CallCoalesce::On,
                 CallCoalesce::Base,
+            ]),
+            idle_claim: self.dice.choose(&[
+                IdleClaim::On,
+                IdleClaim::On,
+                IdleClaim::Off,
+                IdleClaim::Mark,
+                IdleClaim::Base,
             ]),
         };
         self.handle.set_switches(switches);

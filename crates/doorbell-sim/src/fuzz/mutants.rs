@@ -63,6 +63,13 @@ const IO: &str = "not hunted since the scenarios have descriptors; loom kills it
 /// Why a late timer behind a long poll does not show.
 const STUCK: &str = "no oracle bounds the lateness of a timer behind a poll; loom kills it";
 
+/// Why a blind take does not show.
+const TAKE: &str = "the push decides once more; loom kills it";
+
+/// Why mutants of claims do not show.
+const CLAIM: &str =
+    "a second task on one worker is stolen from there; `scenario/tests/claims.rs` counts it";
+
 /// Why mutants of what a thief publishes do not show.
 const LOOT: &str =
     "it shows only if a second thief comes right after the first one's theft; loom kills it";
@@ -170,6 +177,10 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleNoAnnounceFence: not_here FENCE,
     IdleNoSurplusFence: not_here FENCE,
     IdleClaimBlind: Sc,
+    IdleTakeBlind: not_here TAKE,
+    IdleTakeNeverRevoked: Sc,
+    PlacePushesBehind: not_here CLAIM,
+    PlaceKeepsLostLate: not_here CLAIM,
     IdleNoRelyFence: not_here FENCE,
     IdleWatchdogBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,

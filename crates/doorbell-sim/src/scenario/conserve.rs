@@ -9,6 +9,9 @@
 //! | fast | two tasks, or one where tasks run by rank | 50 µs | no thread involved lacks its CPU |
 //! | slow | one task behind the same poll, or as many as above | 1.05 ms | at most one thread that may claim here lacks its CPU |
 //!
+//! Beside that, no worker sleeps for 50 µs in no set and untold while all threads have their CPUs: it was taken for a task,
+//! and that task does not come.
+//!
 //! A thread *lacks its CPU* if it could run, but a fault or another thread keeps it from running.
 
 use super::scheduler::Workers;
@@ -79,6 +82,8 @@ struct Seen {
     /// When it last lacked its CPU, if it has lacked it since its tasks began to wait, with gaps of at most
     /// two looks: it may not have told another worker of them. 0 if it had its CPU for longer.
     untold_ns: u64,
+    /// Since when it sleeps in no set and untold; 0 if it does not.
+    left_out_ns: u64,
     /// How long it has counted as searching while a thread (its claimer or itself) lacks its CPU.
     owes: Track,
 }
@@ -166,6 +171,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             Turns::ByArrival => 2,
             Turns::ByRank => 1,
         };
+        self.check_left_out(at, scheduler, now_ns)?;
         let cores = self.workers.cores();
         let is_small = cores < SCHEDULER_MIN;
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
@@ -217,6 +223,37 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         Ok(())
     }
 
+    /// Whether a worker of the scheduler has slept for too long in no set and untold.
+    fn check_left_out(
+        &mut self,
+        at: usize,
+        scheduler: &Scheduler<Sim<BUG>>,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let cores = self.workers.cores();
+        let all_run = self.lacks_ns.iter().all(Option::is_none);
+        for (worker, remote) in scheduler.remotes().iter().enumerate() {
+            let idle = scheduler.idle();
+            let is_left_out = all_run
+                && remote.bell().look() == Look::Parked
+                && !remote.is_off()
+                && !idle.holds(worker)
+                && !idle.is_searching(worker);
+            let since_ns = &mut self.seen[at * cores + worker].left_out_ns;
+            if !is_left_out {
+                *since_ns = 0;
+            } else if *since_ns == 0 {
+                *since_ns = now_ns;
+            } else if now_ns - *since_ns > FAST_NS {
+                let class = scheduler.class();
+                return Err(format!(
+                    "claims: {class:?} worker {worker} has slept in no set, untold, since {since_ns} ns"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// For each thread of the given classes that lacks its CPU: since when. Threads that are no workers
     /// count as Fair.
     fn lacking(&self, is_of: impl Fn(Class) -> bool) -> impl Iterator<Item = u64> {
@@ -244,9 +281,9 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     ) -> bool {
         let cores = self.workers.cores();
         let lacks_ns = &self.lacks_ns;
-        let owes: Vec<u32> = scheduler.idle().searching().collect();
+        let searches = |worker: usize| scheduler.idle().is_searching(worker);
         let mut is_unclear =
-            lacks && scheduler.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
+            lacks && scheduler.idle().anyone_searches() && !(0..cores).any(searches);
         let bit = |bits: u64, worker: usize| bits | 1 << worker;
         // A watchdog counts only if it has been one since the last look.
         let mut watchdogs = 0;
@@ -260,7 +297,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let idle = idle & watchdogs;
         for (worker, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
             let remote = &scheduler.remotes()[worker];
-            let searches = owes[worker / 32] & (1 << (worker % 32)) != 0;
+            let searches = searches(worker);
             let owed_ns = seen.owes.look(now_ns, searches && lacks, false, idle);
             let lapses = cores >= SCHEDULER_MIN && owed_ns > LAPSE_NS;
             // It serves calls: the work that it was claimed for waits until they end.

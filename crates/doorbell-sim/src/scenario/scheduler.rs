@@ -6,6 +6,7 @@ use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::scheduler::Member;
+use doorbell_core::scheduler::idle::Cores;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::scheduler::telemetry::{StallReporter, Telemetry, TelemetryPlan};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
@@ -97,12 +98,14 @@ impl<const BUG: u8> Workers<BUG> {
             _ => 3,
         };
         let plans = config.plans();
+        let cores = Cores::new(config.workers, distance);
         let scheduler = |plan: &SchedulerPlan, above: Vec<RemoteRef<Sim<BUG>>>| {
             let telemetry = || Arc::new(Telemetry::new(recorded.clone(), config.workers, stalls));
             let spec = SchedulerSpec {
                 class: plan.class,
                 turns: plan.turns,
                 telemetry: (!recorded.is_nothing()).then(telemetry),
+                cores: Some(Arc::clone(&cores)),
                 ..SchedulerSpec::below(above)
             };
             Scheduler::described(config.workers, &switches, spec, distance)

@@ -50,6 +50,7 @@ fn made_by(
         Switches {
             idle_notify,
             call_coalesce,
+            ..Switches::default()
         },
     );
     let (log, inbox) = (Log::default(), Inbox::default());
@@ -294,6 +295,7 @@ fn a_closed_worker_is_not_rung() {
             let switches = Switches {
                 idle_notify,
                 call_coalesce,
+                ..Switches::default()
             };
             for worker in WORKERS {
                 let (remote, log) = (remote_in(worker, switches), Log::default());

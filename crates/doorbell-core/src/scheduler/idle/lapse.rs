@@ -1,39 +1,49 @@
 //! Searches that lapse: their workers get no CPU, and others are to be woken in their place. See
 //! ../README.md.
 
-use super::{COUNTED, IDLE, IDLE_WORKERS, IdleSet, Searching};
+use super::{COUNTED, IDLE, IdleSet, Searching};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 
-/// A worker's copy of the workers counted as searching, as of its last look.
+/// What a watchdog saw of the others at its last look.
 #[derive(Debug)]
 pub(crate) struct Searchers {
-    /// One bit per worker.
-    words: Box<[Cell<u32>]>,
+    /// For each worker, whether it was counted as searching.
+    searched: Box<[Cell<bool>]>,
+    /// For each worker, if it slept in no set and untold: the number of its sleeps.
+    left_out: Box<[Cell<Option<u64>>]>,
 }
 
 impl Searchers {
     /// A copy for a scheduler of `workers` workers, none of which searches.
     pub(crate) fn new(workers: usize) -> Self {
         Searchers {
-            words: (0..workers.div_ceil(IDLE_WORKERS))
-                .map(|_| Cell::new(0))
-                .collect(),
+            searched: (0..workers).map(|_| Cell::new(false)).collect(),
+            left_out: (0..workers).map(|_| Cell::new(None)).collect(),
         }
     }
 
-    /// Resets the copy: no worker searches.
+    /// Notes whether a worker sleeps in no set and untold, and in which of its sleeps. Returns whether it did so in the
+    /// same sleep at the last look.
+    pub(crate) fn note_left_out(&self, worker: usize, sleep: Option<u64>) -> bool {
+        self.left_out[worker].replace(sleep) == sleep && sleep.is_some()
+    }
+
+    /// Resets the copy: no worker searches, and none is left out.
     pub(crate) fn forget(&self) {
-        self.words.iter().for_each(|word| word.set(0));
+        self.left_out.iter().for_each(|sleep| sleep.set(None));
+        self.searched
+            .iter()
+            .for_each(|searched| searched.set(false));
     }
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// The workers that are counted as searching, one bit each, 32 to a number.
-    pub fn searching(&self) -> impl Iterator<Item = u32> {
+    /// Whether the worker is counted as searching.
+    pub fn is_searching(&self, worker: usize) -> bool {
+        let (word, at) = self.word(worker);
         // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
-        let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_WORKERS;
-        self.words.iter().map(move |word| load(word) as u32)
+        word.load(Ordering::Relaxed) & (COUNTED << at) != 0
     }
 
     /// Notes which workers are counted as searching, and ends the search of each that was also counted at the last
@@ -41,16 +51,15 @@ impl<M: Machine> IdleSet<M> {
     /// then does what is due at the end of the last search.
     pub(crate) fn lapse_since(&self, seen: &Searchers, own: usize) -> Searching {
         let mut left = Searching::Others;
-        for (at, (now, seen)) in self.searching().zip(&seen.words).enumerate() {
-            let both = now & seen.replace(now);
-            for bit in (0..IDLE_WORKERS).filter(|bit| both & (1 << bit) != 0) {
-                let worker = at * IDLE_WORKERS + bit;
-                if worker != own
-                    && !M::breaks(Bug::IdleClaimNeverLapses)
-                    && self.lapse(worker) == Some(Searching::None)
-                {
-                    left = Searching::None;
-                }
+        for (worker, searched) in seen.searched.iter().enumerate() {
+            let now = self.is_searching(worker);
+            if searched.replace(now)
+                && now
+                && worker != own
+                && !M::breaks(Bug::IdleClaimNeverLapses)
+                && self.lapse(worker) == Some(Searching::None)
+            {
+                left = Searching::None;
             }
         }
         left

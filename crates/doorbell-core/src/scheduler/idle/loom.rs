@@ -4,11 +4,12 @@
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Cost, IdleSet, Left, Search, Searching, Watchdog};
+use super::tests::set_of;
+use super::{Left, Search, Searching, Watchdog, Wish};
 use crate::bell::Announced;
 use crate::mailbox::Posted;
 use crate::queue::{Greed, Share, is_shareable};
-use crate::scheduler::{Member, Origin};
+use crate::scheduler::{Member, Placed};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
 use crate::testing::remote as alone;
@@ -19,13 +20,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Two wakers and one idle worker: one of them gets it.
 fn two_wakers() {
-    let set = Arc::new(IdleSet::<Loom>::new(2));
+    let set = Arc::new(set_of::<Loom>(2));
     set.enter(1);
     let won = Arc::new(AtomicUsize::new(0));
     let wakers = [(); 2].map(|()| {
         let (set, won) = (Arc::clone(&set), Arc::clone(&won));
         thread::spawn(move || {
-            if set.claim(0, |_| Cost::Ring).is_some() {
+            if set.claim(Wish::of(0), |_| true).is_some() {
                 assert_eq!(won.fetch_add(1, Relaxed), 0, "two wakers won");
             }
         })
@@ -38,10 +39,10 @@ fn two_wakers() {
 /// A waker claims the worker while it leaves by itself: it knows whether it was claimed, and the
 /// count of searching workers comes back to zero.
 fn claim_against_leave() {
-    let set = Arc::new(IdleSet::<Loom>::new(1));
+    let set = Arc::new(set_of::<Loom>(1));
     set.enter(0);
     let theirs = Arc::clone(&set);
-    let waker = thread::spawn(move || theirs.claim_as_first(0, |_| Cost::Ring).is_some());
+    let waker = thread::spawn(move || theirs.claim_as_first(Wish::of(0), |_| true).is_some());
     let left = set.leave(0);
     if left == Left::Claimed {
         assert_eq!(set.end_search(0), Searching::None);
@@ -53,9 +54,9 @@ fn claim_against_leave() {
 /// A claim lapses while the worker gets its CPU after all, and a search of its own begins: whatever comes
 /// first, the count comes back to zero, and one of the two sees to what is due at the end of the last search.
 fn lapse_against_end() {
-    let set = Arc::new(IdleSet::<Loom>::new(2));
+    let set = Arc::new(set_of::<Loom>(2));
     set.enter(1);
-    assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
+    assert_eq!(set.claim(Wish::of(0), |_| true), Some(1));
     let theirs = Arc::clone(&set);
     let watchdog = thread::spawn(move || theirs.lapse(1));
     let owes = set.leave(1) == Left::Claimed;
@@ -68,9 +69,9 @@ fn lapse_against_end() {
 /// A worker comes to the end of its search, and idles anew, while a watchdog that has seen it search lets that
 /// lapse: it is still in the set when it sleeps, or has seen that it is not.
 fn lapse_against_the_next_idle_time() {
-    let set = Arc::new(IdleSet::<Loom>::new(2));
+    let set = Arc::new(set_of::<Loom>(2));
     set.enter(1);
-    assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
+    assert_eq!(set.claim(Wish::of(0), |_| true), Some(1));
     let theirs = Arc::clone(&set);
     let watchdog = thread::spawn(move || theirs.lapse(1));
     if set.leave(1) == Left::Claimed {
@@ -196,9 +197,14 @@ fn place_between_three() {
         }
     });
     let node = nodes::boxed();
-    let to = remotes[0].scheduler().place(&remotes[0]);
     // SAFETY: the node lives until the end of the model.
-    assert_eq!(unsafe { to.post_task(node, Origin::Outside) }, Posted::Yes);
+    let posted = unsafe {
+        remotes[0]
+            .scheduler()
+            .find_idle(&remotes[0])
+            .post_task(node)
+    };
+    assert_eq!(posted, Posted::Yes);
     join_all([sleeper, thief]);
     assert_eq!(taken.load(Relaxed), 1);
     assert!(
@@ -217,7 +223,7 @@ fn post_against_unlist() {
     let worker = thread::spawn(move || own.scheduler().work().remove(1, || own.has_work()));
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { remotes[1].post_task(node, Origin::Scheduler) };
+    let posted = unsafe { remotes[1].post_task(node) };
     assert_eq!(posted, Posted::Yes);
     worker.join().unwrap();
     assert!(finds_injected(&remotes[1]), "nobody would find the task");
@@ -237,9 +243,13 @@ fn post_against_the_end_of_a_spin() {
         own.has_injected()
     });
     let node = nodes::boxed();
+    let pulse = remotes[1].pulse();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { remotes[1].post_task(node, Origin::Scheduler) };
-    assert_eq!(posted, Posted::Yes);
+    let posted = unsafe { remotes[1].post_first(node) }.expect("no other task lies there");
+    let placed = remotes[0]
+        .scheduler()
+        .look_after(&remotes[1], pulse, posted);
+    assert!(matches!(placed, Placed::Yes));
     let told = !idle.holds(2);
     assert!(worker.join().unwrap() || told, "the task waits for a poll");
     assert!(take_one(&remotes[1], &AtomicUsize::new(0)));
@@ -288,7 +298,7 @@ fn timer_against_sleep() {
 
 /// Two workers that park would both be the watchdog: one of them is.
 fn two_would_be_watchdogs() {
-    let set = Arc::new(IdleSet::<Loom>::new(2));
+    let set = Arc::new(set_of::<Loom>(2));
     let begun = Arc::new(AtomicUsize::new(0));
     let workers = [(); 2].map(|()| {
         let (set, begun) = (Arc::clone(&set), Arc::clone(&begun));
@@ -360,7 +370,7 @@ fn push_against_the_end_of_a_watchdog() {
     nodes::free(node);
 }
 
-mod nodes {
+pub(in crate::scheduler) mod nodes {
     use crate::link::{Delivered, Node};
     use doorbell_machine::Machine;
     use std::ptr::NonNull;
@@ -369,11 +379,11 @@ mod nodes {
         Delivered::Done
     }
 
-    pub(super) fn boxed<M: Machine>() -> NonNull<Node<M>> {
+    pub(in crate::scheduler) fn boxed<M: Machine>() -> NonNull<Node<M>> {
         NonNull::from(Box::leak(Box::new(Node::new(nothing))))
     }
 
-    pub(super) fn free<M: Machine>(node: NonNull<Node<M>>) {
+    pub(in crate::scheduler) fn free<M: Machine>(node: NonNull<Node<M>>) {
         // SAFETY: made by `boxed`, and in no queue any more.
         drop(unsafe { Box::from_raw(node.as_ptr()) });
     }

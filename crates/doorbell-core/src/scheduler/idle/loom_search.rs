@@ -3,7 +3,8 @@
 // The models' own threads and words.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Cost, IdleSet, Left, Search, Searching};
+use super::tests::set_of;
+use super::{IdleSet, Left, Search, Searching, Wish};
 use crate::testing::model::check;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
@@ -21,7 +22,7 @@ impl Counted {
     /// The second worker is idle.
     fn new() -> Arc<Self> {
         let it = Counted {
-            set: IdleSet::new(2),
+            set: set_of(2),
             counts: AtomicU32::new(0),
         };
         it.set.enter(1);
@@ -30,7 +31,7 @@ impl Counted {
 
     fn claim(&self) {
         self.counts.store(1, Relaxed);
-        let _ = self.set.claim(0, |_| Cost::Ring);
+        let _ = self.set.claim(Wish::of(0), |_| true);
     }
 
     /// By who ends a search.
@@ -82,9 +83,9 @@ fn begin_against_lapse() {
 
 /// A worker that was claimed begins to search by itself while the claim lapses: who relied on either is seen to.
 fn begin_against_lapse_of_a_claim() {
-    let set = Arc::new(IdleSet::<Loom>::new(3));
+    let set = Arc::new(set_of::<Loom>(3));
     set.enter(1);
-    assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
+    assert_eq!(set.claim(Wish::of(0), |_| true), Some(1));
     let theirs = Arc::clone(&set);
     let watchdog = thread::spawn(move || theirs.lapse(1));
     assert_eq!(set.begin_search(1), Search::Begun);
@@ -97,7 +98,7 @@ fn begin_against_lapse_of_a_claim() {
 /// A waker claims nobody: the idle worker that it has seen leaves by itself. Meanwhile a busy worker has work
 /// and wakes nobody, since that waker is counted as searching, and a third worker falls asleep.
 fn vain_claim() {
-    let set = Arc::new(IdleSet::<Loom>::new(3));
+    let set = Arc::new(set_of::<Loom>(3));
     let work = Arc::new(<Loom as Machine>::U32::new(0));
     set.enter(1);
     let (theirs, its) = (Arc::clone(&set), Arc::clone(&work));
@@ -118,9 +119,9 @@ fn vain_claim() {
         if worker == 1 {
             let _ = set.leave(1);
         }
-        Cost::Ring
+        true
     };
-    let claimed = set.claim_as_first(0, leaves);
+    let claimed = set.claim_as_first(Wish::of(0), leaves);
     let sees = sleeper.join().unwrap();
     let asks = busy.join().unwrap();
     let is_told = claimed == Some(2) || asks;

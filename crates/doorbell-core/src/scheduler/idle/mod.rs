@@ -1,58 +1,41 @@
 //! The idle set: which workers have nothing to do, and who wakes one. See ../README.md.
 //!
-//! Two bits per worker, 32 workers to a word, and the number of workers that search. The set of workers that may
-//! have work is in `work.rs`. Only a worker sets its own idle bit. A waker or the worker itself clears it; one
+//! The words are in `cores.rs`, the order in which idle workers are chosen in `choice.rs`, and the set of workers that
+//! may have work in `work.rs`. Only a worker sets its own idle bit. A waker or the worker itself clears it; one
 //! read-modify-write decides which of them.
-//!
-//! | bits of a word | name | meaning |
-//! |---|---|---|
-//! | 0 to 31 | `IDLE` | the worker has nothing to do, and can be claimed |
-//! | 32 to 63 | `COUNTED` | the worker is counted as searching: it was claimed, or searches by itself |
 
 mod armed;
+mod choice;
+mod cores;
 mod lapse;
 #[cfg(test)]
-mod loom;
+pub(super) mod loom;
 #[cfg(test)]
 mod loom_search;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod watchdogs;
 mod work;
 
 pub(crate) use armed::{Armed, STUCK_NS};
+pub use choice::Wish;
+pub use cores::Cores;
 pub(crate) use lapse::Searchers;
 pub use work::{Seen, WorkSet};
 
+use crate::class::Class;
+use choice::{Choice, Which};
+use cores::{COUNTED, IDLE, Place, STARTED};
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
+use std::sync::Arc;
 
-/// Workers per word of the work set.
-const WORD_WORKERS: usize = 64;
-
-/// Workers per word of the idle set.
-const IDLE_WORKERS: usize = 32;
-
-/// The bits of a word, by its first worker.
-const IDLE: u64 = 1;
-const COUNTED: u64 = IDLE << IDLE_WORKERS;
-const _: () = assert!(2 * IDLE_WORKERS == u64::BITS as usize && COUNTED == 1 << 32);
-
-/// The workers of a word that can be claimed. A worker that searches cannot: it looks for work anyway.
-const fn claimable(word: u64) -> u32 {
-    word as u32 & !((word >> IDLE_WORKERS) as u32)
-}
-
-/// The cost of waking an idle worker. A waker claims the cheapest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cost {
-    /// A store: the worker spins.
-    Store,
-    /// A syscall: the worker is parked.
-    Ring,
-    /// The worker gets no CPU for now: a higher class runs on its core.
-    Outranked,
-    /// The worker must not be woken for this.
-    Never,
+/// What a look at the words says of a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    /// It is in the idle set.
+    pub(crate) is_idle: bool,
+    /// No worker of another class runs on its core.
+    pub(crate) has_core: bool,
 }
 
 /// How a worker left the set.
@@ -110,7 +93,8 @@ pub enum Declined {
 
 /// Which workers of a scheduler are idle, and how many search for work.
 pub struct IdleSet<M: Machine> {
-    words: Box<[M::Line<M::U64>]>,
+    cores: Arc<Cores<M>>,
+    class: Class,
     searching: M::Line<M::U32>,
     searching_max: u32,
     watchdogs: M::Line<M::U32>,
@@ -127,13 +111,13 @@ impl<M: Machine> std::fmt::Debug for IdleSet<M> {
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// The set of a scheduler of `workers` workers, none of which is idle.
-    pub fn new(workers: usize) -> Self {
+    /// The set of a scheduler of that class with a worker on each of these cores, none of which is idle.
+    pub fn new(cores: &Arc<Cores<M>>, class: Class) -> Self {
+        let workers = cores.workers();
         let others = u32::try_from(workers.saturating_sub(1)).unwrap_or(u32::MAX);
         IdleSet {
-            words: (0..workers.div_ceil(IDLE_WORKERS))
-                .map(|_| M::Line::new(|| M::U64::new(0)))
-                .collect(),
+            cores: Arc::clone(cores),
+            class,
             searching: M::Line::new(|| M::U32::new(0)),
             searching_max: u32::try_from(workers.div_ceil(2)).unwrap_or(u32::MAX),
             watchdogs: M::Line::new(|| M::U32::new(0)),
@@ -144,7 +128,15 @@ impl<M: Machine> IdleSet<M> {
 
     /// The worker's word, and the shift of its bits from those of the first worker of that word.
     fn word(&self, worker: usize) -> (&M::U64, usize) {
-        (&self.words[worker / IDLE_WORKERS], worker % IDLE_WORKERS)
+        let Place { group, slot } = self.cores.place(worker);
+        (self.cores.word(group, self.class), slot)
+    }
+
+    /// The worker begins to run: from here on other classes see whether its core is free.
+    pub fn start(&self, worker: usize) {
+        let (word, at) = self.word(worker);
+        // ORDER: Relaxed; a hint.
+        word.fetch_or(STARTED << at, Ordering::Relaxed);
     }
 
     /// The worker is idle from here on and may be claimed. It looks for work once more after this; only after
@@ -163,9 +155,15 @@ impl<M: Machine> IdleSet<M> {
     /// The worker has something to do: clears its idle bit.
     pub fn leave(&self, worker: usize) -> Left {
         let (word, at) = self.word(worker);
-        // ORDER: Relaxed; the word has one order, so of this worker and the claimers one finds the bit set. What a
-        // claimer did before, its ring says, and for the count `end_search`.
-        let before = word.fetch_and(!(IDLE << at), Ordering::Relaxed);
+        // ORDER: Relaxed; only this worker sets the bit, so a clear one stays clear.
+        let seen = word.load(Ordering::Relaxed);
+        let before = if seen & (IDLE << at) == 0 {
+            seen
+        } else {
+            // ORDER: Relaxed; the word has one order, so of this worker and the claimers one finds the bit set. What a
+            // claimer did before, its ring says, and for the count `end_search`.
+            word.fetch_and(!(IDLE << at), Ordering::Relaxed)
+        };
         if before & (IDLE << at) != 0 {
             Left::ByItself
         } else if before & (COUNTED << at) != 0 {
@@ -178,42 +176,71 @@ impl<M: Machine> IdleSet<M> {
     /// Whether any worker is idle and can be claimed.
     #[inline]
     pub fn any(&self) -> bool {
-        // ORDER: Relaxed; behind the poster's fence, or a hint.
-        self.words
-            .iter()
-            .any(|word| claimable(word.load(Ordering::Relaxed)) != 0)
-    }
-
-    /// The workers that can be claimed, from `near` on: first those of the same word, then the others.
-    fn claimables(&self, near: usize) -> impl Iterator<Item = usize> {
-        let (first, from) = (near / IDLE_WORKERS, near % IDLE_WORKERS);
-        let words = self.words.len();
-        (0..words).flat_map(move |step| {
-            let at = (first + step) % words;
-            // ORDER: Relaxed; a hint, the read-modify-write of a claim decides.
-            let mut bits = claimable(self.words[at].load(Ordering::Relaxed));
-            std::iter::from_fn(move || {
-                let next = bits.rotate_right(from as u32).trailing_zeros() as usize;
-                let bit = (bits != 0).then_some((next + from) % IDLE_WORKERS)?;
-                bits &= !(1 << bit);
-                Some(at * IDLE_WORKERS + bit)
-            })
+        (0..self.cores.groups()).any(|group| {
+            // ORDER: Relaxed; behind the poster's fence, or a hint.
+            let word = self.cores.word(group, self.class).load(Ordering::Relaxed);
+            word as u16 & !((word / COUNTED) as u16) != 0
         })
     }
 
-    /// The first idle worker of the lowest cost, from `near` on. It is not claimed: a moment later it may be busy.
-    pub fn find(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
-        let mut best = None;
-        for worker in self.claimables(near) {
-            let cost = cost(worker);
-            if cost < Cost::Never && best.is_none_or(|(_, least)| cost < least) {
-                best = Some((worker, cost));
-            }
-            if cost == Cost::Store {
-                break;
-            }
+    /// An idle worker, in the order of `choice.rs`. It is not claimed: a moment later it may be busy.
+    pub fn find(&self, wish: Wish, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        self.choice(wish, Which::Resting, &fits).make(&mut |_| true)
+    }
+
+    fn choice<'a>(
+        &'a self,
+        wish: Wish,
+        which: Which,
+        fits: &'a dyn Fn(usize) -> bool,
+    ) -> Choice<'a, M> {
+        let set = self;
+        Choice {
+            set,
+            wish,
+            which,
+            fits,
         }
-        best.map(|(worker, _)| worker)
+    }
+
+    /// Takes the worker out of the set for a task that the caller posts to it next, if it is in the set, as the caller
+    /// has seen just now. One read-modify-write decides who takes it. It owes no search.
+    #[must_use]
+    pub(crate) fn take(&self, worker: usize) -> bool {
+        let (word, at) = self.word(worker);
+        if M::breaks(Bug::IdleTakeBlind) {
+            // ORDER: Relaxed; the mutant; two wakers may both believe that they took the worker.
+            let seen = word.load(Ordering::Relaxed);
+            // ORDER: as above.
+            word.store(seen & !(IDLE << at), Ordering::Relaxed);
+            return seen & (IDLE << at) != 0;
+        }
+        // ORDER: Relaxed; the word has one order, so of those that take or claim the worker one finds the bit set.
+        let took = word.fetch_and(!(IDLE << at), Ordering::Relaxed) & (IDLE << at) != 0;
+        if !took {
+            M::mark(Mark::IdleTakeLost);
+        }
+        took
+    }
+
+    /// Calls `takes` with one idle worker after the other until it returns `true`: those that search are idle too.
+    pub(crate) fn each_idle(
+        &self,
+        wish: Wish,
+        fits: impl Fn(usize) -> bool,
+        mut takes: impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
+        self.choice(wish, Which::Idle, &fits).make(&mut takes)
+    }
+
+    /// Whether the worker is in the set, and whether no worker of another class runs on its core, as far as is known.
+    pub(crate) fn sight(&self, worker: usize) -> Sight {
+        let Place { group, slot } = self.cores.place(worker);
+        let free = self.cores.free(group, self.class);
+        Sight {
+            is_idle: free.idle & 1 << slot != 0,
+            has_core: free.others & 1 << slot == 0,
+        }
     }
 
     /// Whether any worker searches.
@@ -223,16 +250,13 @@ impl<M: Machine> IdleSet<M> {
         self.searching.load(Ordering::Relaxed) != 0
     }
 
-    /// Claims the first idle worker of the lowest cost, from `near` on. The caller wakes it. From here on the worker
-    /// is counted as searching.
-    pub fn claim(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
-        while self
-            .claimables(near)
-            .any(|worker| cost(worker) < Cost::Never)
-        {
+    /// Claims an idle worker, in the order of `choice.rs`. The caller wakes it. From here on the worker is counted as
+    /// searching.
+    pub fn claim(&self, wish: Wish, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        while self.find(wish, &fits).is_some() {
             // Counted before the claim: the claimed worker may call `end_search` at once.
             self.count_searching();
-            if let Some(worker) = self.claim_counted(near, &cost) {
+            if let Some(worker) = self.claim_counted(wish, &fits) {
                 return Some(worker);
             }
         }
@@ -240,14 +264,14 @@ impl<M: Machine> IdleSet<M> {
     }
 
     /// As [`IdleSet::claim`], but only while no worker searches.
-    pub fn claim_as_first(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
+    pub fn claim_as_first(&self, wish: Wish, fits: impl Fn(usize) -> bool) -> Option<usize> {
         while self.any() {
             // ORDER: Relaxed as in `count_searching`; on failure another worker searches, and looks
             // again after its search has ended.
             self.searching
                 .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
                 .ok()?;
-            if let Some(worker) = self.claim_counted(near, &cost) {
+            if let Some(worker) = self.claim_counted(wish, &fits) {
                 return Some(worker);
             }
         }
@@ -257,8 +281,10 @@ impl<M: Machine> IdleSet<M> {
     /// Claims a worker after the caller has counted one search. The search goes to the claimed worker; without a
     /// claim it is over. `None` even if a worker became idle meanwhile: other wakers may have relied on this search
     /// and woken no worker, so the caller looks again.
-    fn claim_counted(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
-        let claimed = self.try_claim(near, cost);
+    fn claim_counted(&self, wish: Wish, fits: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let claimed = self
+            .choice(wish, Which::Resting, fits)
+            .make(&mut |worker| self.win(worker));
         if claimed.is_none() {
             M::mark(Mark::IdleClaimNobody);
             let _ = self.count_one_less();
@@ -288,15 +314,6 @@ impl<M: Machine> IdleSet<M> {
         // ORDER: Relaxed; behind the fence of the worker's announcement. A later claimer notifies the
         // worker through its bell.
         word.load(Ordering::Relaxed) & (IDLE << at) != 0
-    }
-
-    fn try_claim(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
-        loop {
-            let worker = self.find(near, cost)?;
-            if self.win(worker) {
-                return Some(worker);
-            }
-        }
     }
 
     /// Claims the worker: clears its idle bit and sets its owes bit. Returns whether the caller did so.

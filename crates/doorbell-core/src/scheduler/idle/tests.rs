@@ -1,19 +1,33 @@
 //! The idle set on one thread: every step from every small state.
 
-use super::{Cost, Declined, IdleSet, Left, Search, Searchers, Searching, Seen, Watchdog, WorkSet};
-use doorbell_machine::Host;
+use super::{
+    Cores, Declined, IdleSet, Left, Search, Searchers, Searching, Seen, Watchdog, Wish, WorkSet,
+};
+use crate::class::Class;
+use doorbell_machine::{Host, Machine};
+use std::sync::Arc;
 
-fn anyone(_: usize) -> Cost {
-    Cost::Store
+/// The cores of so many workers of which nothing is known.
+fn cores_of<M: Machine>(workers: usize) -> Arc<Cores<M>> {
+    Cores::of_one_class(workers, |_, _| 0)
+}
+
+/// Their idle set.
+pub(in crate::scheduler) fn set_of<M: Machine>(workers: usize) -> IdleSet<M> {
+    IdleSet::new(&cores_of(workers), Class::Fair)
+}
+
+fn anyone(_: usize) -> bool {
+    true
 }
 
 #[test]
 fn a_worker_is_in_the_work_set_until_it_idles_with_nothing() {
-    let set = WorkSet::<Host>::new(130);
-    let seen = Seen::new(130);
+    let set = WorkSet::<Host>::new(&cores_of(130));
+    let seen = Seen::new(&set);
     let look = || {
         set.look(&seen);
-        (0..130).filter(|worker| seen.holds(*worker)).collect()
+        (0..130).filter(|worker| set.held(&seen, *worker)).collect()
     };
     assert_eq!((look(), seen.any()), (Vec::new(), false));
     for worker in [70, 6, 129, 70] {
@@ -28,7 +42,7 @@ fn a_worker_is_in_the_work_set_until_it_idles_with_nothing() {
 
 #[test]
 fn a_worker_that_nobody_claims_leaves_by_itself() {
-    let set = IdleSet::<Host>::new(3);
+    let set = set_of::<Host>(3);
     assert!(!set.any());
     set.enter(1);
     assert!(set.any() && !set.anyone_searches());
@@ -38,9 +52,9 @@ fn a_worker_that_nobody_claims_leaves_by_itself() {
 
 #[test]
 fn w2_a_claimed_worker_is_counted_by_its_waker_and_owes_the_end_of_its_search() {
-    let set = IdleSet::<Host>::new(3);
+    let set = set_of::<Host>(3);
     set.enter(2);
-    assert_eq!(set.claim(0, anyone), Some(2));
+    assert_eq!(set.claim(Wish::of(0), anyone), Some(2));
     assert!(!set.any() && set.anyone_searches());
     assert_eq!(set.leave(2), Left::Claimed);
     assert!(set.anyone_searches(), "leaving does not end the search");
@@ -50,64 +64,162 @@ fn w2_a_claimed_worker_is_counted_by_its_waker_and_owes_the_end_of_its_search() 
 
 #[test]
 fn w1_a_worker_is_in_the_set_once_however_often_it_enters() {
-    let set = IdleSet::<Host>::new(2);
+    let set = set_of::<Host>(2);
     set.enter(0);
     set.enter(0);
-    assert_eq!(set.claim(0, anyone), Some(0));
-    assert_eq!(set.claim(0, anyone), None);
+    assert_eq!(set.claim(Wish::of(0), anyone), Some(0));
+    assert_eq!(set.claim(Wish::of(0), anyone), None);
     assert_eq!(set.end_search(0), Searching::None);
 }
 
 #[test]
 fn a_claim_in_vain_leaves_no_count() {
-    let set = IdleSet::<Host>::new(2);
-    assert_eq!(set.claim(0, anyone), None);
-    assert_eq!(set.claim_as_first(0, anyone), None);
+    let set = set_of::<Host>(2);
+    assert_eq!(set.claim(Wish::of(0), anyone), None);
+    assert_eq!(set.claim_as_first(Wish::of(0), anyone), None);
     assert!(!set.anyone_searches());
 }
 
+/// Workers on cores of two hardware threads, four cores to a cache: 0 and 1 are one core, 0 to 7 one cache.
+fn smt<M: Machine>(workers: usize) -> Arc<Cores<M>> {
+    Cores::new(workers, |one, other| {
+        u32::from(one / 2 != other / 2) + u32::from(one / 8 != other / 8)
+    })
+}
+
+/// The idle sets of all classes on these cores, in each of which all workers have begun.
+fn classes(cores: &Arc<Cores<Host>>, workers: usize) -> [IdleSet<Host>; 3] {
+    [Class::Batch, Class::Fair, Class::Rt].map(|class| {
+        let set = IdleSet::new(cores, class);
+        (0..workers).for_each(|worker| set.start(worker));
+        set
+    })
+}
+
+/// The order in which a caller with these wishes takes workers of the set.
+fn order(set: &IdleSet<Host>, wish: Wish) -> Vec<usize> {
+    let mut order = Vec::new();
+    let note = |worker| {
+        order.push(worker);
+        false
+    };
+    assert_eq!(set.each_idle(wish, |_| true, note), None);
+    order.dedup();
+    let mut seen = Vec::new();
+    order.retain(|worker| {
+        !seen.contains(worker) && {
+            seen.push(*worker);
+            true
+        }
+    });
+    order
+}
+
 #[test]
-fn the_preferred_worker_is_claimed_first_then_the_next_one() {
-    let set = IdleSet::<Host>::new(130);
-    for worker in [0, 3, 70, 129] {
-        set.enter(worker);
+fn a_core_with_nothing_running_comes_first_then_a_sibling_then_another_cache() {
+    let cores = smt(16);
+    let [batch, fair, rt] = classes(&cores, 16);
+    for set in [&batch, &rt] {
+        (0..16).for_each(|worker| set.enter(worker));
     }
-    let by_store = |worker| {
-        if worker == 129 {
-            Cost::Store
-        } else {
-            Cost::Ring
-        }
-    };
-    assert_eq!(set.claim(1, by_store), Some(129));
-    let outranked = |worker| {
-        if worker == 3 {
-            Cost::Ring
-        } else {
-            Cost::Outranked
-        }
-    };
-    assert_eq!(set.claim(70, outranked), Some(3), "its core is free");
-    assert_eq!(set.claim(1, anyone), Some(0), "the same word comes first");
-    assert_eq!(set.claim(1, anyone), Some(70));
-    assert_eq!(set.claim(1, anyone), None);
+    // Core 0 is half busy; so is core 3, by its other thread. The other cache is idle.
+    [1, 4, 5, 6, 8, 9]
+        .into_iter()
+        .for_each(|worker| fair.enter(worker));
+    assert_eq!(
+        order(&fair, Wish { near: 2, spread: 0 }),
+        [4, 5, 1, 6, 8, 9]
+    );
+    assert_eq!(
+        order(&fair, Wish { near: 6, spread: 0 }),
+        [6, 4, 5, 1, 8, 9],
+        "the preferred one"
+    );
+    assert_eq!(
+        order(
+            &fair,
+            Wish {
+                near: 12,
+                spread: 0
+            }
+        ),
+        [8, 9, 4, 5, 1, 6]
+    );
+}
+
+#[test]
+fn a_core_with_only_batch_is_taken_last_but_for_one_with_a_class_above() {
+    let cores = Cores::new(4, |one, other| u32::from(one != other));
+    let [batch, fair, rt] = classes(&cores, 4);
+    (0..4).for_each(|worker| fair.enter(worker));
+    [0, 1, 3].into_iter().for_each(|worker| batch.enter(worker));
+    [1, 2, 3].into_iter().for_each(|worker| rt.enter(worker));
+    // On core 0 the Rt worker runs, on core 2 the Batch worker.
+    let near = |near| Wish { near, spread: 1 };
+    assert_eq!(order(&fair, near(0)), [3, 1, 2, 0]);
+    assert_eq!(order(&fair, near(3)), [3, 1, 2, 0]);
+    let has_core = |worker| fair.sight(worker).has_core;
+    assert!(has_core(1) && !has_core(0) && !has_core(2));
+    // An Rt worker takes the core of a running Fair one last.
+    assert_eq!(
+        (fair.leave(1), fair.leave(3)),
+        (Left::ByItself, Left::ByItself)
+    );
+    assert_eq!(order(&rt, near(1))[0], 2);
+}
+
+#[test]
+fn callers_that_choose_at_once_begin_at_different_workers() {
+    let set = set_of::<Host>(16);
+    [2, 5, 7, 11]
+        .into_iter()
+        .for_each(|worker| set.enter(worker));
+    let found = [0, 1, 2, 3, 4].map(|spread| set.find(Wish { near: 0, spread }, anyone));
+    assert_eq!(found, [2, 5, 7, 11, 2].map(Some));
+}
+
+#[test]
+fn a_worker_that_does_not_fit_is_not_found() {
+    let set = set_of::<Host>(16);
+    (1..8).for_each(|worker| set.enter(worker));
+    assert_eq!(set.find(Wish::of(1), |worker| worker == 7), Some(7));
+    assert_eq!(set.find(Wish::of(1), |_| false), None);
+}
+
+#[test]
+fn a_worker_is_taken_once_and_owes_nothing() {
+    let set = set_of::<Host>(3);
+    assert!(!set.take(1), "it is not idle");
+    set.enter(1);
+    assert!(set.take(1) && !set.take(1) && !set.anyone_searches());
+    assert_eq!(set.leave(1), Left::Settled);
+    set.enter(1);
+    assert_eq!(set.begin_search(1), Search::Begun);
+    assert_eq!(set.claim(Wish::of(0), anyone), None);
+    assert!(set.take(1), "it may search");
+    assert_eq!(set.leave(1), Left::Claimed);
+    assert_eq!(set.end_search(1), Searching::None);
 }
 
 #[test]
 fn only_one_worker_is_claimed_while_it_searches() {
-    let set = IdleSet::<Host>::new(4);
+    let set = set_of::<Host>(4);
     set.enter(0);
     set.enter(1);
-    assert_eq!(set.claim_as_first(0, anyone), Some(0));
-    assert_eq!(set.claim_as_first(0, anyone), None, "one searches");
+    assert_eq!(set.claim_as_first(Wish::of(0), anyone), Some(0));
+    assert_eq!(
+        set.claim_as_first(Wish::of(0), anyone),
+        None,
+        "one searches"
+    );
     assert_eq!(set.end_search(0), Searching::None);
-    assert_eq!(set.claim_as_first(0, anyone), Some(1));
+    assert_eq!(set.claim_as_first(Wish::of(0), anyone), Some(1));
 }
 
 #[test]
 fn half_of_the_workers_search_at_most() {
     for (workers, most) in [(1, 1), (2, 1), (3, 2), (8, 4)] {
-        let set = IdleSet::<Host>::new(workers);
+        let set = set_of::<Host>(workers);
         for worker in 0..most {
             assert_eq!(set.begin_search(worker), Search::Begun);
         }
@@ -120,56 +232,44 @@ fn half_of_the_workers_search_at_most() {
 }
 
 #[test]
-fn the_next_idle_worker_is_found_and_not_claimed() {
-    let set = IdleSet::<Host>::new(130);
-    assert_eq!(set.find(7, anyone), None);
-    for worker in [3, 64, 129] {
-        set.enter(worker);
-    }
+fn the_nearest_idle_worker_is_found_and_not_claimed() {
+    let set = IdleSet::<Host>::new(&smt(32), Class::Fair);
+    assert_eq!(set.find(Wish::of(7), anyone), None);
+    [3, 20, 31].into_iter().for_each(|worker| set.enter(worker));
     for (near, found) in [
         (0, 3),
         (3, 3),
-        (4, 3),
-        (32, 64),
-        (64, 64),
-        (65, 64),
-        (96, 129),
-        (129, 129),
-        (128, 129),
+        (7, 3),
+        (16, 20),
+        (23, 20),
+        (24, 31),
+        (31, 31),
     ] {
-        assert_eq!(set.find(near, anyone), Some(found), "from {near}");
+        assert_eq!(set.find(Wish::of(near), anyone), Some(found), "from {near}");
     }
-    let _ = set.leave(129);
+    assert_eq!(set.leave(31), Left::ByItself);
     assert_eq!(
-        (set.find(129, anyone), set.find(65, anyone)),
-        (Some(3), Some(64))
+        set.find(Wish::of(31), anyone),
+        Some(3),
+        "the next cache from there on"
     );
-    assert_eq!(
-        (set.leave(3), set.leave(64)),
-        (Left::ByItself, Left::ByItself)
-    );
-}
-
-#[test]
-fn the_cheapest_idle_worker_is_found() {
-    let set = IdleSet::<Host>::new(4);
-    (0..4).for_each(|worker| set.enter(worker));
-    let cost = |worker: usize| [Cost::Outranked, Cost::Never, Cost::Ring, Cost::Outranked][worker];
-    assert_eq!(set.find(0, cost), Some(2));
-    assert_eq!(set.leave(2), Left::ByItself);
-    assert_eq!(set.find(0, cost), Some(0), "better than none");
-    assert_eq!(set.find(1, |_| Cost::Never), None);
 }
 
 #[test]
 fn a_worker_that_searches_is_not_claimed_and_counts_once() {
-    let set = IdleSet::<Host>::new(4);
+    let set = set_of::<Host>(4);
     set.enter(1);
     assert_eq!(set.begin_search(1), Search::Begun);
     assert!(!set.any() && set.holds(1));
-    assert_eq!((set.claim(0, anyone), set.find(0, anyone)), (None, None));
+    assert_eq!(
+        (
+            set.claim(Wish::of(0), anyone),
+            set.find(Wish::of(0), anyone)
+        ),
+        (None, None)
+    );
     assert_eq!(set.end_search(1), Searching::None);
-    assert_eq!(set.claim(0, anyone), Some(1));
+    assert_eq!(set.claim(Wish::of(0), anyone), Some(1));
     assert_eq!(set.begin_search(1), Search::Begun, "as it was claimed for");
     assert_eq!(set.end_search(1), Searching::None);
     assert_eq!(set.leave(1), Left::Settled);
@@ -178,17 +278,17 @@ fn a_worker_that_searches_is_not_claimed_and_counts_once() {
 
 #[test]
 fn a_claim_lapses_once_and_its_worker_comes_back_when_it_runs() {
-    let set = IdleSet::<Host>::new(40);
+    let set = set_of::<Host>(40);
     set.enter(33);
     set.enter(34);
-    assert_eq!(set.claim_as_first(33, anyone), Some(33));
+    assert_eq!(set.claim_as_first(Wish::of(33), anyone), Some(33));
     let seen = Searchers::new(40);
     assert_eq!(set.lapse_since(&seen, 0), Searching::Others, "a first look");
     assert_eq!(set.lapse_since(&seen, 33), Searching::Others, "its own");
     assert_eq!(set.lapse_since(&seen, 0), Searching::None);
     assert_eq!(set.lapse(33), None, "nothing is left of it");
     assert_eq!(
-        set.claim_as_first(33, anyone),
+        set.claim_as_first(Wish::of(33), anyone),
         Some(34),
         "another is claimed"
     );
@@ -203,7 +303,7 @@ fn a_claim_lapses_once_and_its_worker_comes_back_when_it_runs() {
 
 #[test]
 fn a_search_of_a_worker_by_itself_lapses_and_it_cannot_be_claimed_meanwhile() {
-    let set = IdleSet::<Host>::new(4);
+    let set = set_of::<Host>(4);
     set.enter(0);
     set.enter(1);
     assert_eq!(set.begin_search(0), Search::Begun);
@@ -218,7 +318,7 @@ fn a_search_of_a_worker_by_itself_lapses_and_it_cannot_be_claimed_meanwhile() {
 #[test]
 fn two_workers_of_three_and_more_are_watchdogs() {
     for (workers, most) in [(1, 1), (2, 1), (3, 2), (130, 2)] {
-        let set = IdleSet::<Host>::new(workers);
+        let set = set_of::<Host>(workers);
         (0..workers).for_each(|worker| set.enter(worker));
         for begun in 0..most {
             assert!(set.lacks_watchdog(), "{begun} of {workers}");
@@ -226,10 +326,10 @@ fn two_workers_of_three_and_more_are_watchdogs() {
         }
         assert!(!set.lacks_watchdog());
         assert_eq!(set.begin_watchdog(), Watchdog::Taken);
-        assert_eq!(set.want_watchdog(0, anyone), None);
+        assert_eq!(set.want_watchdog(Wish::of(0), anyone), None);
         set.end_watchdog();
         assert!(set.lacks_watchdog());
-        assert_eq!(set.want_watchdog(0, anyone), Some(0));
+        assert_eq!(set.want_watchdog(Wish::of(0), anyone), Some(0));
         assert!(set.wants_watchdog() && !set.lacks_watchdog());
         assert_eq!(set.decline_watchdog(), Declined::Yes);
         assert_eq!(set.decline_watchdog(), Declined::Nobody);
@@ -238,10 +338,10 @@ fn two_workers_of_three_and_more_are_watchdogs() {
 
 #[test]
 fn each_worker_that_becomes_a_watchdog_takes_one_wish_for_one_back() {
-    let set = IdleSet::<Host>::new(3);
+    let set = set_of::<Host>(3);
     (0..3).for_each(|worker| set.enter(worker));
-    assert_eq!(set.want_watchdog(0, anyone), Some(0));
-    assert_eq!(set.want_watchdog(0, anyone), Some(1));
+    assert_eq!(set.want_watchdog(Wish::of(0), anyone), Some(0));
+    assert_eq!(set.want_watchdog(Wish::of(0), anyone), Some(1));
     for is_wanted in [true, false] {
         assert_eq!(set.begin_watchdog(), Watchdog::Begun);
         assert_eq!(set.wants_watchdog(), is_wanted);

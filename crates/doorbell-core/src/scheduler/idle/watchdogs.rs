@@ -5,7 +5,7 @@
 //! | 0 to 7 | `TAKEN` | number of parked workers that are watchdogs |
 //! | 8 to 15 | `WANTED` | number of further ones that were asked for: a worker had a task waiting while others slept, and claimed them; the next workers that park become watchdogs |
 
-use super::{Cost, Declined, IdleSet, Watchdog};
+use super::{Declined, IdleSet, Watchdog, Wish};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 
 const TAKEN: u32 = 1;
@@ -86,10 +86,10 @@ impl<M: Machine> IdleSet<M> {
     }
 
     /// Asks for one more watchdog, unless there are enough, and claims a worker to become it. The caller wakes it.
-    pub fn want_watchdog(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
+    pub fn want_watchdog(&self, wish: Wish, fits: impl Fn(usize) -> bool) -> Option<usize> {
         self.change(|seen| (all(seen) < self.watchdogs_max).then(|| seen + WANTED))?;
         M::mark(Mark::IdleWatchdogWanted);
-        let claimed = self.claim(near, cost);
+        let claimed = self.claim(wish, fits);
         if claimed.is_none() {
             // All are awake. A worker that parks decides for itself.
             let _ = self.decline_watchdog();

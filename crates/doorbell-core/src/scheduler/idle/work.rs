@@ -1,14 +1,17 @@
 //! The work set: which workers may have tasks that others can take, so that who looks for some reads
 //! a few words and not a line or more of every worker. See ../README.md.
 
-use super::WORD_WORKERS;
+use super::Cores;
+use super::cores::Place;
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
+use std::sync::Arc;
 
-/// One bit per worker, 64 to a word. A worker whose bit is clear has nothing in its run queue and its
+/// One bit per worker, in one word for each group of the idle set. A worker whose bit is clear has nothing in its run queue and its
 /// inject queue, as seen behind a fence; one whose bit is set may have something.
 pub struct WorkSet<M: Machine> {
-    words: Box<[M::Line<M::U64>]>,
+    cores: Arc<Cores<M>>,
+    words: Box<[M::Line<M::U32>]>,
 }
 
 impl<M: Machine> std::fmt::Debug for WorkSet<M> {
@@ -18,20 +21,18 @@ impl<M: Machine> std::fmt::Debug for WorkSet<M> {
 }
 
 impl<M: Machine> WorkSet<M> {
-    /// The set of a scheduler of `workers` workers, none of which has anything.
-    pub fn new(workers: usize) -> Self {
+    /// The set of a scheduler with a worker on each of these cores, none of which has anything.
+    pub fn new(cores: &Arc<Cores<M>>) -> Self {
+        let word = |_| M::Line::new(|| M::U32::new(0));
         WorkSet {
-            words: (0..workers.div_ceil(WORD_WORKERS))
-                .map(|_| M::Line::new(|| M::U64::new(0)))
-                .collect(),
+            words: (0..cores.groups()).map(word).collect(),
+            cores: Arc::clone(cores),
         }
     }
 
-    fn word(&self, worker: usize) -> (&M::U64, u64) {
-        (
-            &self.words[worker / WORD_WORKERS],
-            1 << (worker % WORD_WORKERS),
-        )
+    fn word(&self, worker: usize) -> (&M::U32, u32) {
+        let Place { group, slot } = self.cores.place(worker);
+        (&self.words[group], 1 << slot)
     }
 
     /// Whether the worker may have something.
@@ -84,31 +85,30 @@ impl<M: Machine> WorkSet<M> {
             seen.set(word.load(Ordering::Relaxed));
         }
     }
+
+    /// Whether this worker may have had something at that look.
+    pub fn held(&self, seen: &Seen, worker: usize) -> bool {
+        let Place { group, slot } = self.cores.place(worker);
+        seen.words[group].get() & 1 << slot != 0
+    }
 }
 
 /// A worker's copy of the [`WorkSet`], as of its last look.
 #[derive(Debug)]
 pub struct Seen {
-    words: Box<[Cell<u64>]>,
+    words: Box<[Cell<u32>]>,
 }
 
 impl Seen {
-    /// A copy for a scheduler of `workers` workers.
-    pub fn new(workers: usize) -> Self {
+    /// A copy of that set, in which nobody has anything.
+    pub fn new<M: Machine>(of: &WorkSet<M>) -> Self {
         Seen {
-            words: (0..workers.div_ceil(WORD_WORKERS))
-                .map(|_| Cell::new(0))
-                .collect(),
+            words: of.words.iter().map(|_| Cell::new(0)).collect(),
         }
     }
 
     /// Whether any worker may have something, the looking worker included.
     pub fn any(&self) -> bool {
         self.words.iter().any(|word| word.get() != 0)
-    }
-
-    /// Whether this worker may have something.
-    pub fn holds(&self, worker: usize) -> bool {
-        self.words[worker / WORD_WORKERS].get() & (1 << (worker % WORD_WORKERS)) != 0
     }
 }

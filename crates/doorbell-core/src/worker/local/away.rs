@@ -4,7 +4,7 @@ use super::Local;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::Chain;
-use crate::scheduler::Origin;
+use crate::worker::tasks::place::place;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
@@ -51,15 +51,16 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Gives a task that is in no queue to the nearest worker that is on. Returns whether another worker has it. If
+    /// Gives a task that is in no queue to an idle worker near to this one, else to the nearest one that is on. Returns whether another worker has it. If
     /// not, it is in this worker's own queue.
     #[must_use]
     pub(in crate::worker) fn hand_on(&self, node: NonNull<Node<M>>) -> bool {
         M::mark(Mark::OfflineHandOn);
-        let to = self.remote().scheduler().nearest_on(self.remote().worker());
+        let scheduler = self.remote().scheduler();
+        let to = scheduler.nearest_on(self.remote().worker());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
-            let posted = unsafe { to.post_task(node, Origin::Outside) };
+            let posted = unsafe { place(scheduler, to, node) };
             if posted == Posted::Yes {
                 return true;
             }

@@ -309,6 +309,8 @@ impl<M: Machine> Local<M> {
         if !self.remote.has_injected() {
             return 0;
         }
+        // Before the take: whoever pushes behind it sees that this worker has something else to run.
+        self.remote.beat();
         let Some((chain, len)) = self.remote.take_injected() else {
             return 0;
         };

@@ -2,7 +2,8 @@
 //! one of them leaves undone is seen by the other, or a worker that sleeps is told.
 
 use crate::queue::{Share, is_shareable};
-use crate::scheduler::idle::{Cost, Left};
+use crate::scheduler::idle::Left;
+use crate::scheduler::idle::Wish;
 use crate::scheduler::{Member, Scheduler};
 use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
@@ -155,7 +156,7 @@ fn decline_against_push() {
     let workers = scheduler(1);
     let idle = workers[BUSY].remote().scheduler().idle();
     idle.enter(CHECKER);
-    let wanted = idle.want_watchdog(CHECKER, |_| Cost::Store);
+    let wanted = idle.want_watchdog(Wish::of(CHECKER), |_| true);
     assert_eq!(wanted, Some(CHECKER));
     assert!(idle.lapse(CHECKER).is_some());
     let shared = Arc::clone(&workers[CHECKER]);
@@ -208,7 +209,7 @@ fn lapse_against_push() {
     let watchdog = thread::spawn(move || {
         let worker = Worker::new(shared);
         let idle = worker.shared.remote().scheduler().idle();
-        let searches = || idle.searching().any(|workers| workers & (1 << OTHER) != 0);
+        let searches = || idle.is_searching(OTHER);
         // The first look, one that comes just too soon after it, and one that does not.
         for (ns, lapses) in [
             (WATCHDOG_MIN_NS, false),

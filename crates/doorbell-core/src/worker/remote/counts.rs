@@ -14,6 +14,12 @@ pub struct RemoteCounts<C> {
     /// Posts that found the mailbox not empty and the worker parked and untold: the poster in front was
     /// between push and bell, and this one rang in its place.
     pub rings_for_stalled: C,
+    /// Tasks that were left to this worker although it was chosen as idle: another task lay there already, or it had
+    /// begun to run something else.
+    pub stacked: C,
+    /// How often the callers of tasks that came to this worker had tried another one before, which seemed idle, and
+    /// lost it to a third caller.
+    pub claims_lost: C,
     /// Closures of parcels that panicked on this worker. The worker counts them itself.
     pub posts_panicked: C,
 }

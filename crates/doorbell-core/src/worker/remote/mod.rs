@@ -12,7 +12,7 @@ use crate::class::{Class, Standing};
 use crate::link::{Node, Taker};
 use crate::mailbox::{Batch, Mailbox, Posted, Pushed};
 use crate::queue::{Chain, Queue, RankOf};
-use crate::switches::{PostRules, SwitchWord};
+use crate::switches::{IdleClaim, PostRules, SwitchWord};
 use core_use::Occupant;
 use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, Spun, Word};
 use pulse::Pulse;
@@ -26,6 +26,8 @@ struct BellLine<M: Machine> {
     mailbox: Mailbox<M>,
     /// Tasks that may run anywhere; other workers of the scheduler may take them too.
     inject: Mailbox<M>,
+    /// The flag of `idle_claim=mark`: a waker has chosen this worker.
+    marked: M::U32,
 }
 
 /// The remote half of a worker: what another thread may touch of it, whatever other workers there are.
@@ -96,6 +98,7 @@ impl<M: Machine> Remote<M> {
                 bell: Bell::default(),
                 mailbox: Mailbox::default(),
                 inject: Mailbox::default(),
+                marked: M::U32::new(0),
             }),
             parker: M::Parker::new(),
             switches: spec.switches,
@@ -172,6 +175,25 @@ impl<M: Machine> Remote<M> {
         self.switches.rules().kick_passes()
     }
 
+    /// How a waker gets an idle worker.
+    pub(crate) fn idle_claim(&self) -> IdleClaim {
+        self.switches.rules().idle_claim()
+    }
+
+    /// The seed's flag: whether a waker has chosen this worker since it last parked.
+    pub(crate) fn is_marked(&self) -> bool {
+        // ORDER: Relaxed, here and in `set_mark`; racy like the seed's.
+        self.shared.marked.load(Ordering::Relaxed) != 0
+    }
+
+    /// Sets or clears that flag.
+    pub(crate) fn set_mark(&self, marked: bool) {
+        // ORDER: Relaxed; see `is_marked`.
+        self.shared
+            .marked
+            .store(u32::from(marked), Ordering::Relaxed);
+    }
+
     /// Posts a node, and tells the worker unless another poster has.
     ///
     /// # Panics
@@ -202,6 +224,16 @@ impl<M: Machine> Remote<M> {
         unsafe { self.shared.inject.push(node) }
     }
 
+    /// As [`Remote::push_injected`], unless anything lies in the inject queue: [`Pushed::Behind`] then, and the node is
+    /// the caller's still.
+    ///
+    /// # Safety
+    /// As for [`Remote::push_injected`].
+    pub(crate) unsafe fn push_injected_first(&self, node: NonNull<Node<M>>) -> Pushed {
+        // SAFETY: passed on from the caller.
+        unsafe { self.shared.inject.push_first(node) }
+    }
+
     /// Takes all tasks out of the inject queue. Any worker of the scheduler may call this.
     pub(crate) fn take_injected(&self) -> Option<(Chain<M>, u64)> {
         self.shared.inject.take_chain()
@@ -222,6 +254,20 @@ impl<M: Machine> Remote<M> {
         // SAFETY: passed on from the caller.
         let pushed = unsafe { self.shared.mailbox.push_entered(node) };
         if pushed == Pushed::Closed {
+            return Posted::Closed;
+        }
+        self.tell(pushed);
+        Posted::Yes
+    }
+
+    /// As [`Remote::post_entered`], unless anything lies in the mailbox. Then the node is refused as by a closed one.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push_first_entered`]: on [`Posted::Yes`] the worker owns the node until delivered.
+    pub(crate) unsafe fn post_first_entered(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        let pushed = unsafe { self.shared.mailbox.push_first_entered(node) };
+        if pushed != Pushed::First {
             return Posted::Closed;
         }
         self.tell(pushed);

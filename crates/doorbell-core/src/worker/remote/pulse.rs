@@ -6,7 +6,7 @@ use doorbell_machine::{Machine, Ordering, Word};
 
 /// What other workers read to see whether a worker is stuck. Only the worker writes it.
 pub(super) struct Pulse<M: Machine> {
-    /// How many polls the worker has begun.
+    /// How often the worker has begun a poll, or to gather.
     polls: M::U64,
     /// 1 while it serves calls during its spin.
     serving: M::U32,
@@ -39,7 +39,7 @@ impl<M: Machine> Remote<M> {
         self.pulse.polls.load(Ordering::Acquire)
     }
 
-    /// The number of polls that the worker has begun. While it does not change, the worker is inside one poll,
+    /// How often the worker has begun a poll, or to gather. While it does not change, the worker is inside one poll,
     /// or runs none.
     #[inline]
     pub fn pulse(&self) -> u64 {
@@ -124,7 +124,7 @@ impl<M: Machine> Remote<M> {
         self.state() == WorkerState::Running || self.is_serving()
     }
 
-    /// A poll begins. Only the worker's own thread calls this.
+    /// A poll begins, or the worker is about to gather. Only the worker's own thread calls this.
     #[inline(always)]
     pub(crate) fn beat(&self) {
         // ORDER: Relaxed; as in `pulse`, and only one thread writes it.

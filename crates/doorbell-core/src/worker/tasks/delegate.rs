@@ -2,9 +2,8 @@
 //! halfway, and other wakers would then find the task queued and leave it alone. It sends a parcel to one of the
 //! task's workers, and that worker does the rest.
 
-use crate::bell::Look;
 use crate::call::post;
-use crate::scheduler::{Member, Scheduler};
+use crate::scheduler::{IsBehind, Member, Scheduler};
 use crate::task::state_delegate::{Delegated, For};
 use crate::task::state_inheritance::Above;
 use crate::task::{Kind, TaskRef};
@@ -54,51 +53,65 @@ impl<M: Machine> TaskRef<M> {
         self.send(scheduler, wake).unwrap_or_else(|arrive| arrive());
     }
 
-    /// Posts a parcel that calls `then` on a worker of that scheduler and then releases the caller's reference. If the
-    /// post is refused, returns a closure that does the same.
-    fn send<F>(self, scheduler: &Scheduler<M>, then: F) -> Result<(), impl FnOnce() + use<M, F>>
+    /// Posts a parcel that calls `then` on a worker of that scheduler and then releases a reference of the task. If the
+    /// post is refused, returns a closure that does the same. The caller holds another reference.
+    ///
+    /// The parcel of a pinned task goes to its own worker. Otherwise it goes to an idle one: the last worker, that of
+    /// the caller's core, or another. None is claimed, because the caller may lose its CPU before the post. If none is
+    /// idle, it goes to the worker of the caller's core: where the OS runs it before the caller, it is not inside a
+    /// computing poll, since the caller runs.
+    fn send<F>(
+        self,
+        scheduler: &Scheduler<M>,
+        then: F,
+    ) -> Result<(), impl FnOnce() + Send + use<M, F>>
     where
-        F: FnOnce(Self) + Send + 'static,
+        F: FnOnce(Self) + Send + Copy + 'static,
     {
-        let in_parcel = InParcel(self);
-        post(self.worker_to_ask(scheduler), move || {
-            in_parcel.arrive(then);
-        })
-    }
-
-    /// The worker to post the parcel to; no other worker can take it from there. A pinned task's own worker. Otherwise
-    /// the last worker, if it is idle and its core runs no higher class; the worker of the caller's core, by the same
-    /// test; the idle worker that is cheapest to wake. If none is idle, the worker of the caller's core: where the OS
-    /// runs it before the caller, it is not inside a computing poll, since the caller runs. None is claimed, because
-    /// the caller may lose its CPU before the post.
-    fn worker_to_ask<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Member<M> {
+        let parcel = InParcel(self);
+        let arrive = move || parcel.arrive(then);
         let last = self.last();
-        let workers = scheduler.remotes();
-        let of_core = |core: usize| &workers[core % workers.len()];
         let is_own = std::ptr::eq(last.scheduler(), scheduler);
         if is_own && self.header().kind != Kind::Task {
-            return last;
+            return post(last, arrive);
         }
+        let workers = scheduler.remotes();
+        let of_core = |core: usize| &workers[core % workers.len()];
         let last = if is_own { last } else { of_core(last.worker()) };
         let own = Local::<M>::with_current(|local| local.map(|local| local.remote().worker()));
         let near = own.map_or(last, of_core);
-        if takes_at_once(last) {
+        let prefer = if scheduler.takes_at_once(last.worker()) {
             last
-        } else if takes_at_once(near) {
-            near
         } else {
-            let idle = scheduler
-                .idle()
-                .find(near.worker(), |worker| scheduler.cost(worker));
-            idle.map_or(near, of_core)
+            near
+        };
+        match scheduler.post_call_to_idle(prefer, arrive) {
+            Ok(IsBehind(false)) => Ok(()),
+            Ok(IsBehind(true)) => {
+                self.send_once_more(scheduler, near, then);
+                Ok(())
+            }
+            Err(arrive) => post(near, arrive),
         }
     }
-}
 
-/// Whether the worker takes a post at once: it is idle, serves no call, and its core runs no higher class.
-fn takes_at_once<M: Machine>(remote: &Member<M>) -> bool {
-    let is_idle = matches!(remote.bell().look(), Look::Spinning | Look::Parked);
-    is_idle && !remote.is_serving() && !remote.scheduler().is_outranked(remote.worker())
+    /// The parcel went to a worker that runs something else. A second one does no harm: the first that arrives does
+    /// what is to be done.
+    #[cold]
+    fn send_once_more<F>(self, scheduler: &Scheduler<M>, near: &Member<M>, then: F)
+    where
+        F: FnOnce(Self) + Send + Copy + 'static,
+    {
+        M::mark(Mark::TaskDelegatedTwice);
+        self.header().state.retain();
+        let parcel = InParcel(self);
+        if scheduler
+            .post_call_to_idle(near, move || parcel.arrive(then))
+            .is_err()
+        {
+            self.release();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `submit.rs` | launch, wake and cancel: where the task is queued |
+//! | `place.rs` | places a task whose caller is no worker of its scheduler |
 //! | `run.rs` | how a worker runs a task, and what it does when the task is complete |
 //! | `raise.rs` | inheritance: a scheduler above polls a task that it awaits |
 //! | `delegate.rs` | wakes and raises by threads of a lower class |
@@ -11,6 +12,7 @@
 //! | `schedule.rs` | implements `Schedule`, by which tasks reach their scheduler |
 
 mod delegate;
+pub(super) mod place;
 mod raise;
 mod recorded;
 pub(super) mod run;

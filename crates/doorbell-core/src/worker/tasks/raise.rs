@@ -1,7 +1,8 @@
 //! Raising: a task that is awaited from a scheduler above, or rescued, is queued there by its raised node.
 
+use super::place::place;
 use crate::mailbox::Posted;
-use crate::scheduler::{Origin, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::task::state::By;
 use crate::task::state_inheritance::Above;
 use crate::task::{SchedulerId, TaskRef};
@@ -80,9 +81,8 @@ impl<M: Machine> TaskRef<M> {
             }
             _ => {
                 let workers = scheduler.remotes();
-                let prefer = scheduler.place(&workers[own.worker() % workers.len()]);
                 // SAFETY: as above.
-                unsafe { prefer.post_task(node, Origin::Outside) }
+                unsafe { place(scheduler, &workers[own.worker() % workers.len()], node) }
             }
         });
         match posted {

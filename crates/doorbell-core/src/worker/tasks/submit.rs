@@ -1,11 +1,12 @@
 //! Where a task is queued that is launched, woken or cancelled. The caller queues it, unless the caller is lower-class
 //! (`delegate.rs`).
 
+use super::place::{place, settle};
 use crate::bell::Look;
 use crate::group::DEFAULT;
 use crate::mailbox::Posted;
 use crate::scheduler::telemetry::Telemetry;
-use crate::scheduler::{Member, Origin, RemoteRef, Scheduler};
+use crate::scheduler::{Member, RemoteRef, Scheduler};
 use crate::task::cell::CellSpec;
 use crate::task::extras::Extras;
 use crate::task::state::{By, Start, Wake};
@@ -170,8 +171,7 @@ impl<M: Machine> TaskRef<M> {
                 // SAFETY: the worker's reference is held until the task completes, and a task
                 // that is queued is not complete.
                 _ if kind == Kind::Task => unsafe {
-                    let place = remote.scheduler().place(remote);
-                    place.post_task(self.node(), Origin::Outside) == Posted::Yes
+                    place(remote.scheduler(), remote, self.node()) == Posted::Yes
                 },
                 // SAFETY: as above.
                 _ => unsafe { remote.post(self.node()) == Posted::Yes },
@@ -233,7 +233,8 @@ impl<M: Machine> TaskRef<M> {
             Some(local) if local.is_of(self.last().scheduler()) => self.submit_from(local),
             _ => {
                 let last = self.last();
-                self.post_to(last.scheduler().place(last), Origin::Outside);
+                // SAFETY: as in `submit_new`.
+                self.unless_refused(unsafe { place(last.scheduler(), last, self.node()) });
             }
         });
     }
@@ -249,24 +250,20 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one spins and is free, as
-    /// its cache is warm; else here. A running worker may be inside a long poll, and a sleeping one costs a ring.
+    /// its cache is warm, or where another waker has chosen that worker at the same moment, at another idle one; else
+    /// here. A running worker may be inside a long poll, and a sleeping one costs a ring.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();
-        let awaits_it = || {
-            let is_free =
-                last.bell().look() == Look::Spinning && !last.has_injected() && !last.is_serving();
-            is_free && !last.is_off() && !local.is_closed()
-        };
-        if !local.is(last) && awaits_it() {
-            self.post_to(last, Origin::Scheduler);
-        } else {
-            self.push_here(local);
+        let awaits_it =
+            || last.bell().look() == Look::Spinning && last.scheduler().is_free(last.worker());
+        if local.is(last) || local.is_closed() || !awaits_it() {
+            return self.push_here(local);
         }
-    }
-
-    fn post_to(self, remote: &Member<M>, from: Origin) {
         // SAFETY: as in `submit_new`.
-        self.unless_refused(unsafe { remote.post_task(self.node(), from) });
+        match unsafe { last.scheduler().post_to_idle(last, self.node()) } {
+            Some(placed) => self.unless_refused(settle(placed)),
+            None => self.push_here(local),
+        }
     }
 
     /// After a refused post, a worker that closed has ended the task, or its home worker will.

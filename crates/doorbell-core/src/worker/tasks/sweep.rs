@@ -5,10 +5,10 @@
 //! A worker above that rescues ([`Local::set_rescues`]) raises to itself what it wakes or spawns, and what it
 //! finds behind a long poll ([`Sweep`]).
 
+use super::place::{end_refused, place};
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Greed, Queue};
-use crate::scheduler::Origin;
 use crate::scheduler::RemoteRef;
 use crate::task::TaskRef;
 use crate::task::queue_node;
@@ -165,14 +165,13 @@ impl<M: Machine> Sweep<M> {
         if let Some(task) = task {
             task.header().state.retain();
         }
-        let place = self.ward.scheduler().place(&self.ward);
         // SAFETY: it has left its queue, and is one of a task that any worker of that scheduler may run.
-        let raised = match unsafe { place.post_task(node, Origin::Outside) } {
+        let raised = match unsafe { place(self.ward.scheduler(), &self.ward, node) } {
             Posted::Yes => task.is_some_and(TaskRef::rescue_now),
             Posted::Closed => {
                 if !M::breaks(Bug::SweepForgetsRefused) {
                     // SAFETY: as above; refused, it is in no queue.
-                    unsafe { Self::end(node) };
+                    unsafe { end_refused(node) };
                 }
                 false
             }
@@ -181,26 +180,6 @@ impl<M: Machine> Sweep<M> {
             task.release();
         }
         raised
-    }
-
-    /// The scheduler's workers have ended, and this node was in none of their queues: its task ends here.
-    ///
-    /// # Safety
-    /// The node is that of a task, and is in no queue.
-    unsafe fn end(node: NonNull<Node<M>>) {
-        // SAFETY: passed on.
-        let own = unsafe { queue_node::own_of(node) };
-        Local::<M>::with_current(|local| match (own, local) {
-            (Some(task), Some(local)) => {
-                let rank = local.rank();
-                task.end_queued(local);
-                local.set_rank(rank);
-            }
-            // No worker drops what has one: it lies in the future of a task.
-            (Some(task), None) => task.leave(),
-            // SAFETY: passed on.
-            (None, _) => unsafe { queue_node::refused(node) },
-        });
     }
 }
 

@@ -90,6 +90,35 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken()
     }
 }
 
+/// Whoever took it has lost its CPU before the post.
+#[test]
+fn a_sleeping_worker_that_was_taken_for_a_task_which_does_not_come_is_woken_at_the_second_look() {
+    for goes_off in [false, true] {
+        let workers = scheduler_by_hand();
+        let [taken, watchdog, _] = &workers;
+        let remote = taken.shared.remote();
+        let idle = remote.scheduler().idle();
+        assert_eq!(remote.bell().announce_spin(), Announced::Yes);
+        assert_eq!(remote.bell().announce_park(), Announced::Yes);
+        falls_asleep(taken);
+        if goes_off {
+            assert_eq!(remote.scheduler().take_off(remote.worker()), TakenOff::Now);
+        }
+        assert!(idle.take(remote.worker()));
+        let is_woken = || {
+            watchdog.searchers_ns.set(0);
+            watchdog.end_lapsed_searches();
+            remote.bell().signalled()
+        };
+        assert!(!is_woken(), "it may be told soon");
+        remote.note_sleep();
+        assert!(!is_woken(), "it was awake meanwhile");
+        assert_eq!([is_woken(), is_woken()], [!goes_off, !goes_off]);
+        let _ = remote.bell().end_idle();
+        end(workers);
+    }
+}
+
 #[test]
 fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_watchdog() {
     let workers = scheduler_by_hand();

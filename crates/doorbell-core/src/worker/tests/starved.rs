@@ -4,13 +4,13 @@ use crate::bell::{Announced, WorkerState};
 use crate::class::Class;
 use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
-use crate::scheduler::Origin;
-use crate::scheduler::idle::{Search, Searching, Watchdog};
+use crate::scheduler::idle::{Cores, Search, Searching, Watchdog};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::testing::spawn;
 use crate::worker::Local;
+use crate::worker::tasks::place::settle;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
-use doorbell_machine::Host;
+use doorbell_machine::{Counter, Host};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -149,13 +149,31 @@ pub(super) unsafe fn nothing(_: NonNull<Node<Host>>) -> Delivered {
     Delivered::Done
 }
 
+/// A node of a task, for `take_injected`.
+fn task() -> NonNull<Node<Host>> {
+    NonNull::from(Box::leak(Box::new(Node::new(nothing))))
+}
+
 /// Posts a task to the worker, as another one of its scheduler does.
 pub(super) fn post_one(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {
-    let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
     Local::new(from.clone()).enter(|| {
         // SAFETY: the node lives until it is taken out.
-        let posted = unsafe { to.post_task(node, Origin::Scheduler) };
+        let posted = unsafe { to.post_task(task()) };
         assert_eq!(posted, Posted::Yes);
+    });
+}
+
+/// The same by a caller that has seen the worker idle.
+fn post_to_one_seen_idle(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {
+    let (scheduler, pulse, node) = (to.scheduler(), to.pulse(), task());
+    Local::new(from.clone()).enter(|| {
+        // SAFETY: the node lives until it is taken out.
+        let placed = match unsafe { to.post_first(node) } {
+            Some(posted) => scheduler.look_after(to, pulse, posted),
+            // SAFETY: as above; it was refused.
+            None => unsafe { scheduler.place_task(to, node) },
+        };
+        assert_eq!(settle(placed), Posted::Yes);
     });
 }
 
@@ -186,7 +204,7 @@ fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
         let remotes = Scheduler::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
         let idle = remotes[0].scheduler().idle();
         idle.enter(2);
-        post_one(&remotes[1], &remotes[0]);
+        post_to_one_seen_idle(&remotes[1], &remotes[0]);
         assert!(!idle.holds(2), "{turns:?}: nobody was told");
         assert!(remotes[2].bell().signalled());
         assert_eq!(take_injected(&remotes[1]), 1);
@@ -195,7 +213,7 @@ fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
 
 /// The first one is that worker's to run, and watchdogs look after it.
 #[test]
-fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
+fn a_second_task_for_a_worker_that_seemed_idle_goes_to_another() {
     for is_queued in [false, true] {
         let remotes = Scheduler::<Host>::new(3, &Arc::default(), |_, _| 0);
         let (idle, inside) = (
@@ -208,12 +226,18 @@ fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
         if is_queued {
             inside.enter(|| drop(spawn(&remotes[1], async {})));
         } else {
-            post_one(&remotes[1], &remotes[0]);
+            post_to_one_seen_idle(&remotes[1], &remotes[0]);
         }
         assert!(idle.holds(2), "one is enough for that worker alone");
-        post_one(&remotes[1], &remotes[0]);
+        falls_asleep(&remotes[2]);
+        post_to_one_seen_idle(&remotes[1], &remotes[0]);
         assert!(!idle.holds(2) && remotes[2].bell().signalled());
-        assert_eq!(take_injected(&remotes[1]), if is_queued { 1 } else { 2 });
+        assert_eq!(take_injected(&remotes[2]), 1);
+        assert_eq!(remotes[1].has_injected(), !is_queued);
+        if !is_queued {
+            assert_eq!(take_injected(&remotes[1]), 1);
+        }
+        assert_eq!(remotes[1].counts().claims_lost.get(), 1);
         inside.enter(|| inside.close());
     }
 }
@@ -277,10 +301,19 @@ fn outranked(class: Class) -> (Vec<RemoteRef<Host>>, Vec<RemoteRef<Host>>) {
         class: Class::Rt,
         ..SchedulerSpec::default()
     };
+    let cores = Cores::new(2, |one, other| u32::from(one != other));
+    let spec = SchedulerSpec {
+        cores: Some(Arc::clone(&cores)),
+        ..spec
+    };
     let above = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    above
+        .iter()
+        .for_each(|it| it.scheduler().idle().start(it.worker()));
     falls_asleep(&above[1]);
     let spec = SchedulerSpec {
         class,
+        cores: Some(cores),
         ..SchedulerSpec::below(vec![above[0].clone()])
     };
     let remotes = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
@@ -288,32 +321,37 @@ fn outranked(class: Class) -> (Vec<RemoteRef<Host>>, Vec<RemoteRef<Host>>) {
     (above, remotes)
 }
 
+/// The worker at which a task from outside is placed that prefers the first one.
+fn placed_at(remotes: &[RemoteRef<Host>]) -> usize {
+    // SAFETY: the node lives until it is taken out.
+    let placed = unsafe { remotes[0].scheduler().place_task(&remotes[0], task()) };
+    assert_eq!(settle(placed), Posted::Yes);
+    let at = remotes
+        .iter()
+        .find(|it| it.has_injected())
+        .expect("it was posted");
+    assert_eq!(take_injected(at), 1);
+    at.worker()
+}
+
 #[test]
 fn a_task_goes_to_a_worker_whose_core_runs_no_higher_class() {
     let (_above, remotes) = outranked(Class::Fair);
     let scheduler = remotes[0].scheduler();
-    assert_eq!(
-        scheduler.place(&remotes[0]).worker(),
-        1,
-        "the other is preferred"
-    );
+    assert_eq!(placed_at(&remotes), 1, "the other is preferred");
     assert!(!scheduler.idle().holds(1), "it is claimed");
+    assert!(!scheduler.idle().anyone_searches(), "it owes no search");
 }
 
 /// It spins, and is inside a call.
 #[test]
 fn a_task_goes_to_an_idle_worker_that_is_inside_no_call() {
     let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
-    let scheduler = remotes[0].scheduler();
     assert_eq!(remotes[0].bell().announce_spin(), Announced::Yes);
     falls_asleep(&remotes[1]);
-    assert_eq!(scheduler.place(&remotes[0]).worker(), 0);
+    assert_eq!(placed_at(&remotes), 0);
     remotes[0].set_serving(true);
-    assert_eq!(
-        scheduler.place(&remotes[0]).worker(),
-        1,
-        "the other is preferred"
-    );
+    assert_eq!(placed_at(&remotes), 1, "the other is preferred");
 }
 
 /// What a worker of class Batch does.
@@ -343,11 +381,7 @@ fn a_task_from_below_goes_to_a_worker_whose_core_runs_no_higher_class() {
     let (_above, remotes) = outranked(Class::Fair);
     let scheduler = remotes[0].scheduler();
     from_below(|| {
-        assert_eq!(
-            scheduler.place(&remotes[0]).worker(),
-            1,
-            "the other is preferred"
-        );
+        assert_eq!(placed_at(&remotes), 1, "the other is preferred");
         scheduler.offer(0);
         assert!(remotes[1].bell().signalled() && !remotes[0].bell().signalled());
     });

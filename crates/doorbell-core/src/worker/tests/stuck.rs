@@ -71,7 +71,11 @@ fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
         (counts(checker).ready_for_stuck, checker.local.queued())
     };
     looks_after_its_first_pass(checker);
-    assert_eq!(counts(checker).ready_for_stuck, 0, "its pulse was not known");
+    assert_eq!(
+        counts(checker).ready_for_stuck,
+        0,
+        "its pulse was not known"
+    );
     assert_eq!(cares_at(2 * MS), (1, 1));
     assert!(checker.local.enter(|| checker.local.run_one()));
     let read = crate::wait::block_on::<Host, _>(read, 0);

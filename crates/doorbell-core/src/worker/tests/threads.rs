@@ -272,6 +272,7 @@ fn a_storm_of_posts_under_every_switch() {
         let with = |idle_notify, call_coalesce| Switches {
             idle_notify,
             call_coalesce,
+            ..Switches::default()
         };
         let on = storm(with(IdleNotify::On, CallCoalesce::On), spin_ns);
         assert_eq!(on.rings_awake, 0);

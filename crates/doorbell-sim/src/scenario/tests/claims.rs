@@ -8,10 +8,11 @@ use crate::scenario::program::Ended;
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::{oracle, spawn};
 use doorbell_core::scheduler::Turns;
+use doorbell_core::switches::IdleClaim;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::{IdlePolicy, Local, WorkerCounts};
 use doorbell_machine::sim::{self, Config};
-use doorbell_machine::{Machine, Sim, ThreadHandle};
+use doorbell_machine::{Bug, Machine, Sim, ThreadHandle};
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use futures_channel::oneshot::{Receiver, Sender, channel};
 use std::ops::RangeInclusive;
@@ -58,6 +59,9 @@ struct Setting {
     by: By,
     last: Last,
     wakes: usize,
+    /// Only this one of them happens; `None`: all.
+    alone: Option<usize>,
+    claim: IdleClaim,
     seed: u64,
 }
 
@@ -78,6 +82,7 @@ impl Setting {
 
     fn config(&self) -> SchedulerConfig {
         let mut config = one_scheduler(self.cores());
+        config.switches.idle_claim = self.claim;
         if self.by == By::Below {
             config.classes = Classes::Each(Urgent::Fifo);
             config.turns = Turns::ByRank;
@@ -101,15 +106,20 @@ struct Begun {
 struct Did {
     stolen: u64,
     rings: u64,
+    /// What the workers counted of it themselves.
+    stacked: u64,
+    claims_lost: u64,
 }
 
 impl Did {
-    fn by_now(workers: &Workers<0>) -> Self {
+    fn by_now<const BUG: u8>(workers: &Workers<BUG>) -> Self {
         let counts = workers.counts();
         let sum = |of: fn(&WorkerCounts) -> u64| counts.iter().map(of).sum();
         Did {
             stolen: sum(|it| it.stolen),
             rings: sum(|it| it.rings),
+            stacked: sum(|it| it.stacked),
+            claims_lost: sum(|it| it.claims_lost),
         }
     }
 }
@@ -131,6 +141,12 @@ impl Burst {
         self.did.stolen + (self.begun.len() - workers.len()) as u64
     }
 
+    /// When the first task began: the one that was woken alone.
+    fn begun_in_time(&self) -> u64 {
+        let late_ns = self.begun.iter().map(|it| it.late_ns);
+        late_ns.min().unwrap_or(0)
+    }
+
     fn slowest_ns(&self) -> u64 {
         let late_ns = self.begun.iter().map(|it| it.late_ns);
         late_ns.max().unwrap_or(0)
@@ -138,8 +154,8 @@ impl Burst {
 }
 
 /// The worker that the calling task runs on.
-fn worker_here() -> usize {
-    let here = Local::<Sim>::with_current(|local| Some(local?.remote().worker()));
+fn worker_here<const BUG: u8>() -> usize {
+    let here = Local::<Sim<BUG>>::with_current(|local| Some(local?.remote().worker()));
     here.expect("a task runs on a worker")
 }
 
@@ -151,8 +167,8 @@ fn work_until(at_ns: u64) {
 }
 
 /// Launches a task on that worker while all workers are idle, so that it runs there first. Then it waits to be woken.
-fn launch_waiter(
-    workers: &Arc<Workers<0>>,
+fn launch_waiter<const BUG: u8>(
+    workers: &Arc<Workers<BUG>>,
     last: usize,
     hears: Receiver<()>,
     at_ns: u64,
@@ -161,12 +177,12 @@ fn launch_waiter(
     let ended = Ended::new(workers);
     let waits = async move {
         let _ended = ended;
-        if worker_here() != 0 {
+        if worker_here::<BUG>() != 0 {
             sim::fail("a task did not run first where it was launched");
         }
         let _ = hears.await;
         let late_ns = sim::time_ns() - at_ns;
-        let worker = worker_here();
+        let worker = worker_here::<BUG>();
         let _ = note.unbounded_send(Begun { worker, late_ns });
         sim::work(POLL_NS);
     };
@@ -175,7 +191,11 @@ fn launch_waiter(
 }
 
 /// Something that runs on one worker in one poll, and that the ledger waits for.
-fn launch_pinned(workers: &Arc<Workers<0>>, worker: usize, does: impl FnOnce() + Send + 'static) {
+fn launch_pinned<const BUG: u8>(
+    workers: &Arc<Workers<BUG>>,
+    worker: usize,
+    does: impl FnOnce() + Send + 'static,
+) {
     let ended = Ended::new(workers);
     let poll = async move {
         let _ended = ended;
@@ -185,9 +205,18 @@ fn launch_pinned(workers: &Arc<Workers<0>>, worker: usize, does: impl FnOnce() +
 }
 
 /// All senders wake their tasks at that instant, each from a thread or a worker of its own.
-fn wake_all(setting: Setting, workers: &Arc<Workers<0>>, says: Vec<Sender<()>>, at_ns: u64) {
+fn wake_all<const BUG: u8>(
+    setting: Setting,
+    workers: &Arc<Workers<BUG>>,
+    says: Vec<Sender<()>>,
+    at_ns: u64,
+) {
     let mut threads = Vec::new();
-    for (waker, say) in says.into_iter().enumerate() {
+    let says = says.into_iter().enumerate();
+    let chosen = |(waker, _): &(usize, _)| setting.alone.is_none_or(|alone| alone == *waker);
+    // Dropped at the end of this function, which wakes those that are left.
+    let (says, _later): (Vec<_>, Vec<_>) = says.partition(chosen);
+    for (waker, say) in says {
         let wake = move || {
             work_until(at_ns);
             let _ = say.send(());
@@ -200,7 +229,7 @@ fn wake_all(setting: Setting, workers: &Arc<Workers<0>>, says: Vec<Sender<()>>, 
             launch_pinned(workers, setting.wakes + waker, goes_on);
         } else {
             let cpu = setting.cores() + 1 + waker;
-            threads.push(spawn::<0>("waker", cpu, wake).unwrap());
+            threads.push(spawn::<BUG>("waker", cpu, wake).unwrap());
         }
     }
     if setting.last == Last::Spins {
@@ -214,9 +243,9 @@ fn wake_all(setting: Setting, workers: &Arc<Workers<0>>, says: Vec<Sender<()>>, 
 }
 
 /// The first thread of a run. Returns what the workers did for the wakes.
-fn play(setting: Setting, note: &UnboundedSender<Begun>) -> Did {
-    Sim::<0>::bind_thread(&[setting.cores()]).unwrap();
-    let (workers, threads) = Workers::<0>::start(setting.config(), Arc::default()).unwrap();
+fn play<const BUG: u8>(setting: Setting, note: &UnboundedSender<Begun>) -> Did {
+    Sim::<BUG>::bind_thread(&[setting.cores()]).unwrap();
+    let (workers, threads) = Workers::<BUG>::start(setting.config(), Arc::default()).unwrap();
     sim::sleep(SETTLE_NS);
     let (says, hears): (Vec<_>, Vec<_>) = (0..setting.wakes).map(|_| channel()).unzip();
     let settled_ns = setting.wakes as u64 * (SETTLE_NS + LAUNCH_NS);
@@ -236,10 +265,17 @@ fn play(setting: Setting, note: &UnboundedSender<Begun>) -> Did {
     Did {
         stolen: after.stolen - before.stolen,
         rings: after.rings - before.rings,
+        stacked: after.stacked - before.stacked,
+        claims_lost: after.claims_lost - before.claims_lost,
     }
 }
 
 fn burst(setting: Setting) -> Burst {
+    burst_of::<0>(setting)
+}
+
+/// The same with this mutant.
+fn burst_of<const BUG: u8>(setting: Setting) -> Burst {
     let config = Config {
         seed: setting.seed,
         machine: machine_for(setting.cores() + 1 + setting.wakes, None),
@@ -248,7 +284,7 @@ fn burst(setting: Setting) -> Burst {
     let (note, mut notes) = unbounded();
     let (report, mut reports) = unbounded();
     let program = move || {
-        let did = play(setting, &note);
+        let did = play::<BUG>(setting, &note);
         let _ = report.unbounded_send(did);
     };
     let outcome = sim::run_traced(config, None, program).unwrap();
@@ -259,50 +295,158 @@ fn burst(setting: Setting) -> Burst {
     Burst { begun, did }
 }
 
-/// Checks the number of stacked wakes of each burst against what is expected of so many wakes.
-fn check(by: By, last: Last, expected: impl Fn(u64) -> RangeInclusive<u64>) {
-    for wakes in [1, 2, 4, 8, 16, 32] {
-        for seed in 0..SEEDS {
-            let setting = Setting {
-                by,
-                last,
-                wakes,
-                seed,
-            };
-            let burst = burst(setting);
-            let (stacked, slowest_ns) = (burst.stacked(), burst.slowest_ns());
-            let expected = expected(wakes as u64);
+/// One burst for each number of wakes and each seed.
+fn bursts(by: By, last: Last, claim: IdleClaim) -> impl Iterator<Item = (Setting, Burst)> {
+    let wakes = [1, 2, 4, 8, 16, 32].into_iter();
+    let settings = wakes.flat_map(move |wakes| {
+        (0..SEEDS).map(move |seed| Setting {
+            by,
+            last,
+            wakes,
+            alone: None,
+            claim,
+            seed,
+        })
+    });
+    settings.map(|setting| (setting, burst(setting)))
+}
+
+/// With the claim, each wake finds a worker of its own, and each worker that sleeps is rung once.
+fn check_claims(by: By, last: Last) {
+    for (setting, burst) in bursts(by, last, IdleClaim::On) {
+        let (slowest_ns, did) = (burst.slowest_ns(), burst.did);
+        assert_eq!(
+            burst.stacked(),
+            0,
+            "{setting:?}, {did:?}: the slowest after {slowest_ns} ns"
+        );
+        assert_eq!(did.stacked, 0, "{setting:?}");
+        let wakes = setting.wakes as u64;
+        // One more for what is launched before the instant: the worker that is to spin by then, and the wakers.
+        let launched = u64::from(last == Last::Spins) + if by == By::Within { wakes } else { 0 };
+        // Urgent workers do not spin.
+        let spins = u64::from(last == Last::Spins && by != By::Below);
+        assert_eq!(did.rings, wakes - spins + launched, "{setting:?}");
+    }
+}
+
+/// Without it, wakes are stacked: as many as `expected` says of so many wakes. What the posters counted is what
+/// happened, except that a task can be stolen twice.
+fn check_stacked(claim: IdleClaim, expected: impl Fn(u64) -> RangeInclusive<u64>) {
+    for (by, last) in [
+        (By::Outside, Last::Sleeps),
+        (By::Outside, Last::Spins),
+        (By::Within, Last::Spins),
+    ] {
+        for (setting, burst) in bursts(by, last, claim) {
+            let (counted, expected) = (burst.did.stacked, expected(setting.wakes as u64));
             assert!(
-                expected.contains(&stacked),
-                "{setting:?}: {stacked} stacked, not {expected:?}; the slowest began after {slowest_ns} ns"
+                expected.contains(&counted),
+                "{setting:?}: {counted} stacked, not {expected:?}"
             );
-            // Those that were idle are woken, and others for what they find.
+            let stacked = burst.stacked();
+            assert!(
+                (counted.saturating_sub(2)..=3 * counted).contains(&stacked),
+                "{setting:?}: {stacked}, {counted}"
+            );
             let rings = burst.did.rings;
-            assert!(rings <= 2 * wakes as u64 + 2, "{setting:?}: {rings} rings");
+            assert!(
+                rings <= 3 * setting.wakes as u64 + 2,
+                "{setting:?}: {rings} rings"
+            );
         }
     }
 }
 
-/// As it stands without a claim: most wakes are stacked.
-fn most(wakes: u64) -> RangeInclusive<u64> {
-    (wakes - 1).div_ceil(2)..=3 * (wakes - 1)
-}
-
 #[test]
-fn wakes_from_outside_find_workers() {
+fn wakes_from_outside_find_a_worker_each() {
     for last in [Last::Sleeps, Last::Spins] {
-        check(By::Outside, last, most);
+        check_claims(By::Outside, last);
     }
 }
 
 #[test]
-fn wakes_from_below_find_workers() {
+fn wakes_from_below_find_a_worker_each() {
     for last in [Last::Sleeps, Last::Spins] {
-        check(By::Below, last, most);
+        check_claims(By::Below, last);
     }
 }
 
 #[test]
-fn wakes_within_a_scheduler_find_workers() {
-    check(By::Within, Last::Spins, most);
+fn wakes_within_a_scheduler_find_a_worker_each() {
+    check_claims(By::Within, Last::Spins);
+}
+
+#[test]
+fn without_the_claim_most_wakes_are_stacked() {
+    check_stacked(IdleClaim::Off, |wakes| (wakes - 1).div_ceil(2)..=wakes);
+}
+
+#[test]
+fn the_flag_of_the_seed_leaves_some_wakes_stacked() {
+    check_stacked(IdleClaim::Mark, |wakes| {
+        wakes / 8 - wakes / 8 % 2..=wakes - 1
+    });
+}
+
+/// They wait for each other's polls, until a watchdog finds them.
+#[test]
+fn without_a_rescue_stacked_wakes_wait_for_milliseconds() {
+    check_stacked(IdleClaim::Base, |wakes| (wakes - 1).div_ceil(2)..=wakes);
+    for (setting, burst) in bursts(By::Outside, Last::Sleeps, IdleClaim::Base) {
+        let (slowest_ns, wakes) = (burst.slowest_ns(), setting.wakes as u64);
+        let least_ns = (wakes - 1) * 400 * US;
+        assert!(
+            (least_ns..least_ns + 4 * MS).contains(&slowest_ns),
+            "{setting:?}: {slowest_ns}"
+        );
+    }
+}
+
+/// Simulated time: on one machine with the same idle workers, the slowest of many wakes at one instant against the
+/// slowest of the same wakes made alone.
+#[test]
+fn the_slowest_of_many_wakes_is_little_later_than_one_alone() {
+    for (setting, burst) in bursts(By::Outside, Last::Sleeps, IdleClaim::On) {
+        let alone = |waker| {
+            let alone = Some(waker);
+            self::burst(Setting { alone, ..setting }).begun_in_time()
+        };
+        let one_ns = alone(0).max(alone(setting.wakes - 1));
+        let slowest_ns = burst.slowest_ns();
+        assert!(
+            10 * slowest_ns <= 13 * one_ns,
+            "{setting:?}: {slowest_ns} ns, alone {one_ns} ns"
+        );
+    }
+}
+
+#[test]
+fn a_caller_that_looks_away_leaves_tasks_stacked() {
+    const BUG: u8 = Bug::PlaceKeepsLostLate as u8;
+    assert!(!is_stacked_with::<0>(By::Outside) && !is_stacked_with::<0>(By::Within));
+    assert!(is_stacked_with::<BUG>(By::Outside) || is_stacked_with::<BUG>(By::Within));
+}
+
+#[test]
+fn a_push_behind_another_leaves_tasks_stacked() {
+    assert!(is_stacked_with::<{ Bug::PlacePushesBehind as u8 }>(
+        By::Outside
+    ));
+}
+
+/// Whether a wake is stacked with this mutant.
+fn is_stacked_with<const BUG: u8>(by: By) -> bool {
+    let tries = (0..20).flat_map(|seed| [8, 16, 32].map(|wakes| (wakes, seed)));
+    tries.into_iter().any(|(wakes, seed)| {
+        let setting = Setting {
+            by,
+            last: Last::Spins,
+            wakes,
+            alone: None,
+            claim: IdleClaim::On,
+            seed,
+        };
+        burst_of::<BUG>(setting).stacked() > 0
+    })
 }

@@ -1,11 +1,9 @@
-//! Placement: which idle worker is woken for work, and which worker gets a task from outside. See
-//! README.md in this folder.
+//! Offers: a worker has something for others, and wakes one that is idle. See README.md in this folder.
 
-use crate::bell::{Look, WorkerState};
 use crate::class::Standing;
-use crate::scheduler::Member;
-use crate::scheduler::idle::Cost;
+use crate::scheduler::idle::Wish;
 use crate::scheduler::{Scheduler, Turns};
+use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Scheduler<M> {
@@ -16,28 +14,9 @@ impl<M: Machine> Scheduler<M> {
         self.class().standing::<M>() == Standing::Below
     }
 
-    /// Whether the caller must not claim a worker, because it may lose its CPU before it has told that worker.
-    fn must_not_claim(&self) -> bool {
-        self.is_above_caller() && !M::breaks(Bug::PlaceClaimsFromBelow)
-    }
-
-    /// The cost of waking an idle worker: lowest if it spins, which takes no syscall; higher than any syscall if
-    /// its core is busy with a higher class.
-    pub(crate) fn cost(&self, worker: usize) -> Cost {
-        let spins = self.remotes()[worker].bell().look() == Look::Spinning;
-        match (spins, self.is_outranked(worker)) {
-            (true, false) => Cost::Store,
-            (false, false) => Cost::Ring,
-            (_, true) => Cost::Outranked,
-        }
-    }
-
-    /// Whether a worker of a higher class has something to do on the worker's core.
-    pub(crate) fn is_outranked(&self, worker: usize) -> bool {
-        self.above().iter().any(|above| {
-            let remotes = above.scheduler().remotes();
-            remotes[worker % remotes.len()].state() != WorkerState::Parked
-        })
+    /// Whether the caller may claim a worker: it does not lose its CPU to that worker before it has told it.
+    pub(super) fn may_claim(&self) -> bool {
+        !self.is_above_caller() || M::breaks(Bug::PlaceClaimsFromBelow)
     }
 
     /// There is work for one more worker than its owner: wakes an idle worker if none searches, and others to be
@@ -68,7 +47,7 @@ impl<M: Machine> Scheduler<M> {
     /// a fence.
     #[inline]
     pub fn arm_watchdog(&self, from: usize) {
-        if self.idle().lacks_watchdog() && !self.must_not_claim() {
+        if self.idle().lacks_watchdog() && self.may_claim() {
             self.wake_watchdogs(from);
         }
     }
@@ -85,15 +64,9 @@ impl<M: Machine> Scheduler<M> {
     /// present one may get no CPU.
     #[cold]
     fn wake_watchdogs(&self, from: usize) {
-        let cost = |worker: usize| {
-            if self.remotes()[worker].is_watchdog() {
-                Cost::Never
-            } else {
-                self.cost(worker)
-            }
-        };
+        let is_none = |worker: usize| !self.remotes()[worker].is_watchdog();
         while self.idle().lacks_watchdog() {
-            let Some(worker) = self.idle().want_watchdog(from, cost) else {
+            let Some(worker) = self.idle().want_watchdog(Wish::of(from), is_none) else {
                 return;
             };
             self.remotes()[worker].request_pass();
@@ -104,11 +77,15 @@ impl<M: Machine> Scheduler<M> {
     /// look in its place.
     #[cold]
     fn offer_now(&self, from: usize) {
-        if self.must_not_claim() {
+        if !self.may_claim() {
             return self.tell_one(from);
         }
+        if self.remotes()[from].idle_claim() == IdleClaim::Base {
+            // Nobody steals from a worker that makes progress.
+            return self.arm_watchdog(from);
+        }
         if !self.idle().anyone_searches()
-            && let Some(worker) = self.idle().claim_as_first(from, |worker| self.cost(worker))
+            && let Some(worker) = self.idle().claim_as_first(Wish::of(from), |_| true)
         {
             self.remotes()[worker].request_pass();
         }
@@ -119,27 +96,8 @@ impl<M: Machine> Scheduler<M> {
     /// its own, looks at the others before it sleeps again. Then it becomes a watchdog if there are too few, because
     /// a worker that searches may get no CPU.
     fn tell_one(&self, from: usize) {
-        if let Some(worker) = self.idle().find(from, |worker| self.cost(worker)) {
+        if let Some(worker) = self.idle().find(Wish::of(from), |_| true) {
             self.remotes()[worker].request_pass();
         }
-    }
-
-    /// Chooses the worker for a task from outside that prefers `prefer`: that worker, or the nearest one that is on, if
-    /// it is idle with an empty inject queue, serves no call, and its core is free of higher classes, or if no other worker is idle.
-    /// Otherwise another idle worker, which the caller claims unless it must not.
-    pub(crate) fn place<'a>(&'a self, prefer: &'a Member<M>) -> &'a Member<M> {
-        let prefer = self.nearest_on(prefer.worker());
-        let is_idle = matches!(prefer.bell().look(), Look::Spinning | Look::Parked);
-        let is_free = is_idle && !prefer.has_injected() && !prefer.is_serving();
-        let stays = is_free && !self.is_outranked(prefer.worker());
-        let cost = |worker| self.cost(worker);
-        let claimed = if stays {
-            None
-        } else if self.must_not_claim() {
-            self.idle().find(prefer.worker(), cost)
-        } else {
-            self.idle().claim(prefer.worker(), cost)
-        };
-        claimed.map_or(prefer, |worker| &self.remotes()[worker])
     }
 }

@@ -1,0 +1,303 @@
+//! Placement: which worker gets a task that comes from outside, or that its last worker spins for. See README.md in
+//! this folder.
+
+#[cfg(test)]
+mod loom;
+
+use crate::bell::Look;
+use crate::call::post;
+use crate::link::Node;
+use crate::mailbox::{Post, Posted, Pushed};
+use crate::scheduler::idle::{Sight, Wish};
+use crate::scheduler::{Member, Scheduler};
+use crate::switches::IdleClaim;
+use doorbell_machine::{Bug, Counter, Machine};
+use std::ptr::NonNull;
+
+/// What became of a task that was placed.
+#[must_use]
+#[derive(Debug)]
+pub(crate) enum Placed<'a, M: Machine> {
+    /// A worker has it.
+    Yes,
+    /// It lies in the inject queue of this worker, which seemed idle and runs something else. The caller places anew
+    /// what lies there.
+    Behind(&'a Member<M>),
+    /// The workers have ended. The task is the caller's still.
+    Closed,
+}
+
+/// Whether a call waits behind something else.
+#[must_use]
+pub(crate) struct IsBehind(pub(crate) bool);
+
+/// A worker that takes a post only into an empty mailbox.
+struct IfEmpty<'a, M: Machine>(&'a Member<M>);
+
+// SAFETY: each node in the mailbox is delivered once, by the worker whose mailbox it is.
+unsafe impl<M: Machine> Post<M> for IfEmpty<'_, M> {
+    unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        unsafe { self.0.post_first_entered(node) }
+    }
+
+    unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        unsafe { self.0.post_first_entered(node) }
+    }
+}
+
+impl<M: Machine> From<Posted> for Placed<'_, M> {
+    fn from(posted: Posted) -> Self {
+        match posted {
+            Posted::Yes => Placed::Yes,
+            Posted::Closed => Placed::Closed,
+        }
+    }
+}
+
+impl<M: Machine> Scheduler<M> {
+    /// Where a caller that prefers this worker looks for an idle one. Callers that choose at the same moment run on
+    /// different CPUs.
+    fn wish(near: usize) -> Wish {
+        let spread = M::cpu();
+        Wish { near, spread }
+    }
+
+    /// Whether a worker takes at once what is posted to it: it is idle, serves no call, and nothing else runs on its
+    /// core.
+    pub(crate) fn takes_at_once(&self, worker: usize) -> bool {
+        self.idle().sight(worker).has_core && self.waits(worker)
+    }
+
+    /// Whether a worker spins or sleeps, has not been notified, and serves no call.
+    fn waits(&self, worker: usize) -> bool {
+        let remote = &self.remotes()[worker];
+        matches!(remote.bell().look(), Look::Spinning | Look::Parked) && !remote.is_serving()
+    }
+
+    /// Whether a worker is free: it takes a post at once, no task has been posted to it, and it is on.
+    pub(crate) fn is_free(&self, worker: usize) -> bool {
+        self.free(worker).is_some()
+    }
+
+    /// What is seen of a worker if it is free.
+    fn free(&self, worker: usize) -> Option<Sight> {
+        let remote = &self.remotes()[worker];
+        let sight = self.idle().sight(worker);
+        let is_free =
+            sight.has_core && self.waits(worker) && !remote.has_injected() && !remote.is_off();
+        is_free.then_some(sight)
+    }
+
+    /// The worker to ask for something that any worker may do: `prefer` or the nearest one that is on, if it is free
+    /// or no worker is idle; else an idle one. It is not claimed.
+    pub(crate) fn find_idle<'a>(&'a self, prefer: &'a Member<M>) -> &'a Member<M> {
+        let prefer = self.nearest_on(prefer.worker());
+        if self.is_free(prefer.worker()) {
+            return prefer;
+        }
+        let found = self.idle().find(Self::wish(prefer.worker()), |_| true);
+        found.map_or(prefer, |worker| &self.remotes()[worker])
+    }
+
+    /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free and
+    /// nobody else chooses it; else to another idle worker; to `prefer` if there is none.
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    pub(crate) unsafe fn place_task<'a>(
+        &'a self,
+        prefer: &'a Member<M>,
+        node: NonNull<Node<M>>,
+    ) -> Placed<'a, M> {
+        let prefer = self.nearest_on(prefer.worker());
+        // SAFETY: passed on.
+        let placed = unsafe { self.post_to_idle(prefer, node) };
+        // SAFETY: passed on; it was not posted.
+        let post = || unsafe { prefer.post_task(node) };
+        placed.unwrap_or_else(|| post().into())
+    }
+
+    /// As [`Scheduler::place_task`]; `None` if no worker is idle. Then the task is the caller's still.
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    pub(crate) unsafe fn post_to_idle<'a>(
+        &'a self,
+        prefer: &'a Member<M>,
+        node: NonNull<Node<M>>,
+    ) -> Option<Placed<'a, M>> {
+        if self.remotes().len() == 1 {
+            // There is no choice.
+            return None;
+        }
+        let setting = prefer.idle_claim();
+        if setting != IdleClaim::On {
+            // SAFETY: passed on.
+            return unsafe { self.post_by_look(prefer, node, setting) };
+        }
+        let (near, pulse) = (prefer.worker(), prefer.pulse());
+        let free = self.free(near);
+        if let Some(sight) = free {
+            // One that has only just begun to spin is in no set: the push alone decides.
+            let claims = self.may_claim() && sight.is_idle;
+            // SAFETY: passed on.
+            let placed = unsafe { self.post_if_won(prefer, claims, pulse, node) };
+            if placed.is_some() {
+                return placed;
+            }
+        }
+        let wish = Self::wish(near);
+        let near = if free.is_some() {
+            // Others choose around that worker at this moment: goes on at its own place.
+            wish.spread % self.remotes().len()
+        } else {
+            near
+        };
+        let (mut placed, mut lost) = (None, u64::from(free.is_some()));
+        let takes = |worker: usize| {
+            let to = &self.remotes()[worker];
+            // SAFETY: passed on; each call before has left the task to the caller.
+            placed = unsafe { self.post_if_won(to, self.may_claim(), to.pulse(), node) };
+            if placed.is_none() {
+                lost += 1;
+            } else if lost > 0 {
+                // Not at the workers that were lost: others choose around those at this moment.
+                to.counts().claims_lost.add_shared(lost);
+            }
+            placed.is_some()
+        };
+        let _ = self
+            .idle()
+            .each_idle(Wish { near, ..wish }, |_| true, takes);
+        placed
+    }
+
+    /// Posts a task to a worker that was idle at `pulse`, unless another caller has chosen that one: `None` then, and
+    /// the task is the caller's still. A caller that `claims` takes the worker out of the idle set first.
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    unsafe fn post_if_won<'a>(
+        &self,
+        to: &'a Member<M>,
+        claims: bool,
+        pulse: u64,
+        node: NonNull<Node<M>>,
+    ) -> Option<Placed<'a, M>> {
+        let is_won = || self.idle().holds(to.worker()) && self.idle().take(to.worker());
+        if !claims || is_won() {
+            // SAFETY: passed on.
+            if let Some(posted) = unsafe { to.post_first(node) } {
+                return Some(self.look_after(to, pulse, posted));
+            }
+            if claims {
+                // Whoever pushed that other task may lose its CPU before it tells the worker, which nobody else can
+                // claim now.
+                to.request_pass();
+            }
+        }
+        None
+    }
+
+    /// Call it after a post to a worker that was idle at `pulse`. If the task is there still, the worker runs
+    /// something, and the task may wait behind that.
+    pub(crate) fn look_after<'a>(
+        &self,
+        to: &'a Member<M>,
+        pulse: u64,
+        posted: Posted,
+    ) -> Placed<'a, M> {
+        if posted == Posted::Closed || !to.is_inside() || !to.has_injected() {
+            return posted.into();
+        }
+        if self.may_claim() && runs_another(to, pulse) && !M::breaks(Bug::PlaceKeepsLostLate) {
+            return Placed::Behind(to);
+        }
+        // From here on other workers find the task.
+        self.work().add_anew(to.worker());
+        M::fence_recheck();
+        if !runs_another(to, pulse) {
+            if !M::breaks(Bug::SchedulerPushUnoffered) {
+                self.offer_one(to.worker());
+            }
+        } else {
+            // Nobody may wait for a caller of a lower class that has taken tasks into its hands.
+            to.counts().stacked.add_shared(1);
+            self.offer(to.worker());
+        }
+        Placed::Yes
+    }
+
+    /// Posts a call to the mailbox of a worker that takes it at once: `prefer`, or another idle one, whose mailbox is
+    /// empty. Nobody is claimed: the caller may be of a lower class. Says whether that worker has begun to run
+    /// something else before the post: then the call waits behind that.
+    ///
+    /// # Errors
+    /// The call, if there is no such worker.
+    pub(crate) fn post_call_to_idle<F>(&self, prefer: &Member<M>, f: F) -> Result<IsBehind, F>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        if self.remotes().len() == 1 {
+            return Err(f);
+        }
+        let (mut left, mut is_behind) = (Some(f), false);
+        let mut takes = |worker: usize| {
+            let to = &self.remotes()[worker];
+            let pulse = to.pulse();
+            if !self.takes_at_once(worker) || to.has_mail() {
+                return false;
+            }
+            left = left.take().and_then(|f| post(&IfEmpty(to), f).err());
+            is_behind = to.is_inside() && to.has_mail() && runs_another(to, pulse);
+            left.is_none()
+        };
+        if !takes(prefer.worker()) {
+            let wish = Self::wish(prefer.worker());
+            let _ = self.idle().each_idle(wish, |_| true, takes);
+        }
+        left.map_or(Ok(IsBehind(is_behind)), Err)
+    }
+
+    /// The switched-off claim: chooses a worker by looks, and posts whatever lies there.
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    #[cold]
+    unsafe fn post_by_look(
+        &self,
+        prefer: &Member<M>,
+        node: NonNull<Node<M>>,
+        setting: IdleClaim,
+    ) -> Option<Placed<'_, M>> {
+        let marks = setting == IdleClaim::Mark;
+        let is_open = |worker: usize| !marks || !self.remotes()[worker].is_marked();
+        let near = prefer.worker();
+        let to = if self.is_free(near) && is_open(near) {
+            near
+        } else {
+            self.idle().each_idle(Self::wish(near), |_| true, is_open)?
+        };
+        let to = &self.remotes()[to];
+        if marks {
+            to.set_mark(true);
+        }
+        let pulse = to.pulse();
+        // SAFETY: passed on.
+        let (posted, pushed) = unsafe { to.post_task_then(node) };
+        if pushed == Pushed::Behind
+            || (to.is_inside() && to.has_injected() && runs_another(to, pulse))
+        {
+            to.counts().stacked.add_shared(1);
+        }
+        Some(posted.into())
+    }
+}
+
+/// Whether a worker that is inside a poll or a call, and was idle at `pulse`, runs something else than what lies in its
+/// inject queue.
+fn runs_another<M: Machine>(worker: &Member<M>, pulse: u64) -> bool {
+    worker.has_queued() || worker.is_serving() || worker.pulse() != pulse
+}

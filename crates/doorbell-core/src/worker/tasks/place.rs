@@ -1,0 +1,79 @@
+//! Where a task goes for which a worker of another scheduler, or no worker at all, is the caller.
+
+use crate::link::Node;
+use crate::mailbox::Posted;
+use crate::scheduler::{Member, Placed, Scheduler};
+use crate::task::TaskRef;
+use crate::task::queue_node;
+use crate::worker::Local;
+use doorbell_machine::{Counter, Machine};
+use std::ptr::NonNull;
+
+/// Places a task, by [`Scheduler::place_task`].
+///
+/// # Safety
+/// As for [`Member::post_task`].
+pub(crate) unsafe fn place<M: Machine>(
+    scheduler: &Scheduler<M>,
+    prefer: &Member<M>,
+    node: NonNull<Node<M>>,
+) -> Posted {
+    // SAFETY: passed on.
+    settle(unsafe { scheduler.place_task(prefer, node) })
+}
+
+/// Sees to the end of a placement.
+pub(in crate::worker) fn settle<M: Machine>(placed: Placed<'_, M>) -> Posted {
+    match placed {
+        Placed::Yes => Posted::Yes,
+        Placed::Behind(worker) => {
+            spread(worker);
+            Posted::Yes
+        }
+        Placed::Closed => Posted::Closed,
+    }
+}
+
+/// Places anew each task of a worker's inject queue. No other worker can find them meanwhile.
+#[cold]
+fn spread<M: Machine>(from: &Member<M>) {
+    let mut rest = from.take_injected().map(|(chain, _)| chain);
+    while let Some(chain) = rest {
+        let (node, others) = chain.pop();
+        // SAFETY: taken out, so it is the caller's, and alive.
+        unsafe { node.as_ref() }.leave();
+        // SAFETY: a task that was posted, in no queue.
+        match unsafe { from.scheduler().place_task(from, node) } {
+            Placed::Yes => {}
+            // Not a third time: it waits there as any task behind a poll.
+            Placed::Behind(worker) => {
+                worker.counts().stacked.add_shared(1);
+                worker.scheduler().work().add_anew(worker.worker());
+                M::fence_recheck();
+                worker.scheduler().offer(worker.worker());
+            }
+            // SAFETY: as above; refused.
+            Placed::Closed => unsafe { end_refused(node) },
+        }
+        rest = others;
+    }
+}
+
+/// The scheduler's workers have ended, and this node was in none of their queues: its task ends here.
+///
+/// # Safety
+/// The node is that of a task, and is in no queue.
+pub(super) unsafe fn end_refused<M: Machine>(node: NonNull<Node<M>>) {
+    // SAFETY: passed on.
+    let own = unsafe { queue_node::own_of(node) };
+    Local::<M>::with_current(|local| match (own, local) {
+        (Some(task), Some(local)) => {
+            let rank = local.rank();
+            task.end_queued(local);
+            local.set_rank(rank);
+        }
+        (Some(task), None) => TaskRef::leave(task),
+        // SAFETY: passed on.
+        (None, _) => unsafe { queue_node::refused(node) },
+    });
+}
