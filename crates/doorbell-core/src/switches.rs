@@ -189,8 +189,9 @@ mod bits {
     pub(super) const CLAIM: u64 = 1 << 3;
     pub(super) const CLAIM_MAX: u64 = 3;
     const _: () = assert!(OF_POSTS == 0b111 && CLAIM == OF_POSTS + 1);
-    const _: () = assert!(super::IdleClaim::ALL.len() as u64 == CLAIM_MAX + 1);
 }
+
+const _: () = assert!(IdleClaim::ALL.len() as u64 == bits::CLAIM_MAX + 1);
 
 /// The rules of a post, read once per post.
 #[derive(Clone, Copy, Debug)]

@@ -86,6 +86,18 @@ impl<M: Machine> Default for SchedulerSpec<M> {
     }
 }
 
+/// The other workers, nearest first.
+fn others_by_distance(
+    worker: usize,
+    workers: usize,
+    distance: &impl Fn(usize, usize) -> u32,
+) -> Box<[u32]> {
+    let mut others: Vec<usize> = (1..workers).map(|step| (worker + step) % workers).collect();
+    // A stable sort: among equally distant workers each thief begins at its next neighbour. This spreads the thieves.
+    others.sort_by_key(|other| distance(worker, *other));
+    others.into_iter().map(|other| other as u32).collect()
+}
+
 /// The workers of one runtime that share tasks.
 pub struct Scheduler<M: Machine> {
     shares: M::Line<M::U64>,
@@ -168,14 +180,6 @@ impl<M: Machine> Scheduler<M> {
             above.len() <= ABOVE_MAX,
             "a scheduler is below three at most"
         );
-        let order = |worker: usize| {
-            let mut others: Vec<usize> =
-                (1..workers).map(|step| (worker + step) % workers).collect();
-            // A stable sort: among equally distant workers each thief begins at its next neighbour. This spreads the
-            // thieves.
-            others.sort_by_key(|other| distance(worker, *other));
-            others.into_iter().map(|other| other as u32).collect()
-        };
         let place =
             NonNull::from(Box::leak(Box::<Scheduler<M>>::new_uninit())).cast::<Scheduler<M>>();
         let rank_of: Option<RankOf<M>> = match turns {
@@ -199,7 +203,9 @@ impl<M: Machine> Scheduler<M> {
             class,
             turns,
             remotes: NonNull::from(Box::leak(remotes)),
-            orders: (0..workers).map(order).collect(),
+            orders: (0..workers)
+                .map(|worker| others_by_distance(worker, workers, &distance))
+                .collect(),
             idle: IdleSet::new(&cores, class),
             work: WorkSet::new(&cores),
             armed: Armed::new(turns),

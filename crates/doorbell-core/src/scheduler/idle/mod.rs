@@ -211,7 +211,7 @@ impl<M: Machine> IdleSet<M> {
         if M::breaks(Bug::IdleTakeBlind) {
             // ORDER: Relaxed; the mutant; two wakers may both believe that they took the worker.
             let seen = word.load(Ordering::Relaxed);
-            // ORDER: as above.
+            // ORDER: Relaxed; the mutant, as for the load above.
             word.store(seen & !(IDLE << at), Ordering::Relaxed);
             return seen & (IDLE << at) != 0;
         }

@@ -10,7 +10,7 @@ use crate::testing::spawn;
 use crate::worker::Local;
 use crate::worker::tasks::place::settle;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
-use doorbell_machine::{Counter, Host};
+use doorbell_machine::Host;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -237,7 +237,6 @@ fn a_second_task_for_a_worker_that_seemed_idle_goes_to_another() {
         if !is_queued {
             assert_eq!(take_injected(&remotes[1]), 1);
         }
-        assert_eq!(remotes[1].counts().claims_lost.get(), 1);
         inside.enter(|| inside.close());
     }
 }
