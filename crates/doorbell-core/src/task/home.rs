@@ -98,6 +98,12 @@ impl<M: Schedule> TaskRef<M> {
         })
     }
 
+    /// Whether it has a home worker. The caller has taken the own node from a queue.
+    pub(crate) fn has_settled(self) -> bool {
+        // SAFETY: as in `settle`.
+        self.header().home.with(|home| unsafe { (*home).is_some() })
+    }
+
     /// The number of the home worker, if its list still has the task. The caller has the worker's reference.
     #[inline]
     pub(crate) fn home(self) -> Option<usize> {

@@ -113,12 +113,11 @@ impl<M: Machine> Worker<M> {
     fn wake_left_out(&self) {
         let scheduler = self.shared.remote().scheduler();
         for other in scheduler.remotes() {
-            let sleeps = other.sleeps();
-            let is_left_out = other.bell().look() == Look::Parked
-                && !other.is_off()
-                && !scheduler.idle().holds(other.worker())
-                && !scheduler.idle().is_searching(other.worker());
-            let sleep = is_left_out.then_some(sleeps);
+            let is_left_out = !scheduler.idle().holds(other.worker())
+                && !scheduler.idle().is_searching(other.worker())
+                && other.bell().look() == Look::Parked
+                && !other.is_off();
+            let sleep = is_left_out.then(|| other.sleeps());
             if self.searchers.note_left_out(other.worker(), sleep)
                 && !M::breaks(Bug::IdleTakeNeverRevoked)
             {

@@ -231,7 +231,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         now_ns: u64,
     ) -> Result<(), String> {
         let cores = self.workers.cores();
-        let all_run = self.lacks_ns.iter().all(Option::is_none);
+        // A worker that is alone enters no set.
+        let all_run = cores > 1 && self.lacks_ns.iter().all(Option::is_none);
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
             let idle = scheduler.idle();
             let is_left_out = all_run

@@ -218,10 +218,11 @@ fn slots_where(members: &[usize], fits: impl Fn(usize) -> bool) -> u16 {
 
 /// The slots of a worker's core; only its own if they are so many that nothing is known of cores.
 fn alone_if_unknown(worker: usize, members: &[usize], of_core: u16) -> u16 {
+    let own = slots_where(members, |other| other == worker);
     if of_core.count_ones() as usize > SMT_MAX {
-        slots_where(members, |other| other == worker)
+        own
     } else {
-        of_core
+        own | of_core
     }
 }
 

@@ -158,8 +158,13 @@ impl<M: Machine> Scheduler<M> {
         let (mut placed, mut lost) = (None, u64::from(free.is_some()));
         let takes = |worker: usize| {
             let to = &self.remotes()[worker];
+            let pulse = to.pulse();
+            if !self.waits(worker) {
+                // It has been notified, or serves calls.
+                return false;
+            }
             // SAFETY: passed on; each call before has left the task to the caller.
-            placed = unsafe { self.post_if_won(to, self.may_claim(), to.pulse(), node) };
+            placed = unsafe { self.post_if_won(to, self.may_claim(), pulse, node) };
             if placed.is_none() {
                 lost += 1;
             } else if lost > 0 {
@@ -201,8 +206,8 @@ impl<M: Machine> Scheduler<M> {
         None
     }
 
-    /// Call it after a post to a worker that was idle at `pulse`. If the task is there still, the worker runs
-    /// something, and the task may wait behind that.
+    /// Call it after a post to a worker that was idle at `pulse`. If its inject queue is not empty and it runs, the task
+    /// may wait behind what it runs.
     pub(crate) fn look_after<'a>(
         &self,
         to: &'a Member<M>,
@@ -212,20 +217,21 @@ impl<M: Machine> Scheduler<M> {
         if posted == Posted::Closed || !to.is_inside() || !to.has_injected() {
             return posted.into();
         }
-        if self.may_claim() && runs_another(to, pulse) && !M::breaks(Bug::PlaceKeepsLostLate) {
+        let is_behind = runs_another(to, pulse) && !M::breaks(Bug::PlaceKeepsLostLate);
+        if is_behind && self.may_claim() {
             return Placed::Behind(to);
         }
         // From here on other workers find the task.
         self.work().add_anew(to.worker());
         M::fence_recheck();
-        if !runs_another(to, pulse) {
-            if !M::breaks(Bug::SchedulerPushUnoffered) {
-                self.offer_one(to.worker());
-            }
-        } else {
-            // Nobody may wait for a caller of a lower class that has taken tasks into its hands.
+        if is_behind {
             to.counts().stacked.add_shared(1);
+        }
+        if !self.may_claim() {
+            // It takes no task back: it may lose its CPU while it holds it. And it cannot ask for a watchdog.
             self.offer(to.worker());
+        } else if !M::breaks(Bug::SchedulerPushUnoffered) {
+            self.offer_one(to.worker());
         }
         Placed::Yes
     }

@@ -105,10 +105,12 @@ impl<M: Machine> TaskRef<M> {
         M::mark(Mark::TaskDelegatedTwice);
         self.header().state.retain();
         let parcel = InParcel(self);
-        if scheduler
-            .post_call_to_idle(near, move || parcel.arrive(then))
-            .is_err()
-        {
+        let arrive = move || parcel.arrive(then);
+        let sent = match scheduler.post_call_to_idle(near, arrive) {
+            Ok(_) => true,
+            Err(arrive) => post(near, arrive).is_ok(),
+        };
+        if !sent {
             self.release();
         }
     }

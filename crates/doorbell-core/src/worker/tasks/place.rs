@@ -5,7 +5,7 @@ use crate::mailbox::Posted;
 use crate::scheduler::{Member, Placed, Scheduler};
 use crate::task::TaskRef;
 use crate::task::queue_node;
-use crate::worker::Local;
+use crate::task::state::{By, Start};
 use doorbell_machine::{Counter, Machine};
 use std::ptr::NonNull;
 
@@ -53,27 +53,41 @@ fn spread<M: Machine>(from: &Member<M>) {
                 worker.scheduler().offer(worker.worker());
             }
             // SAFETY: as above; refused.
-            Placed::Closed => unsafe { end_refused(node) },
+            Placed::Closed => unsafe { end_unplaced(node) },
         }
         rest = others;
     }
 }
 
-/// The scheduler's workers have ended, and this node was in none of their queues: its task ends here.
+/// The scheduler's workers have ended, and this node was in none of their queues: its task ends here, unless a worker
+/// ends it.
 ///
 /// # Safety
 /// The node is that of a task, and is in no queue.
-pub(super) unsafe fn end_refused<M: Machine>(node: NonNull<Node<M>>) {
+unsafe fn end_unplaced<M: Machine>(node: NonNull<Node<M>>) {
     // SAFETY: passed on.
-    let own = unsafe { queue_node::own_of(node) };
-    Local::<M>::with_current(|local| match (own, local) {
-        (Some(task), Some(local)) => {
-            let rank = local.rank();
-            task.end_queued(local);
-            local.set_rank(rank);
-        }
-        (Some(task), None) => TaskRef::leave(task),
+    match unsafe { queue_node::own_of(node) } {
+        // In the list of its home worker, which ends it.
+        Some(task) if task.has_settled() => task.leave(),
+        Some(task) => task.end_without_worker(),
         // SAFETY: passed on.
-        (None, _) => unsafe { queue_node::refused(node) },
-    });
+        None => unsafe { queue_node::refused(node) },
+    }
+}
+
+impl<M: Machine> TaskRef<M> {
+    /// Ends a task that no worker has ever got, on the caller's thread. The caller has the worker's reference.
+    pub(super) fn end_without_worker(self) {
+        // If a raised run polls the task, that run sees CANCELLED and ends it.
+        let _ = self.header().state.cancel();
+        match self.header().state.start(By::Own) {
+            Start::Cancel => {
+                self.drop_future();
+                self.finish();
+                self.release();
+            }
+            Start::Over => self.release(),
+            Start::Poll | Start::Late => {}
+        }
+    }
 }

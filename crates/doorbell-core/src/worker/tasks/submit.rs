@@ -9,7 +9,7 @@ use crate::scheduler::telemetry::Telemetry;
 use crate::scheduler::{Member, RemoteRef, Scheduler};
 use crate::task::cell::CellSpec;
 use crate::task::extras::Extras;
-use crate::task::state::{By, Start, Wake};
+use crate::task::state::Wake;
 use crate::task::state_delegate::For;
 use crate::task::state_inheritance::Above;
 use crate::task::{About, BodyVtable, Kind, RawJoin, TaskRef};
@@ -180,7 +180,7 @@ impl<M: Machine> TaskRef<M> {
         if submitted {
             self.rescue();
         } else {
-            self.end_unsubmitted();
+            self.end_without_worker();
         }
     }
 
@@ -272,16 +272,5 @@ impl<M: Machine> TaskRef<M> {
             Posted::Yes => {}
             Posted::Closed => self.leave(),
         }
-    }
-
-    /// Ends a task that no worker got, on the caller's thread.
-    fn end_unsubmitted(self) {
-        let _ = self.header().state.cancel();
-        match self.header().state.start(By::Own) {
-            Start::Cancel => self.drop_future(),
-            _ => unreachable!("cancelled above, and no worker's"),
-        }
-        self.finish();
-        self.release();
     }
 }

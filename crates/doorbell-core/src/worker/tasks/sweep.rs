@@ -5,7 +5,7 @@
 //! A worker above that rescues ([`Local::set_rescues`]) raises to itself what it wakes or spawns, and what it
 //! finds behind a long poll ([`Sweep`]).
 
-use super::place::{end_refused, place};
+use super::place::place;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Greed, Queue};
@@ -171,7 +171,7 @@ impl<M: Machine> Sweep<M> {
             Posted::Closed => {
                 if !M::breaks(Bug::SweepForgetsRefused) {
                     // SAFETY: as above; refused, it is in no queue.
-                    unsafe { end_refused(node) };
+                    unsafe { Self::end(node) };
                 }
                 false
             }
@@ -180,6 +180,28 @@ impl<M: Machine> Sweep<M> {
             task.release();
         }
         raised
+    }
+}
+
+impl<M: Machine> Sweep<M> {
+    /// The scheduler's workers have ended, and this node was in none of their queues: its task ends here.
+    ///
+    /// # Safety
+    /// The node is that of a task, and is in no queue.
+    unsafe fn end(node: NonNull<Node<M>>) {
+        // SAFETY: passed on.
+        let own = unsafe { queue_node::own_of(node) };
+        Local::<M>::with_current(|local| match (own, local) {
+            (Some(task), Some(local)) => {
+                let rank = local.rank();
+                task.end_queued(local);
+                local.set_rank(rank);
+            }
+            // No worker drops what has one: it lies in the future of a task.
+            (Some(task), None) => task.leave(),
+            // SAFETY: passed on.
+            (None, _) => unsafe { queue_node::refused(node) },
+        });
     }
 }
 
