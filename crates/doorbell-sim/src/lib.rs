@@ -4,11 +4,13 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | [`bench`] | programs whose figures are measured |
 //! | [`scenario`] | random programs over the protocols of `doorbell-core`, and what must hold of them |
 //! | [`fuzz`] | many seeds through many shapes of them, and mutants |
 //! | [`profile`] | machines as files, each number with its source |
 //! | [`trace`] | a run as a file for Chrome's and Perfetto's viewers |
 
+pub mod bench;
 pub mod fuzz;
 pub mod profile;
 pub mod scenario;

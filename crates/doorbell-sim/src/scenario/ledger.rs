@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Everything that a run starts, and what became of it.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     /// Accepted closures: posts and calls.
     posted: SimCounter,
     ran: SimCounter,

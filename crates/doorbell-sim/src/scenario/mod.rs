@@ -14,7 +14,7 @@ mod class;
 mod conserve;
 mod guard;
 mod ledger;
-mod oracle;
+pub(crate) mod oracle;
 mod program;
 mod rescues;
 mod scheduler;
@@ -28,15 +28,16 @@ mod told;
 pub use class::{Classes, Urgent};
 pub use program::Repertoire;
 pub use rescues::Rescues;
+pub(crate) use scheduler::{SchedulerConfig, Threads, Workers};
 pub(crate) use shape::OWN_CPUS;
 pub use shape::{Shape, Wrong};
+pub(crate) use timer::Sleep;
 
 use doorbell_core::wheel::Holds;
 use doorbell_machine::sim::{self, Outcome, RunError, SimCounter, SimThread, Sink};
 use doorbell_machine::{Counter, Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use ledger::Ledger;
 use program::Player;
-use scheduler::{SchedulerConfig, Threads, Workers};
 use shape::Plan;
 use std::sync::Arc;
 
@@ -185,7 +186,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     Ok(())
 }
 
-fn spawn<const BUG: u8>(
+pub(crate) fn spawn<const BUG: u8>(
     name: &str,
     cpu: usize,
     body: impl FnOnce() + Send + 'static,

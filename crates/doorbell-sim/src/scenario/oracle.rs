@@ -153,7 +153,7 @@ pub(super) fn hold_often<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounte
 }
 
 /// Checks the counts of workers that have ended.
-pub(super) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
+pub(crate) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
     for (worker, it) in counts.iter().enumerate() {
         let needed = it.rings - it.rings_awake - it.rings_helped;
         let ended_by_rings = it.unparks_rung + it.unparks_last_test;
@@ -189,7 +189,7 @@ pub(super) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
 }
 
 /// Checks that the workers' memory is freed and has no other user.
-pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
+pub(crate) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
     match Workers::free(workers) {
         Ok(0) => {}
         Ok(remotes) => sim::fail(format!(
@@ -202,7 +202,7 @@ pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
 }
 
 /// Checks what is left of the schedulers after their workers have ended.
-pub(super) fn check_quiescence<const BUG: u8>(workers: &Workers<BUG>) {
+pub(crate) fn check_quiescence<const BUG: u8>(workers: &Workers<BUG>) {
     for idle in workers.schedulers().map(Scheduler::idle) {
         if idle.any() || idle.anyone_searches() {
             sim::fail(format!("counts: {idle:?} after all workers have ended"));

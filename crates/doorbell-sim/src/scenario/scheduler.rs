@@ -22,28 +22,28 @@ use std::sync::Arc;
 
 /// How the workers of a run are set up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SchedulerConfig {
+pub(crate) struct SchedulerConfig {
     /// The number in each scheduler.
-    pub(super) workers: usize,
-    pub(super) classes: Classes,
-    pub(super) idle: IdlePolicy,
-    pub(super) switches: Switches,
+    pub(crate) workers: usize,
+    pub(crate) classes: Classes,
+    pub(crate) idle: IdlePolicy,
+    pub(crate) switches: Switches,
     /// Whether their clock is paused: it advances only when the runtime is quiescent.
-    pub(super) paused: bool,
+    pub(crate) paused: bool,
     /// Of the Rt scheduler, if there are several schedulers.
-    pub(super) turns: Turns,
+    pub(crate) turns: Turns,
     /// Whether some tasks are in groups.
-    pub(super) groups: bool,
+    pub(crate) groups: bool,
     /// A limit of their CPU time; it applies to the Rt workers if there are several schedulers.
-    pub(super) budget: Option<RunBudget>,
+    pub(crate) budget: Option<RunBudget>,
     /// Whether Rt workers rescue tasks of Fair workers.
-    pub(super) rescues: Option<Rescues>,
+    pub(crate) rescues: Option<Rescues>,
 }
 
 /// The workers of a run: all of the first scheduler, then all of the next. Each scheduler has one worker on
 /// each of the first CPUs.
 #[derive(Debug)]
-pub(super) struct Workers<const BUG: u8> {
+pub(crate) struct Workers<const BUG: u8> {
     shared: Vec<Arc<WorkerShared<Sim<BUG>>>>,
     /// Their thread numbers.
     numbers: Vec<u32>,
@@ -71,11 +71,11 @@ const CLOSE_APART_NS: u64 = 60_000;
 const WAKE_NS: u64 = 8_000;
 
 /// The threads of a run's workers.
-pub(super) type Threads = Vec<SimThread>;
+pub(crate) type Threads = Vec<SimThread>;
 
 impl<const BUG: u8> Workers<BUG> {
     /// Starts the workers.
-    pub(super) fn start(
+    pub(crate) fn start(
         config: SchedulerConfig,
         ledger: Arc<Ledger>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
@@ -191,11 +191,11 @@ impl<const BUG: u8> Workers<BUG> {
         })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shared.len()
     }
 
-    pub(super) fn remote(&self, worker: usize) -> &RemoteRef<Sim<BUG>> {
+    pub(crate) fn remote(&self, worker: usize) -> &RemoteRef<Sim<BUG>> {
         self.shared[worker].remote()
     }
 
@@ -216,7 +216,7 @@ impl<const BUG: u8> Workers<BUG> {
     }
 
     /// The number of a worker's thread.
-    pub(super) fn number(&self, worker: usize) -> u32 {
+    pub(crate) fn number(&self, worker: usize) -> u32 {
         self.numbers[worker]
     }
 
@@ -262,17 +262,17 @@ impl<const BUG: u8> Workers<BUG> {
     }
 
     /// Waits for a future on a thread that is no worker: spins for `spin_ns`, then parks.
-    pub(super) fn wait_for<F: Future>(&self, future: F, spin_ns: u64) -> F::Output {
+    pub(crate) fn wait_for<F: Future>(&self, future: F, spin_ns: u64) -> F::Output {
         block_on_inside(&self.clock, future, spin_ns)
     }
 
     /// The counts of all workers.
-    pub(super) fn counts(&self) -> Vec<WorkerCounts> {
+    pub(crate) fn counts(&self) -> Vec<WorkerCounts> {
         self.shared.iter().map(|shared| shared.counts()).collect()
     }
 
     /// Asks all workers to end, and waits until they have.
-    pub(super) fn close(&self, threads: Threads) {
+    pub(crate) fn close(&self, threads: Threads) {
         self.shared.iter().for_each(|shared| shared.close());
         Self::join(threads);
     }
@@ -305,7 +305,7 @@ impl<const BUG: u8> Workers<BUG> {
     }
 
     /// Launches a task or a call.
-    pub(super) fn launch<F>(&self, worker: usize, kind: Kind, future: F) -> Join<F::Output>
+    pub(crate) fn launch<F>(&self, worker: usize, kind: Kind, future: F) -> Join<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send,
@@ -318,7 +318,7 @@ impl<const BUG: u8> Workers<BUG> {
     }
 
     /// Launches a task with a rank.
-    pub(super) fn launch_ranked<F>(
+    pub(crate) fn launch_ranked<F>(
         &self,
         worker: usize,
         kind: Kind,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Ready when it is due. The output is `false` if the worker of its timer ended first.
-pub(super) struct Sleep<const BUG: u8> {
+pub(crate) struct Sleep<const BUG: u8> {
     remote: RemoteRef<Sim<BUG>>,
     clock: Arc<Clock<Sim<BUG>>>,
     due_ns: u64,
@@ -21,7 +21,7 @@ pub(super) struct Sleep<const BUG: u8> {
 
 impl<const BUG: u8> Sleep<BUG> {
     /// A sleep of `for_ns` from now on; on this worker's wheel if the caller is no worker.
-    pub(super) fn new(workers: &Workers<BUG>, worker: usize, for_ns: u64) -> Self {
+    pub(crate) fn new(workers: &Workers<BUG>, worker: usize, for_ns: u64) -> Self {
         Sleep {
             remote: workers.remote(worker).clone(),
             due_ns: workers.clock.now_ns().saturating_add(for_ns),

@@ -1,0 +1,33 @@
+//! Each program at a small size: floors and ceilings of its figures, in virtual time.
+
+mod wake;
+
+use super::Bench;
+use crate::profile::Profile;
+use doorbell_core::switches::Switches;
+
+const US: u64 = 1_000;
+
+fn bench(profile: &str, seed: u64) -> Bench {
+    Bench {
+        machine: Profile::load(profile).unwrap().spec().clone(),
+        switches: Switches::default(),
+        seed,
+    }
+}
+
+/// The least and the greatest.
+fn extremes(times_ns: &[u64]) -> (u64, u64) {
+    let sorted = sorted(times_ns);
+    (sorted[0], sorted[sorted.len() - 1])
+}
+
+fn median(times_ns: &[u64]) -> u64 {
+    sorted(times_ns)[times_ns.len() / 2]
+}
+
+fn sorted(times_ns: &[u64]) -> Vec<u64> {
+    let mut sorted = times_ns.to_vec();
+    sorted.sort_unstable();
+    sorted
+}

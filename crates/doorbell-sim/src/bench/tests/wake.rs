@@ -1,0 +1,83 @@
+//! Messengers and workers.
+
+use super::{US, bench, extremes, median};
+use crate::bench::wake::{Figures, Messengers, Phase, Shape, WORK_NS, run};
+
+fn woken(by: Messengers, phase: Phase, seed: u64) -> Figures {
+    let shape = Shape {
+        messengers: 2,
+        workers_each: 6,
+        by,
+        phase,
+        rounds: 20,
+    };
+    run(&bench("smt-20", seed), shape).unwrap()
+}
+
+const PHASES: [Phase; 2] = [Phase::Apart, Phase::Together];
+/// How many wakes a run of [`woken`] has.
+const WAKES: u64 = 240;
+
+/// A sleeping worker begins after 12 to 20 µs on this machine: an interrupt, 10 µs out of idle, and a switch.
+#[test]
+fn each_task_that_a_thread_wakes_finds_its_worker_asleep_and_alone() {
+    for seed in 0..4 {
+        for phase in PHASES {
+            let it = woken(Messengers::Threads, phase, seed);
+            let (least_ns, most_ns) = extremes(&it.late_ns);
+            let so = format!(
+                "{phase:?}, seed {seed}: {least_ns}..{most_ns} ns, {} stacked",
+                it.stacked
+            );
+            assert_eq!(it.late_ns.len() as u64, WAKES, "{so}");
+            assert!(least_ns >= 10 * US && most_ns <= 45 * US, "{so}");
+            assert!(it.stacked <= WAKES / 20, "{so}");
+            assert!(
+                (WAKES..=WAKES + WAKES / 20).contains(&it.rings),
+                "{so}, {} rings",
+                it.rings
+            );
+            let work_ns = WAKES * WORK_NS;
+            assert!(
+                (work_ns..=3 * work_ns).contains(&it.cpu_ns),
+                "{so}, CPU {} ns",
+                it.cpu_ns
+            );
+        }
+    }
+}
+
+/// As it stands every wake is stacked that a task makes: it goes to the waker's own queue, and thieves come one after
+/// another.
+#[test]
+fn each_task_that_a_task_wakes_is_stolen() {
+    for seed in 0..4 {
+        for phase in PHASES {
+            let it = woken(Messengers::Tasks, phase, seed);
+            let (_, most_ns) = extremes(&it.late_ns);
+            let median_ns = median(&it.late_ns);
+            let so = format!(
+                "{phase:?}, seed {seed}: median {median_ns}, {most_ns} ns at most, {} stacked",
+                it.stacked
+            );
+            assert_eq!(it.late_ns.len() as u64, WAKES, "{so}");
+            assert!(
+                (20 * US..=60 * US).contains(&median_ns) && most_ns <= 150 * US,
+                "{so}"
+            );
+            assert!((WAKES / 2..=2 * WAKES).contains(&it.stacked), "{so}");
+            assert!(
+                (WAKES / 4..=WAKES).contains(&it.rings),
+                "{so}, {} rings",
+                it.rings
+            );
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_figures_twice_and_another_one_others() {
+    let [once, again, other] = [1, 1, 2].map(|seed| woken(Messengers::Tasks, Phase::Apart, seed));
+    assert_eq!(once, again);
+    assert_ne!(once, other);
+}

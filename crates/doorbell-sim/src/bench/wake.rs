@@ -1,0 +1,288 @@
+//! Schbench's shape: messengers wake their workers every 4 ms, and each worker computes for 30 µs.
+//!
+//! Workers are tasks of one runtime, which has a worker of its own, on a CPU of its own, for each of them. So a machine
+//! with enough CPUs has an idle one for every wake, and a wake that waits behind another one was placed badly.
+
+use super::{Bench, BenchError, finish, sleep_until, start, sum, worker_here};
+use crate::scenario::{Sleep, Workers, spawn};
+use doorbell_core::task::{Join, Kind};
+use doorbell_machine::sim::{self, SimThread};
+use doorbell_machine::{ThreadError, ThreadHandle};
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use std::sync::Arc;
+
+/// The time between two wakes of a worker.
+pub const PERIOD_NS: u64 = 4_000_000;
+/// How long a worker computes for a wake.
+pub const WORK_NS: u64 = 30_000;
+/// Rounds before the first that counts.
+const WARM_UP: u64 = 5;
+/// By when all tasks have been launched and wait.
+const READY_NS: u64 = 4_000_000;
+/// The messengers start within this time of each other, so that all are at rest when counting begins.
+const PHASES_NS: u64 = PERIOD_NS - 1_000_000;
+/// How long before the first round that counts the counters are read.
+const BEFORE_NS: u64 = 200_000;
+
+/// What messengers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Messengers {
+    /// Threads that are no workers.
+    Threads,
+    /// Tasks of the same scheduler, each pinned to a worker of its own.
+    Tasks,
+}
+
+/// When messengers wake their workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// At times that the seed draws, as schbench's messengers.
+    Apart,
+    /// All at one instant.
+    Together,
+}
+
+/// The size of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// How many messengers there are, each with a CPU of its own.
+    pub messengers: usize,
+    /// How many workers each of them wakes; as many CPUs have a worker of the runtime.
+    pub workers_each: usize,
+    /// What messengers are.
+    pub by: Messengers,
+    /// When they wake.
+    pub phase: Phase,
+    /// How often each worker is woken, beside some times first that do not count.
+    pub rounds: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// For each wake, how long after it the worker ran.
+    pub late_ns: Vec<u64>,
+    /// Tasks taken from the worker that their wake had placed them at, and tasks that began behind another one which
+    /// was not over when they were woken. 0 if every wake found a worker of its own. A task taken twice counts twice.
+    pub stacked: u64,
+    /// System calls that woke threads.
+    pub rings: u64,
+    /// CPU time of workers and messengers.
+    pub cpu_ns: u64,
+}
+
+impl Figures {
+    /// Adds the figures of another seed.
+    pub fn add(&mut self, other: Self) {
+        self.late_ns.extend(other.late_ns);
+        self.stacked += other.stacked;
+        self.rings += other.rings;
+        self.cpu_ns += other.cpu_ns;
+    }
+}
+
+/// A wake, by the number of its round.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    round: u64,
+    at_ns: u64,
+}
+
+/// A worker ran for a wake.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    sent: Sent,
+    worker: usize,
+    began_ns: u64,
+    ended_ns: u64,
+}
+
+impl Shape {
+    fn tasks(&self) -> usize {
+        self.messengers * self.workers_each
+    }
+
+    /// The runtime's workers.
+    fn workers(&self) -> usize {
+        match self.by {
+            Messengers::Threads => self.tasks(),
+            Messengers::Tasks => self.cpus(),
+        }
+    }
+
+    /// The CPUs of the tasks, and of the messengers behind them.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.tasks() + self.messengers
+    }
+
+    /// How long after the others this messenger wakes.
+    fn draw_phase_ns(&self) -> u64 {
+        match self.phase {
+            Phase::Apart => sim::random() % PHASES_NS,
+            Phase::Together => 0,
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [`BenchError`] if the machine cannot be simulated or an oracle fails.
+pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
+    let theirs = bench.clone();
+    bench.run(shape.cpus(), shape.cpus() - 1, move || play(&theirs, shape))
+}
+
+/// A worker: computes whenever it is woken, until its messenger ends.
+async fn work(mut wakes: UnboundedReceiver<Sent>) -> Vec<Ran> {
+    let mut all = Vec::new();
+    while let Ok(sent) = wakes.recv().await {
+        let (worker, began_ns) = (worker_here(), sim::time_ns());
+        sim::work(WORK_NS);
+        all.push(Ran {
+            sent,
+            worker,
+            began_ns,
+            ended_ns: sim::time_ns(),
+        });
+    }
+    all
+}
+
+/// Wakes all workers of a messenger, one right after another.
+fn wake_all(round: u64, workers: &[UnboundedSender<Sent>]) {
+    for worker in workers {
+        let at_ns = sim::time_ns();
+        if worker.unbounded_send(Sent { round, at_ns }).is_err() {
+            sim::fail("lost: a worker ended before its messenger");
+        }
+    }
+}
+
+/// The messengers of a run, as what they are.
+#[derive(Debug, Default)]
+struct Running {
+    threads: Vec<SimThread>,
+    tasks: Vec<Join<()>>,
+}
+
+impl Running {
+    /// Starts the messenger with this number, which ends its workers when it ends.
+    fn start(
+        &mut self,
+        shape: Shape,
+        number: usize,
+        workers: &Arc<Workers<0>>,
+        first_ns: u64,
+        theirs: Vec<UnboundedSender<Sent>>,
+    ) -> Result<(), ThreadError> {
+        let rounds =
+            (0..WARM_UP + shape.rounds).map(move |round| (round, first_ns + round * PERIOD_NS));
+        let cpu = shape.tasks() + number;
+        match shape.by {
+            Messengers::Threads => {
+                let messenger = move || {
+                    for (round, at_ns) in rounds {
+                        sleep_until(at_ns);
+                        wake_all(round, &theirs);
+                    }
+                };
+                self.threads.push(spawn::<0>("messenger", cpu, messenger)?);
+            }
+            Messengers::Tasks => {
+                let all = Arc::clone(workers);
+                let messenger = async move {
+                    for (round, at_ns) in rounds {
+                        Sleep::new(&all, cpu, at_ns.saturating_sub(sim::time_ns())).await;
+                        wake_all(round, &theirs);
+                    }
+                };
+                self.tasks
+                    .push(workers.launch(cpu, Kind::Pinned, messenger));
+            }
+        }
+        Ok(())
+    }
+
+    /// The CPU time of those that are threads.
+    fn cpu_ns(&self) -> u64 {
+        self.threads.iter().map(|it| sim::ran_ns(it.number())).sum()
+    }
+
+    fn join(self, workers: &Workers<0>) -> Result<(), ThreadError> {
+        for task in self.tasks {
+            drop(workers.wait_for(task, 0));
+        }
+        self.threads.into_iter().try_for_each(ThreadHandle::join)
+    }
+}
+
+/// What was counted by now.
+#[derive(Clone, Copy, Debug)]
+struct Did {
+    stolen: u64,
+    rings: u64,
+    cpu_ns: u64,
+}
+
+impl Did {
+    fn by_now(workers: &Workers<0>, messengers: &Running) -> Self {
+        let counts = workers.counts();
+        let cpu_ns = (0..workers.len()).map(|worker| sim::ran_ns(workers.number(worker)));
+        Did {
+            stolen: sum(&counts, |it| it.stolen),
+            rings: sum(&counts, |it| it.rings),
+            cpu_ns: cpu_ns.sum::<u64>() + messengers.cpu_ns(),
+        }
+    }
+}
+
+/// The first thread of a run.
+fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
+    let (workers, threads) = start(bench.one_scheduler(shape.workers()))?;
+    let (says, hears): (Vec<_>, Vec<_>) = (0..shape.tasks()).map(|_| unbounded()).unzip();
+    let tasks = hears.into_iter().enumerate();
+    let tasks: Vec<_> = tasks
+        .map(|(place, hears)| workers.launch(place, Kind::Task, work(hears)))
+        .collect();
+    let first_ns = sim::time_ns() + READY_NS;
+    let mut messengers = Running::default();
+    for (number, says) in says.chunks(shape.workers_each).enumerate() {
+        let from_ns = first_ns + shape.draw_phase_ns();
+        messengers.start(shape, number, &workers, from_ns, says.to_vec())?;
+    }
+    drop(says);
+    sleep_until(first_ns + WARM_UP * PERIOD_NS - BEFORE_NS);
+    let before = Did::by_now(&workers, &messengers);
+    // All phases of a round are over by then, and no one has begun the round after the last.
+    sleep_until(first_ns + (WARM_UP + shape.rounds) * PERIOD_NS - BEFORE_NS);
+    let after = Did::by_now(&workers, &messengers);
+    messengers.join(&workers)?;
+    let mut ran = Vec::new();
+    for task in tasks {
+        match workers.wait_for(task, 0) {
+            Ok(all) => ran.extend(all),
+            Err(_) => sim::fail("lost: a task was dropped that nobody cancelled"),
+        }
+    }
+    finish(workers, threads, bench.switches);
+    ran.retain(|it| it.sent.round >= WARM_UP);
+    if ran.len() as u64 != shape.rounds * shape.tasks() as u64 {
+        sim::fail(format!("lost: {} runs of {shape:?}", ran.len()));
+    }
+    Ok(Figures {
+        late_ns: ran.iter().map(|it| it.began_ns - it.sent.at_ns).collect(),
+        stacked: after.stolen - before.stolen + behind(&mut ran),
+        rings: after.rings - before.rings,
+        cpu_ns: after.cpu_ns - before.cpu_ns,
+    })
+}
+
+/// How many began on a worker right behind another one that was not over when they were woken.
+fn behind(ran: &mut [Ran]) -> u64 {
+    ran.sort_unstable_by_key(|it| (it.worker, it.began_ns));
+    let waited =
+        |pair: &&[Ran]| pair[0].worker == pair[1].worker && pair[0].ended_ns > pair[1].sent.at_ns;
+    ran.windows(2).filter(waited).count() as u64
+}
