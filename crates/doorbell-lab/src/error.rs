@@ -150,6 +150,33 @@ pub enum LabError {
         known: Vec<&'static str>,
     },
 
+    /// `--sim` was given with a scenario that runs on this host only.
+    #[error(
+        "`{scenario}` has no form for simulated machines: leave out --sim, or measure {} there",
+        known.join(", ")
+    )]
+    NotSimulated {
+        /// The scenario.
+        scenario: &'static str,
+        /// Every scenario that has one.
+        known: Vec<&'static str>,
+    },
+
+    /// A scenario cannot be run with so many workers.
+    #[error("`{scenario}` {needs}, but --workers is {given}")]
+    Workers {
+        /// The scenario.
+        scenario: &'static str,
+        /// What it needs.
+        needs: &'static str,
+        /// The given number.
+        given: usize,
+    },
+
+    /// A program on a simulated machine has no figures.
+    #[error(transparent)]
+    Bench(#[from] doorbell_sim::bench::BenchError),
+
     /// A run on a simulated machine failed.
     #[error("seed {seed}: {what}\nthis repeats it: {replay}")]
     Found {

@@ -74,11 +74,15 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         Command::LabServer { command } => return run_server(command),
         Command::LabClient { command } => return run_client(command),
     };
-    let Some(scenario) = scenario else {
+    let Some(command) = scenario else {
         return tour::run(&tour.options(), print);
     };
-    let options = scenario.options();
-    let report = match scenario {
+    let options = command.options();
+    if let Some(sim) = &options.sim {
+        let report = scenario::simulated::run(command.name(), sim, &options)?;
+        return give_out(&report, &options);
+    }
+    let report = match command {
         LabCommand::Call(_) => scenario::call::run(&options),
         LabCommand::Spawn(_) => scenario::spawn::run(&options),
         LabCommand::Flood(_) => scenario::flood::run(&options),

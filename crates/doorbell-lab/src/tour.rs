@@ -143,6 +143,7 @@ fn short(stop: &Stop, rounds: Option<u32>, place: &str) -> Options {
         is_wide: false,
         html: None,
         place: Some(place.to_owned()),
+        sim: None,
     }
 }
 

@@ -5,6 +5,7 @@ use clap::{CommandFactory as _, Parser as _};
 use super::{Cli, Command, LabCommand};
 use crate::scenario::Stage;
 use crate::scenario::labels::labels;
+use crate::scenario::simulated;
 
 /// The examples in a help text, as words, without pipes, redirections and explanations.
 fn examples(help: &str) -> Vec<Vec<String>> {
@@ -53,8 +54,12 @@ fn each_example_of_the_help_can_be_parsed_and_chooses_somebody() {
         let (Some(only), Some(stage)) = (scenario.options().only, Stage::for_tests()) else {
             continue;
         };
+        let sim = scenario.options().sim;
         let slices = matches!(&scenario, LabCommand::Urgent(args) if args.slices);
-        let labels = labels(&example[2], slices, stage);
+        let labels = match sim {
+            Some(sim) => simulated::labels(scenario.name(), &sim),
+            None => labels(&example[2], slices, stage),
+        };
         let is_there = labels
             .iter()
             .any(|label| label.to_lowercase().contains(&only));

@@ -1,6 +1,6 @@
 //! The long help of each scenario: examples, and the meaning of the columns.
 
-use crate::scenario::{call, urgent};
+use crate::scenario::{call, simulated, urgent, wake};
 
 pub(super) fn call_help() -> String {
     help(
@@ -9,7 +9,7 @@ pub(super) fn call_help() -> String {
          doorbell lab call --quick --only tokio    a first look at tokio alone, in seconds\n  \
          doorbell lab call --rounds 15 --html call.html\n  \
          sudo doorbell lab call                    counts system calls too\n",
-        call::reading(),
+        call::reading().iter().copied(),
     )
 }
 
@@ -23,12 +23,28 @@ pub(super) fn urgent_help() -> String {
         "tokio",
         more,
     );
-    help(&examples, urgent::reading())
+    help(&examples, urgent::reading().iter().copied())
+}
+
+pub(super) fn wake_help() -> String {
+    let more = "doorbell lab wake --sim smt-20    on the simulated machine of that profile, in seconds\n  \
+        doorbell lab wake --sim zen3-2x64 --workers 32 --seeds 20\n  ";
+    let examples = examples("wake", "the whole table, in about 9 minutes", "tokio", more);
+    let reading = wake::reading().iter().chain(simulated::wake::READING);
+    help(&examples, reading.copied())
 }
 
 /// The help of a scenario. `whole` explains its first example, and `only` matches contestants.
-pub(super) fn trial_help(scenario: &str, whole: &str, only: &str, reading: &[&str]) -> String {
-    help(&examples(scenario, whole, only, ""), reading)
+pub(super) fn trial_help(
+    scenario: &str,
+    whole: &str,
+    only: &str,
+    reading: &[&'static str],
+) -> String {
+    help(
+        &examples(scenario, whole, only, ""),
+        reading.iter().copied(),
+    )
 }
 
 fn examples(scenario: &str, whole: &str, only: &str, more: &str) -> String {
@@ -43,7 +59,7 @@ fn examples(scenario: &str, whole: &str, only: &str, more: &str) -> String {
 }
 
 /// The examples, followed by the meaning of each column.
-fn help(examples: &str, reading: &[&str]) -> String {
+fn help(examples: &str, reading: impl IntoIterator<Item = &'static str>) -> String {
     let mut text = format!("{examples}\nColumns:\n");
     for sentence in reading {
         text.push_str("  ");

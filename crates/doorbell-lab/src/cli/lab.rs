@@ -4,12 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use doorbell_machine::sim::CPUS_MAX;
+
 use super::ROUNDS_MAX;
-use crate::scenario::{Effort, Options};
+use crate::scenario::{Effort, Options, SimOptions};
 use crate::tour::TourOptions;
 
 /// The most calls in a round: their numbers must fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
+
+/// How many seeds each row is run with on a simulated machine.
+const SEEDS: u32 = 5;
 
 /// Options of the tour.
 #[derive(Debug, Args)]
@@ -133,6 +138,19 @@ pub struct LabArgs {
     /// Also write a page with a chart to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    /// Measure doorbell on a simulated machine, a built-in profile or the path of a file; only some scenarios
+    /// can
+    #[arg(long, value_name = "PROFILE", conflicts_with = "rounds")]
+    sim: Option<String>,
+
+    /// With --sim: the number of cores with a worker of doorbell [default: depends on the scenario]
+    #[arg(long, value_name = "N", requires = "sim", value_parser = clap::value_parser!(u32).range(1..=CPUS_MAX as i64))]
+    workers: Option<u32>,
+
+    /// With --sim: how many seeds each row is run with [default: 5, with --quick 1]
+    #[arg(long, value_name = "N", requires = "sim", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    seeds: Option<u32>,
 }
 
 impl LabArgs {
@@ -154,6 +172,11 @@ impl LabArgs {
             is_wide: self.wide,
             html: self.html.clone(),
             place: None,
+            sim: self.sim.clone().map(|profile| SimOptions {
+                profile,
+                workers: self.workers.map(|workers| workers as usize),
+                seeds: self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS }),
+            }),
         }
     }
 }

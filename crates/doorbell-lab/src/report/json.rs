@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Report, Row, SideTable};
+use super::{MeasuredOn, Report, Row, SideTable};
 use crate::error::LabError;
-use crate::measure::Machine;
 
 #[derive(Serialize)]
 struct JsonReport<'a> {
     scenario: &'a str,
-    machine: &'a Machine,
+    machine: &'a MeasuredOn,
     rounds: u32,
     rows: Vec<JsonRow<'a>>,
     gist: &'a str,

@@ -9,6 +9,9 @@ pub(crate) use json::to_json_list;
 pub(crate) use table::notes_once;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
 
 use crate::measure::Machine;
 
@@ -140,7 +143,7 @@ pub struct Report {
     /// The scenario's name.
     pub scenario: &'static str,
     /// The machine on which the figures were taken.
-    pub machine: Machine,
+    pub machine: MeasuredOn,
     /// How often each contestant was run.
     pub rounds: u32,
     /// The figures.
@@ -161,6 +164,52 @@ pub struct Report {
     pub chart: Chart,
     /// The median of the limit, drawn as a line in the chart.
     pub limit_ns: Option<f64>,
+}
+
+/// The machine on which figures were taken.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum MeasuredOn {
+    /// This host.
+    Host(Machine),
+    /// A simulated machine; all times are simulated time.
+    Simulated(SimulatedMachine),
+}
+
+/// A simulated machine, and how often it was run.
+#[derive(Debug, Clone, Serialize)]
+pub struct SimulatedMachine {
+    /// The name of its profile.
+    pub profile: String,
+    /// Which machine that is.
+    pub about: String,
+    /// On how many cores doorbell had workers: each number that some row had.
+    pub cores: Vec<usize>,
+    /// Each row was run with the seeds from 0 to this number, exclusive.
+    pub seeds: u32,
+}
+
+impl fmt::Display for MeasuredOn {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(machine) => machine.fmt(out),
+            Self::Simulated(machine) => machine.fmt(out),
+        }
+    }
+}
+
+impl fmt::Display for SimulatedMachine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cores: Vec<String> = self.cores.iter().map(usize::to_string).collect();
+        write!(
+            out,
+            "simulated, as many parts of profile {} ({}) as needed; workers on {} cores; seeds 0..{}",
+            self.profile,
+            self.about,
+            cores.join(", "),
+            self.seeds
+        )
+    }
 }
 
 /// A table of text: titles, and rows with one cell per title.

@@ -51,7 +51,7 @@ fn report() -> Report {
     ];
     Report {
         scenario: "call",
-        machine: machine(),
+        machine: MeasuredOn::Host(machine()),
         rounds: 7,
         rows: vec![
             row("line", &short, &[]),

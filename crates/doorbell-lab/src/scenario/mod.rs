@@ -15,6 +15,7 @@ mod limits;
 mod options;
 mod rounds;
 pub mod shootdown;
+pub mod simulated;
 pub mod spawn;
 mod steps;
 pub mod stuck;
@@ -29,7 +30,7 @@ pub mod wake;
 mod wants;
 
 pub use contestant::{Contestant, Observed, Speed, Stage};
-pub use options::{Effort, Options};
+pub use options::{Effort, Options, SimOptions};
 pub use rounds::{
     Contest, Figures, LIMIT_TOLERANCE_X, LimitProbe, RETRIES_MAX, Tape, trusted_limit_ns,
 };

@@ -25,6 +25,19 @@ pub struct Options {
     pub html: Option<PathBuf>,
     /// The part of a longer run that this is, for the progress bar.
     pub place: Option<String>,
+    /// The simulated machine to measure on, instead of this host.
+    pub sim: Option<SimOptions>,
+}
+
+/// The options of a scenario on a simulated machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimOptions {
+    /// The name or path of a profile.
+    pub profile: String,
+    /// How many cores have a worker of doorbell; if `None`, as the scenario has it.
+    pub workers: Option<usize>,
+    /// Each row is run with the seeds from 0 to this number, exclusive.
+    pub seeds: u32,
 }
 
 /// Rounds and calls.

@@ -24,7 +24,7 @@ use crate::measure::{
     Clock, IdleMachine, Machine, Placement, Spread, SyscallSource, TimeLimit, Unavailable, median,
 };
 use crate::progress::Progress;
-use crate::report::{Report, Row};
+use crate::report::{MeasuredOn, Report, Row};
 
 pub use crossbeam::Crossbeam;
 pub use doorbell::Doorbell;
@@ -106,7 +106,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     let notes = notes(&machine, &rows, &tapes, &limits_ns, syscalls.as_ref().err());
     Ok(Report {
         scenario: "call",
-        machine,
+        machine: MeasuredOn::Host(machine),
         rounds: effort.rounds,
         gist: columns::gist(&rows),
         rows,

@@ -9,7 +9,7 @@ use super::{Plan, Rated};
 use crate::error::LabError;
 use crate::measure::{Clock, IdleMachine, Machine, Placement, SyscallSource, TimeLimit};
 use crate::progress::Progress;
-use crate::report::{Report, Row};
+use crate::report::{MeasuredOn, Report, Row};
 
 pub(super) fn run(
     plan: Plan,
@@ -52,7 +52,7 @@ pub(super) fn run(
     let notes = caveats(&machine, uncounted);
     Ok(Report {
         scenario: plan.scenario,
-        machine,
+        machine: MeasuredOn::Host(machine),
         rounds,
         rows,
         columns: plan.columns,

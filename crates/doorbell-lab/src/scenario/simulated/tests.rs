@@ -1,0 +1,92 @@
+//! The frame: rows, their machine, and errors that say what to do.
+
+use super::*;
+use crate::scenario::Effort;
+
+fn options(sim: &SimOptions, only: &str) -> Options {
+    Options {
+        effort: Effort::QUICK,
+        quick: true,
+        only: Some(only.to_owned()),
+        json: false,
+        is_wide: false,
+        html: None,
+        place: None,
+        sim: Some(sim.clone()),
+    }
+}
+
+fn sim(workers: usize) -> SimOptions {
+    SimOptions {
+        profile: "smt-20".to_owned(),
+        workers: Some(workers),
+        seeds: 2,
+    }
+}
+
+#[test]
+fn a_report_names_its_machine_and_its_rows() {
+    let sim = sim(4);
+    let report = run("wake", &sim, &options(&sim, "threads")).expect("it runs");
+    let variants: Vec<_> = report.rows.iter().map(|row| row.variant.as_str()).collect();
+    assert_eq!(variants, ["2 x 2 by threads", "2 x 2 by threads, together"]);
+    let wakes = report.rows[0].metrics.get("wakes_count");
+    assert_eq!(wakes, Some(2.0 * 4.0 * 100.0), "two seeds");
+    let table = report.to_table(false);
+    assert!(
+        table.contains("profile smt-20") && table.contains("on 4 cores"),
+        "{table}"
+    );
+    let json = report.to_json().expect("it has a JSON form");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(json["machine"]["profile"], "smt-20");
+    assert_eq!(json["machine"]["seeds"], 2);
+    assert!(json["rows"][0]["metrics"]["p50_us"].is_number());
+}
+
+#[test]
+fn what_cannot_be_simulated_says_what_to_do() {
+    let fails = |name, sim: &SimOptions, only| {
+        let error = run(name, sim, &options(sim, only)).expect_err("it cannot be run");
+        error.to_string()
+    };
+    let none = fails("call", &sim(4), "");
+    assert!(
+        none.contains("leave out --sim") && none.contains("wake"),
+        "{none}"
+    );
+    let odd = fails("wake", &sim(5), "");
+    assert!(odd.contains("--workers is 5"), "{odd}");
+    let large = fails("wake", &sim(1_024), "threads");
+    assert!(large.contains("ask for fewer workers"), "{large}");
+    let nobody = fails("wake", &sim(4), "nobody");
+    assert!(nobody.contains("2 x 2 by threads"), "{nobody}");
+    let profile = SimOptions {
+        profile: "smt-2".to_owned(),
+        ..sim(4)
+    };
+    let profile = fails("wake", &profile, "");
+    assert!(profile.contains("smt-20"), "{profile}");
+}
+
+/// The tables fit, and keep the columns that answer their question.
+#[test]
+fn the_tables_fit() {
+    let kept: [(&str, &[&str]); 1] = [(
+        "wake",
+        &[
+            "p50 us",
+            "p99 us",
+            "p99.5 us",
+            "max us",
+            "stacked/1k",
+            "rings/wake",
+        ],
+    )];
+    let profile = Profile::load("xeon-40").expect("it is built in");
+    for (name, kept) in kept {
+        let plan = plan(name, &profile, None).expect("it can be run");
+        let names = pairs(&plan).map(|((setting, _), case)| (*setting, case.variant.as_str()));
+        crate::report::fits::assert_table(names, &plan.columns, kept);
+    }
+}

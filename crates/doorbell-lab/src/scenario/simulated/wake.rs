@@ -1,0 +1,119 @@
+//! `wake` on a simulated machine.
+
+use doorbell::Switches;
+use doorbell_sim::bench::wake::{Figures, Messengers, PERIOD_NS, Phase, Shape, run};
+use doorbell_sim::profile::Profile;
+
+use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use crate::error::LabError;
+use crate::report::{Column, Metrics, Row, known};
+
+const MESSENGERS: usize = 2;
+/// How often each task is woken: 0.4 s.
+const ROUNDS: u64 = 100;
+
+const KINDS: [(Messengers, Phase, &str); 4] = [
+    (Messengers::Threads, Phase::Apart, "by threads"),
+    (Messengers::Threads, Phase::Together, "by threads, together"),
+    (Messengers::Tasks, Phase::Apart, "by tasks"),
+    (Messengers::Tasks, Phase::Together, "by tasks, together"),
+];
+
+/// How to read the table.
+pub const READING: &[&str] = &[
+    "With --sim: each of 2 messengers wakes its tasks every 4 ms, and each task computes for 30 us. Each messenger has a \
+     CPU of its own, and so has a worker of the runtime for each task: a machine with an idle CPU for every wake. \
+     --workers is their number; by default all CPUs of the profile except the messengers'.",
+    "by threads, by tasks: messengers are threads that are no workers, or tasks pinned to workers of their own. together: \
+     both messengers wake at the same instant; otherwise at times that the seed draws.",
+    "p50, p99, p99.5, max: from a wake until the task runs, of all seeds together. A percentile needs at least 10 times \
+     beyond it.",
+    "stacked/1k: of 1,000 wakes, how many tasks were taken from the worker that their wake had chosen, or began there \
+     behind another task; a task that is taken twice counts twice. 0: each wake found a worker of its own.",
+    "rings/wake: system calls that woke threads. CPU us/wake: CPU time of workers and messengers per wake; the work \
+     takes 30 of it, or more beside a busy SMT sibling.",
+];
+
+fn settings() -> Vec<Setting> {
+    vec![("default switches", Switches::default())]
+}
+
+pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    let all = profile.spec().cpus();
+    let workers = workers.unwrap_or(all.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
+    if workers == 0 || !workers.is_multiple_of(MESSENGERS) {
+        let needs = "has 2 messengers, which wake equally many workers";
+        return Err(reject("wake", needs, workers));
+    }
+    let cases = KINDS.map(|(by, phase, name)| {
+        let shape = Shape {
+            messengers: MESSENGERS,
+            workers_each: workers / MESSENGERS,
+            by,
+            phase,
+            rounds: ROUNDS,
+        };
+        Case {
+            variant: format!("{MESSENGERS} x {} {name}", shape.workers_each),
+            workers,
+            measure: Box::new(move |seeds| {
+                let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
+                Ok(metrics(&figures))
+            }),
+        }
+    });
+    Ok(Plan {
+        scenario: "wake",
+        settings: settings(),
+        cases: cases.into(),
+        columns: columns(),
+        reading: READING,
+        chart: chart(
+            "From a wake until the task runs, µs of simulated time (log scale)",
+            [("p50", "p50_us"), ("p99", "p99_us")],
+        ),
+        gist,
+    })
+}
+
+fn metrics(figures: &Figures) -> Metrics {
+    let mut metrics = Metrics::default();
+    let wakes = figures.late_ns.len() as u64;
+    put_times(&mut metrics, "", &figures.late_ns);
+    metrics.put("wakes_count", Some(wakes as f64));
+    metrics.put("stacked_count", Some(figures.stacked as f64));
+    metrics.put("stacked_per_1k", per(1_000 * figures.stacked, wakes));
+    metrics.put("rings_per_op", per(figures.rings, wakes));
+    let cpu_ns = per(figures.cpu_ns, wakes);
+    metrics.put("cpu_us_per_op", cpu_ns.map(|ns| ns / 1_000.0));
+    metrics
+}
+
+fn columns() -> Vec<Column> {
+    let figure = Column::figure;
+    vec![
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        figure("p99.5 us", "p995_us"),
+        figure("max us", "max_us"),
+        figure("stacked/1k", "stacked_per_1k"),
+        figure("rings/wake", "rings_per_op"),
+        figure("CPU us/wake", "cpu_us_per_op"),
+        figure("wakes", "wakes_count"),
+    ]
+}
+
+fn gist(rows: &[Row]) -> String {
+    let Some(row) = rows.last() else {
+        return String::new();
+    };
+    let figure = |name| known(row.metrics.get(name));
+    format!(
+        "Woken every {} ms, {} ({}): 99 of 100 tasks run within {} us, and of 1,000 wakes {} are stacked.",
+        PERIOD_NS / 1_000_000,
+        row.variant,
+        row.contestant,
+        figure("p99_us"),
+        figure("stacked_per_1k"),
+    )
+}
