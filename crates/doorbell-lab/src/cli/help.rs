@@ -34,6 +34,20 @@ pub(super) fn wake_help() -> String {
     help(&examples, reading.copied())
 }
 
+pub(super) fn rt_help() -> String {
+    let whole = "--sim xeon-40    the whole table, in about a minute";
+    let part = "--sim xeon-40 --workers 40 --seeds 20";
+    sim_help("rt", [whole, part], simulated::rt::READING)
+}
+
+/// The help of a scenario that runs on simulated machines only, with the options of two examples.
+fn sim_help(scenario: &str, options: [&str; 2], reading: &[&'static str]) -> String {
+    let [whole, part] = options;
+    let command = format!("doorbell lab {scenario}");
+    let examples = format!("Examples:\n  {command} {whole}\n  {command} {part}\n");
+    help(&examples, reading.iter().copied())
+}
+
 /// The help of a scenario. `whole` explains its first example, and `only` matches contestants.
 pub(super) fn trial_help(
     scenario: &str,

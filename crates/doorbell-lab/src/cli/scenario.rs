@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::help::{call_help, trial_help, urgent_help, wake_help};
+use super::help::{call_help, rt_help, trial_help, urgent_help, wake_help};
 use super::lab::{CallArgs, HttpArgs, LabArgs, UrgentArgs};
 use crate::scenario::{
     Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
@@ -171,6 +171,15 @@ pub enum LabCommand {
         http::reading(),
     ))]
     Http(HttpArgs),
+
+    /// Run periodic urgent tasks in phase on a simulated machine, and measure how late they are
+    ///
+    /// Like cyclictest: on each of 8 to 192 cores an urgent task runs every 100 us for 3 us, all at one
+    /// instant. Beside them run none, one or two movable urgent tasks of lower rank; or two cores stay
+    /// overloaded with pinned ones. Measured are how late the periodic tasks and the others run, and how
+    /// often workers are woken by a system call. Needs --sim.
+    #[command(after_long_help = rt_help())]
+    Rt(LabArgs),
 }
 
 impl LabCommand {
@@ -189,6 +198,7 @@ impl LabCommand {
             Self::Wake(_) => "wake",
             Self::Stuck(_) => "stuck",
             Self::Http(_) => "http",
+            Self::Rt(_) => "rt",
         }
     }
 
@@ -206,6 +216,7 @@ impl LabCommand {
             | Self::TimerAcc(args)
             | Self::TimerIdle(args)
             | Self::Stuck(args)
+            | Self::Rt(args)
             | Self::Wake(args) => args.options(),
         }
     }

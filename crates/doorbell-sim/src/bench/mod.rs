@@ -4,16 +4,18 @@
 //! | file | what is measured |
 //! |---|---|
 //! | `wake.rs` | how soon woken workers run, as schbench; wakes stacked on one worker |
+//! | `rt.rs` | how late periodic urgent tasks run, all in phase, as cyclictest; and movable tasks beside them |
 //!
 //! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts. One seed gives
 //! one run. `doorbell lab SCENARIO --sim PROFILE` runs several seeds and prints the table.
 
+pub mod rt;
 #[cfg(test)]
 mod tests;
 pub mod wake;
 
 use crate::fuzz::machine_for;
-use crate::scenario::{Classes, SchedulerConfig, Threads, Workers, oracle};
+use crate::scenario::{Classes, SchedulerConfig, Threads, Urgent, Workers, oracle};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::worker::{IdlePolicy, Local, WorkerCounts};
@@ -104,6 +106,16 @@ impl Bench {
             None => reports
                 .try_recv()
                 .map_err(|_| failed("the program measured nothing".to_owned())),
+        }
+    }
+
+    /// The schedulers of all classes, with this many workers each. Urgent workers run before all others, as root is
+    /// granted, and take turns by rank.
+    fn by_rank(&self, workers: usize) -> SchedulerConfig {
+        SchedulerConfig {
+            classes: Classes::Each(Urgent::Fifo),
+            turns: Turns::ByRank,
+            ..self.one_scheduler(workers)
         }
     }
 

@@ -45,7 +45,7 @@ impl Classes {
 /// The index of the Fair scheduler.
 pub(super) const FAIR: usize = 0;
 /// The index of the Rt scheduler.
-pub(super) const RT: usize = 1;
+pub(crate) const RT: usize = 1;
 /// The index of the Batch scheduler.
 pub(super) const BATCH: usize = 2;
 

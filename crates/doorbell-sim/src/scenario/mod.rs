@@ -25,6 +25,7 @@ mod tests;
 mod timer;
 mod told;
 
+pub(crate) use class::RT;
 pub use class::{Classes, Urgent};
 pub use program::Repertoire;
 pub use rescues::Rescues;

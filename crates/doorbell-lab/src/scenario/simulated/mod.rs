@@ -7,7 +7,9 @@
 //! | file | scenario |
 //! |---|---|
 //! | `wake.rs` | `wake`: woken workers, as schbench |
+//! | `rt.rs` | `rt`: periodic urgent tasks, as cyclictest |
 
+pub mod rt;
 #[cfg(test)]
 mod tests;
 pub mod wake;
@@ -54,7 +56,7 @@ struct Case {
 type Plans = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
 /// The scenarios that have a simulated form.
-const ALL: [(&str, Plans); 1] = [("wake", wake::plan)];
+const ALL: [(&str, Plans); 2] = [("wake", wake::plan), ("rt", rt::plan)];
 
 /// Runs a program with one seed after another.
 struct Seeds<'a> {
@@ -156,6 +158,12 @@ fn chosen<'a>(
 fn pairs(plan: &Plan) -> impl Iterator<Item = (&Setting, &Case)> {
     let settings = plan.settings.iter();
     settings.flat_map(|setting| plan.cases.iter().map(move |case| (setting, case)))
+}
+
+/// The error of a scenario that has no other form and was given no machine.
+pub fn needs_machine(scenario: &'static str) -> LabError {
+    let example = "xeon-40";
+    LabError::OnlySimulated { scenario, example }
 }
 
 /// The plan of the scenario with this name.

@@ -44,6 +44,31 @@ fn a_report_names_its_machine_and_its_rows() {
     assert!(json["rows"][0]["metrics"]["p50_us"].is_number());
 }
 
+/// A row of each other scenario, at a small size.
+#[test]
+fn each_scenario_has_its_figures() {
+    let of = |name, workers, only, metrics: &[&str]| {
+        let sim = SimOptions {
+            seeds: 1,
+            ..sim(workers)
+        };
+        let report = run(name, &sim, &options(&sim, only)).expect("it runs");
+        assert_eq!(report.rows.len(), 1, "{name}");
+        for metric in metrics {
+            assert!(
+                report.rows[0].metrics.get(metric).is_some(),
+                "{name}: {metric}"
+            );
+        }
+    };
+    of(
+        "rt",
+        12,
+        "1 extra",
+        &["p99_us", "extra_max_us", "rings_per_core_s"],
+    );
+}
+
 #[test]
 fn what_cannot_be_simulated_says_what_to_do() {
     let fails = |name, sim: &SimOptions, only| {
@@ -57,6 +82,10 @@ fn what_cannot_be_simulated_says_what_to_do() {
     );
     let odd = fails("wake", &sim(5), "");
     assert!(odd.contains("--workers is 5"), "{odd}");
+    for (name, workers) in [("rt", 3)] {
+        let few = fails(name, &sim(workers), "");
+        assert!(few.contains("at least"), "{few}");
+    }
     let large = fails("wake", &sim(1_024), "threads");
     assert!(large.contains("ask for fewer workers"), "{large}");
     let nobody = fails("wake", &sim(4), "nobody");
@@ -72,17 +101,20 @@ fn what_cannot_be_simulated_says_what_to_do() {
 /// The tables fit, and keep the columns that answer their question.
 #[test]
 fn the_tables_fit() {
-    let kept: [(&str, &[&str]); 1] = [(
-        "wake",
-        &[
-            "p50 us",
-            "p99 us",
-            "p99.5 us",
-            "max us",
-            "stacked/1k",
-            "rings/wake",
-        ],
-    )];
+    let kept: [(&str, &[&str]); 2] = [
+        (
+            "wake",
+            &[
+                "p50 us",
+                "p99 us",
+                "p99.5 us",
+                "max us",
+                "stacked/1k",
+                "rings/wake",
+            ],
+        ),
+        ("rt", &["p99 us", "max us", "extra p50", "rings/core/s"]),
+    ];
     let profile = Profile::load("xeon-40").expect("it is built in");
     for (name, kept) in kept {
         let plan = plan(name, &profile, None).expect("it can be run");

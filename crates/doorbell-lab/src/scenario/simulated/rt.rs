@@ -1,0 +1,135 @@
+//! `rt`: periodic urgent tasks in phase, on simulated machines only.
+
+use doorbell::Switches;
+use doorbell_sim::bench::rt::{Figures, Load, Shape, run};
+use doorbell_sim::profile::Profile;
+
+use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use crate::error::LabError;
+use crate::report::{Column, Metrics, Row, known};
+
+/// How many urgent workers there are, unless `--workers` says it.
+const WORKERS: [usize; 7] = [8, 16, 24, 40, 80, 120, 192];
+const WORKERS_MIN: usize = 4;
+/// How many periods count: 20 ms.
+const PERIODS: u64 = 200;
+
+const LOADS: [(Load, &str); 3] = [
+    (Load::Alone, "alone"),
+    (Load::Extra(&[50]), "1 extra"),
+    (Load::Extra(&[60, 40]), "2 extra"),
+];
+/// Done with the largest number of workers only.
+const STORM: (Load, &str) = (Load::Storm, "2 overloaded");
+
+/// How to read the table.
+pub const READING: &[&str] = &[
+    "Each urgent worker has a pinned task of rank 95 that runs every 100 us for about 3 us, all at one instant, like \
+     cyclictest. extra: movable tasks with the same period, one of rank 50, or two of ranks 60 and 40: each waits behind \
+     a periodic task while other workers go idle. overloaded: two workers have pinned tasks that always run or wait, in \
+     polls of 3 us, which no other worker may take, and no periodic one.",
+    "p50, p99, max: how late the periodic tasks ran, of all seeds together. A percentile needs at least 10 times beyond \
+     it.",
+    "extra p50, p99, max: how late the extra tasks ran; beside overloaded workers how long each poll of a pinned task was \
+     waited for.",
+    "rings/core/s: system calls that woke a worker, for each core and second; most: those of the core with the most, in \
+     one seed. vain/core/s: how often a worker looked for work at others and found none.",
+];
+
+fn settings() -> Vec<Setting> {
+    vec![("default switches", Switches::default())]
+}
+
+pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    let workers = workers.map_or_else(|| WORKERS.to_vec(), |workers| vec![workers]);
+    if let Some(few) = workers.iter().find(|workers| **workers < WORKERS_MIN) {
+        return Err(reject("rt", "needs at least 4 workers", *few));
+    }
+    let most = workers.iter().copied().max().unwrap_or(0);
+    let of_each = |workers: usize| {
+        let storm = (workers == most).then_some(STORM);
+        let loads = LOADS.into_iter().chain(storm);
+        loads.map(move |(load, name)| case(workers, load, name))
+    };
+    Ok(Plan {
+        scenario: "rt",
+        settings: settings(),
+        cases: workers.iter().copied().flat_map(of_each).collect(),
+        columns: columns(),
+        reading: READING,
+        chart: chart(
+            "How late periodic tasks run, µs of simulated time (log scale)",
+            [("p99", "p99_us"), ("max", "max_us")],
+        ),
+        gist,
+    })
+}
+
+fn case(workers: usize, load: Load, name: &str) -> Case {
+    let shape = Shape {
+        workers,
+        load,
+        periods: PERIODS,
+    };
+    Case {
+        variant: format!("{workers} workers, {name}"),
+        workers,
+        measure: Box::new(move |seeds| {
+            let count = u64::from(seeds.count);
+            let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
+            Ok(metrics(&figures, shape, count))
+        }),
+    }
+}
+
+fn metrics(figures: &Figures, shape: Shape, seeds: u64) -> Metrics {
+    let mut metrics = Metrics::default();
+    put_times(&mut metrics, "", &figures.late_ns);
+    put_times(&mut metrics, "extra_", &figures.extra_ns);
+    let per_s = 1_000_000_000 / doorbell_sim::bench::rt::PERIOD_NS;
+    let periods = shape.periods * seeds;
+    let cores = shape.workers as u64;
+    metrics.put("runs_count", Some(figures.late_ns.len() as f64));
+    metrics.put(
+        "rings_per_core_s",
+        per(figures.rings * per_s, periods * cores),
+    );
+    metrics.put(
+        "rings_most_per_core_s",
+        per(figures.rings_most * per_s, shape.periods),
+    );
+    metrics.put(
+        "searches_vain_per_core_s",
+        per(figures.searches_vain * per_s, periods * cores),
+    );
+    metrics
+}
+
+fn columns() -> Vec<Column> {
+    let figure = Column::figure;
+    vec![
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        figure("max us", "max_us"),
+        figure("extra p50", "extra_p50_us"),
+        figure("p99", "extra_p99_us"),
+        figure("max", "extra_max_us"),
+        figure("rings/core/s", "rings_per_core_s"),
+        figure("most", "rings_most_per_core_s"),
+        figure("vain/core/s", "searches_vain_per_core_s"),
+    ]
+}
+
+fn gist(rows: &[Row]) -> String {
+    let last = |load: &str| rows.iter().rev().find(|row| row.variant.ends_with(load));
+    let worst = |row: Option<&Row>| known(row.and_then(|row| row.metrics.get("max_us")));
+    let Some(row) = rows.last() else {
+        return String::new();
+    };
+    format!(
+        "With {} a periodic task is at most {} us late alone, and {} us beside one movable task.",
+        row.variant.split(',').next().unwrap_or_default(),
+        worst(last("alone")),
+        worst(last("1 extra")),
+    )
+}
