@@ -40,6 +40,12 @@ pub(super) fn rt_help() -> String {
     sim_help("rt", [whole, part], simulated::rt::READING)
 }
 
+pub(super) fn rank_help() -> String {
+    let whole = "--sim xeon-40    the whole table, in seconds";
+    let part = "--sim xeon-40 --workers 40 --only idle";
+    sim_help("rank", [whole, part], simulated::rank::READING)
+}
+
 /// The help of a scenario that runs on simulated machines only, with the options of two examples.
 fn sim_help(scenario: &str, options: [&str; 2], reading: &[&'static str]) -> String {
     let [whole, part] = options;

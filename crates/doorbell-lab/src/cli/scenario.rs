@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::help::{call_help, rt_help, trial_help, urgent_help, wake_help};
+use super::help::{call_help, rank_help, rt_help, trial_help, urgent_help, wake_help};
 use super::lab::{CallArgs, HttpArgs, LabArgs, UrgentArgs};
 use crate::scenario::{
     Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
@@ -180,6 +180,13 @@ pub enum LabCommand {
     /// often workers are woken by a system call. Needs --sim.
     #[command(after_long_help = rt_help())]
     Rt(LabArgs),
+
+    /// Wake a task of rank 99 behind a long poll of rank 50, on a simulated machine
+    ///
+    /// The task ran last on a core that is inside a poll of 600 us, while the urgent workers of the other
+    /// cores are idle or run tasks of rank 1. Measured is how long it waits. Needs --sim.
+    #[command(after_long_help = rank_help())]
+    Rank(LabArgs),
 }
 
 impl LabCommand {
@@ -199,6 +206,7 @@ impl LabCommand {
             Self::Stuck(_) => "stuck",
             Self::Http(_) => "http",
             Self::Rt(_) => "rt",
+            Self::Rank(_) => "rank",
         }
     }
 
@@ -217,6 +225,7 @@ impl LabCommand {
             | Self::TimerIdle(args)
             | Self::Stuck(args)
             | Self::Rt(args)
+            | Self::Rank(args)
             | Self::Wake(args) => args.options(),
         }
     }

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | `wake.rs` | `wake`: woken workers, as schbench |
 //! | `rt.rs` | `rt`: periodic urgent tasks, as cyclictest |
+//! | `rank.rs` | `rank`: a task of high rank behind a long poll |
 
+pub mod rank;
 pub mod rt;
 #[cfg(test)]
 mod tests;
@@ -56,7 +58,7 @@ struct Case {
 type Plans = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
 /// The scenarios that have a simulated form.
-const ALL: [(&str, Plans); 2] = [("wake", wake::plan), ("rt", rt::plan)];
+const ALL: [(&str, Plans); 3] = [("wake", wake::plan), ("rt", rt::plan), ("rank", rank::plan)];
 
 /// Runs a program with one seed after another.
 struct Seeds<'a> {

@@ -67,6 +67,7 @@ fn each_scenario_has_its_figures() {
         "1 extra",
         &["p99_us", "extra_max_us", "rings_per_core_s"],
     );
+    of("rank", 2, "by the poll, others idle", &["p50_us", "max_us"]);
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn what_cannot_be_simulated_says_what_to_do() {
     );
     let odd = fails("wake", &sim(5), "");
     assert!(odd.contains("--workers is 5"), "{odd}");
-    for (name, workers) in [("rt", 3)] {
+    for (name, workers) in [("rt", 3), ("rank", 1)] {
         let few = fails(name, &sim(workers), "");
         assert!(few.contains("at least"), "{few}");
     }
@@ -101,7 +102,7 @@ fn what_cannot_be_simulated_says_what_to_do() {
 /// The tables fit, and keep the columns that answer their question.
 #[test]
 fn the_tables_fit() {
-    let kept: [(&str, &[&str]); 2] = [
+    let kept: [(&str, &[&str]); 3] = [
         (
             "wake",
             &[
@@ -114,6 +115,7 @@ fn the_tables_fit() {
             ],
         ),
         ("rt", &["p99 us", "max us", "extra p50", "rings/core/s"]),
+        ("rank", &["p50 us", "p99 us", "max us", "skipped"]),
     ];
     let profile = Profile::load("xeon-40").expect("it is built in");
     for (name, kept) in kept {

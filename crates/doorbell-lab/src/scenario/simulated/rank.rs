@@ -1,0 +1,119 @@
+//! `rank`: a task of high rank behind a long poll of a lower one, on simulated machines only.
+
+use doorbell::Switches;
+use doorbell_sim::bench::rank::{Figures, Others, Shape, Waker, run};
+use doorbell_sim::profile::Profile;
+
+use super::{Case, Plan, Setting, chart, put_times, reject};
+use crate::error::LabError;
+use crate::report::{Column, Metrics, Row, known};
+
+/// How many urgent workers there are, unless `--workers` says it.
+const WORKERS: usize = 8;
+const WORKERS_MIN: usize = 2;
+/// How often it is done with each seed.
+const TIMES: u64 = 250;
+
+const KINDS: [(Waker, Others, &str); 4] = [
+    (
+        Waker::Thread,
+        Others::Idle,
+        "woken by a thread, others idle",
+    ),
+    (Waker::Poll, Others::Idle, "woken by the poll, others idle"),
+    (
+        Waker::Thread,
+        Others::Busy,
+        "woken by a thread, others run rank 1",
+    ),
+    (
+        Waker::Poll,
+        Others::Busy,
+        "woken by the poll, others run rank 1",
+    ),
+];
+
+/// How to read the table.
+pub const READING: &[&str] = &[
+    "A task of rank 99 ran last on an urgent worker that is inside a poll of rank 50, which takes 600 us. It is woken in \
+     the first 50 us of that poll, by a thread that is no worker or by the poll itself. The other urgent workers are \
+     idle, or each runs a task of rank 1 all the time, in polls of 5 us.",
+    "p50, p99, max: from the wake until the task runs, of all seeds together. A percentile needs at least 10 times \
+     beyond it.",
+    "skipped: tries that do not count, because another worker had taken the task before.",
+];
+
+fn settings() -> Vec<Setting> {
+    vec![("default switches", Switches::default())]
+}
+
+pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    let workers = workers.unwrap_or(WORKERS);
+    if workers < WORKERS_MIN {
+        return Err(reject("rank", "needs at least 2 workers", workers));
+    }
+    let cases = KINDS.map(|(by, others, name)| {
+        let shape = Shape {
+            workers,
+            by,
+            others,
+            times: TIMES,
+        };
+        Case {
+            variant: name.to_owned(),
+            workers,
+            measure: Box::new(move |seeds| {
+                let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
+                Ok(metrics(&figures))
+            }),
+        }
+    });
+    Ok(Plan {
+        scenario: "rank",
+        settings: settings(),
+        cases: cases.into(),
+        columns: columns(),
+        reading: READING,
+        chart: chart(
+            "From its wake until the task of rank 99 runs, µs of simulated time (log scale)",
+            [("p50", "p50_us"), ("max", "max_us")],
+        ),
+        gist,
+    })
+}
+
+fn metrics(figures: &Figures) -> Metrics {
+    let mut metrics = Metrics::default();
+    put_times(&mut metrics, "", &figures.wait_ns);
+    metrics.put("wakes_count", Some(figures.wait_ns.len() as f64));
+    metrics.put("skipped_count", Some(figures.skipped as f64));
+    metrics
+}
+
+fn columns() -> Vec<Column> {
+    let figure = Column::figure;
+    vec![
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        figure("max us", "max_us"),
+        figure("wakes", "wakes_count"),
+        figure("skipped", "skipped_count"),
+    ]
+}
+
+fn gist(rows: &[Row]) -> String {
+    let worst = |others: &str| {
+        let found = rows.iter().filter(|row| row.variant.ends_with(others));
+        known(
+            found
+                .filter_map(|row| row.metrics.get("max_us"))
+                .reduce(f64::max),
+        )
+    };
+    format!(
+        "Behind a poll of 600 us the task of rank 99 waits at most {} us where other workers are idle, and {} us where \
+         they run rank 1.",
+        worst("others idle"),
+        worst("others run rank 1"),
+    )
+}
