@@ -94,7 +94,7 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::Wake(_) => scenario::wake::run(&options),
         LabCommand::Stuck(_) => scenario::stuck::run(&options),
         LabCommand::Http(args) => scenario::http::run(&options, args.unprivileged),
-        LabCommand::Rt(_) | LabCommand::Rank(_) => {
+        LabCommand::Rt(_) | LabCommand::Rank(_) | LabCommand::Pingpong(_) => {
             Err(scenario::simulated::needs_machine(command.name()))
         }
         LabCommand::Urgent(args) => {

@@ -46,6 +46,12 @@ pub(super) fn rank_help() -> String {
     sim_help("rank", [whole, part], simulated::rank::READING)
 }
 
+pub(super) fn pingpong_help() -> String {
+    let whole = "--sim smt-20    the whole table, in about a minute";
+    let part = "--sim smt-20 --only bursts";
+    sim_help("pingpong", [whole, part], simulated::pingpong::READING)
+}
+
 /// The help of a scenario that runs on simulated machines only, with the options of two examples.
 fn sim_help(scenario: &str, options: [&str; 2], reading: &[&'static str]) -> String {
     let [whole, part] = options;

@@ -2,7 +2,9 @@
 
 use clap::Subcommand;
 
-use super::help::{call_help, rank_help, rt_help, trial_help, urgent_help, wake_help};
+use super::help::{
+    call_help, pingpong_help, rank_help, rt_help, trial_help, urgent_help, wake_help,
+};
 use super::lab::{CallArgs, HttpArgs, LabArgs, UrgentArgs};
 use crate::scenario::{
     Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
@@ -187,6 +189,13 @@ pub enum LabCommand {
     /// cores are idle or run tasks of rank 1. Measured is how long it waits. Needs --sim.
     #[command(after_long_help = rank_help())]
     Rank(LabArgs),
+
+    /// Exchange messages between pairs of tasks, on a simulated machine
+    ///
+    /// Like uperf: 1 to 128 pairs exchange messages of 8 KiB through memory, all the time or in 60 bursts a
+    /// second. Measured are the exchanges per second and how long one takes. Needs --sim.
+    #[command(after_long_help = pingpong_help())]
+    Pingpong(LabArgs),
 }
 
 impl LabCommand {
@@ -207,6 +216,7 @@ impl LabCommand {
             Self::Http(_) => "http",
             Self::Rt(_) => "rt",
             Self::Rank(_) => "rank",
+            Self::Pingpong(_) => "pingpong",
         }
     }
 
@@ -226,6 +236,7 @@ impl LabCommand {
             | Self::Stuck(args)
             | Self::Rt(args)
             | Self::Rank(args)
+            | Self::Pingpong(args)
             | Self::Wake(args) => args.options(),
         }
     }

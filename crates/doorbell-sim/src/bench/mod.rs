@@ -4,12 +4,14 @@
 //! | file | what is measured |
 //! |---|---|
 //! | `wake.rs` | how soon woken workers run, as schbench; wakes stacked on one worker |
+//! | `pingpong.rs` | how long pairs of tasks take to exchange messages, as uperf |
 //! | `rt.rs` | how late periodic urgent tasks run, all in phase, as cyclictest; and movable tasks beside them |
 //! | `rank.rs` | how long a task of high rank waits behind a long poll of a lower one |
 //!
 //! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts. One seed gives
 //! one run. `doorbell lab SCENARIO --sim PROFILE` runs several seeds and prints the table.
 
+pub mod pingpong;
 pub mod rank;
 pub mod rt;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Each program at a small size: floors and ceilings of its figures, in virtual time.
 
+mod pingpong;
 mod rank;
 mod rt;
 mod wake;

@@ -9,7 +9,9 @@
 //! | `wake.rs` | `wake`: woken workers, as schbench |
 //! | `rt.rs` | `rt`: periodic urgent tasks, as cyclictest |
 //! | `rank.rs` | `rank`: a task of high rank behind a long poll |
+//! | `pingpong.rs` | `pingpong`: messages between pairs of tasks, as uperf |
 
+pub mod pingpong;
 pub mod rank;
 pub mod rt;
 #[cfg(test)]
@@ -58,7 +60,12 @@ struct Case {
 type Plans = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
 /// The scenarios that have a simulated form.
-const ALL: [(&str, Plans); 3] = [("wake", wake::plan), ("rt", rt::plan), ("rank", rank::plan)];
+const ALL: [(&str, Plans); 4] = [
+    ("wake", wake::plan),
+    ("rt", rt::plan),
+    ("rank", rank::plan),
+    ("pingpong", pingpong::plan),
+];
 
 /// Runs a program with one seed after another.
 struct Seeds<'a> {
@@ -164,7 +171,11 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&Setting, &Case)> {
 
 /// The error of a scenario that has no other form and was given no machine.
 pub fn needs_machine(scenario: &'static str) -> LabError {
-    let example = "xeon-40";
+    let example = if scenario == "pingpong" {
+        "smt-20"
+    } else {
+        "xeon-40"
+    };
     LabError::OnlySimulated { scenario, example }
 }
 

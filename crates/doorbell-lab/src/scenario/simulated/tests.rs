@@ -68,6 +68,12 @@ fn each_scenario_has_its_figures() {
         &["p99_us", "extra_max_us", "rings_per_core_s"],
     );
     of("rank", 2, "by the poll, others idle", &["p50_us", "max_us"]);
+    of(
+        "pingpong",
+        2,
+        "(1 pairs)",
+        &["ops_per_s", "p50_us", "p99_us"],
+    );
 }
 
 #[test]
@@ -83,7 +89,7 @@ fn what_cannot_be_simulated_says_what_to_do() {
     );
     let odd = fails("wake", &sim(5), "");
     assert!(odd.contains("--workers is 5"), "{odd}");
-    for (name, workers) in [("rt", 3), ("rank", 1)] {
+    for (name, workers) in [("rt", 3), ("rank", 1), ("pingpong", 1)] {
         let few = fails(name, &sim(workers), "");
         assert!(few.contains("at least"), "{few}");
     }
@@ -102,7 +108,7 @@ fn what_cannot_be_simulated_says_what_to_do() {
 /// The tables fit, and keep the columns that answer their question.
 #[test]
 fn the_tables_fit() {
-    let kept: [(&str, &[&str]); 3] = [
+    let kept: [(&str, &[&str]); 4] = [
         (
             "wake",
             &[
@@ -116,6 +122,7 @@ fn the_tables_fit() {
         ),
         ("rt", &["p99 us", "max us", "extra p50", "rings/core/s"]),
         ("rank", &["p50 us", "p99 us", "max us", "skipped"]),
+        ("pingpong", &["exchanges/s", "p50 us", "p99 us"]),
     ];
     let profile = Profile::load("xeon-40").expect("it is built in");
     for (name, kept) in kept {

@@ -1,0 +1,115 @@
+//! `pingpong`: pairs of tasks that exchange messages, on simulated machines only.
+
+use doorbell::Switches;
+use doorbell_sim::bench::pingpong::{BURST, Figures, Pace, Shape, run};
+use doorbell_sim::profile::Profile;
+
+use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use crate::error::LabError;
+use crate::report::{Column, Metrics, Row, known};
+
+/// The numbers of pairs, as in the table of the seed on idle CPUs.
+const PAIRS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+const PAIRS_IN_BURSTS: [usize; 3] = [1, 8, 64];
+const WORKERS_MIN: usize = 2;
+/// How long exchanges count: with 128 pairs, some hundred each.
+const SPAN_NS: u64 = 5_000_000;
+/// The same of bursts: 12 of them.
+const BURSTS_SPAN_NS: u64 = 200_000_000;
+
+/// How to read the table.
+pub const READING: &[&str] = &[
+    "Pairs of tasks exchange messages of 8 KiB through memory, like uperf: one writes a message and wakes the other, \
+     which reads it and answers. Copying a message takes 0.4 us, beside 8 cache lines of it. Tasks may run on every \
+     worker: by default all CPUs of the profile have one. bursts: 60 times a second all pairs begin 16 exchanges, at one \
+     instant; between two bursts all workers sleep.",
+    "exchanges/s: of all pairs together, in simulated time. p50, p99, max: an exchange, from writing a message to having \
+     read the answer, of all seeds together. A percentile needs at least 10 times beyond it.",
+    "rings/1k: system calls that woke workers, for 1,000 exchanges.",
+];
+
+fn settings() -> Vec<Setting> {
+    vec![("default switches", Switches::default())]
+}
+
+pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    let workers = workers.unwrap_or(profile.spec().cpus());
+    if workers < WORKERS_MIN {
+        return Err(reject("pingpong", "needs at least 2 workers", workers));
+    }
+    let always = PAIRS
+        .into_iter()
+        .map(|pairs| case(pairs, workers, Pace::Always));
+    let bursts = PAIRS_IN_BURSTS
+        .into_iter()
+        .map(|pairs| case(pairs, workers, Pace::Bursts));
+    Ok(Plan {
+        scenario: "pingpong",
+        settings: settings(),
+        cases: always.chain(bursts).collect(),
+        columns: columns(),
+        reading: READING,
+        chart: chart(
+            "An exchange of two messages, µs of simulated time (log scale)",
+            [("p50", "p50_us"), ("p99", "p99_us")],
+        ),
+        gist,
+    })
+}
+
+fn case(pairs: usize, workers: usize, pace: Pace) -> Case {
+    let (span_ns, name) = match pace {
+        Pace::Always => (SPAN_NS, String::new()),
+        Pace::Bursts => (BURSTS_SPAN_NS, format!(", bursts of {BURST}")),
+    };
+    let shape = Shape {
+        pairs,
+        workers,
+        pace,
+        span_ns,
+    };
+    Case {
+        variant: format!("{pairs} pairs{name}"),
+        workers,
+        measure: Box::new(move |seeds| {
+            let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
+            Ok(metrics(&figures))
+        }),
+    }
+}
+
+fn metrics(figures: &Figures) -> Metrics {
+    let mut metrics = Metrics::default();
+    let exchanges = figures.trip_ns.len() as u64;
+    put_times(&mut metrics, "", &figures.trip_ns);
+    metrics.put("ops_per_s", per(exchanges * 1_000_000_000, figures.span_ns));
+    metrics.put("rings_per_1k", per(1_000 * figures.rings, exchanges));
+    metrics.put("exchanges_count", Some(exchanges as f64));
+    metrics
+}
+
+fn columns() -> Vec<Column> {
+    let figure = Column::figure;
+    vec![
+        figure("exchanges/s", "ops_per_s"),
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        figure("max us", "max_us"),
+        figure("rings/1k", "rings_per_1k"),
+        figure("exchanges", "exchanges_count"),
+    ]
+}
+
+fn gist(rows: &[Row]) -> String {
+    let always = rows.iter().filter(|row| !row.variant.contains("bursts"));
+    let rate = |row: &&Row| row.metrics.get("ops_per_s").unwrap_or(0.0);
+    let best = always.max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    best.map_or_else(String::new, |row| {
+        format!(
+            "Most messages are exchanged by {}: {} times a second, at the median in {} us.",
+            row.variant,
+            known(row.metrics.get("ops_per_s")),
+            known(row.metrics.get("p50_us"))
+        )
+    })
+}
