@@ -66,8 +66,12 @@ pub struct Figures {
     pub rings: u64,
     /// Those made to the worker to which most were made.
     pub rings_most: u64,
+    /// Tasks that a worker took from another one.
+    pub taken: u64,
     /// Searches for work at other workers that found none.
     pub searches_vain: u64,
+    /// Times that an idle worker was chosen which another waker got.
+    pub claims_lost: u64,
 }
 
 impl Figures {
@@ -77,7 +81,9 @@ impl Figures {
         self.extra_ns.extend(other.extra_ns);
         self.rings += other.rings;
         self.rings_most = self.rings_most.max(other.rings_most);
+        self.taken += other.taken;
         self.searches_vain += other.searches_vain;
+        self.claims_lost += other.claims_lost;
     }
 }
 
@@ -251,6 +257,8 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
         extra_ns,
         rings: sum(&did, |it| it.rings),
         rings_most: did.iter().map(|it| it.rings).max().unwrap_or(0),
+        taken: sum(&did, |it| it.stolen),
         searches_vain: sum(&did, |it| it.searches - it.thefts),
+        claims_lost: sum(&did, |it| it.claims_lost),
     })
 }

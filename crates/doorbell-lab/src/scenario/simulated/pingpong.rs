@@ -69,7 +69,10 @@ fn case(pairs: usize, workers: usize, pace: Pace) -> Case {
         span_ns,
     };
     Case {
-        variant: format!("{pairs} pairs{name}"),
+        variant: format!(
+            "{pairs} {}{name}",
+            if pairs == 1 { "pair" } else { "pairs" }
+        ),
         workers,
         measure: Box::new(move |seeds| {
             let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;

@@ -34,6 +34,8 @@ pub const READING: &[&str] = &[
      waited for.",
     "rings/core/s: system calls that woke a worker, for each core and second; most: those of the core with the most, in \
      one seed. vain/core/s: how often a worker looked for work at others and found none.",
+    "taken, lost: in all seeds, how many tasks a worker took from another one; and how often a waker did not get the idle \
+     worker that it had chosen.",
 ];
 
 fn settings() -> Vec<Setting> {
@@ -102,6 +104,8 @@ fn metrics(figures: &Figures, shape: Shape, seeds: u64) -> Metrics {
         "searches_vain_per_core_s",
         per(figures.searches_vain * per_s, periods * cores),
     );
+    metrics.put("taken_count", Some(figures.taken as f64));
+    metrics.put("claims_lost_count", Some(figures.claims_lost as f64));
     metrics
 }
 
@@ -117,6 +121,8 @@ fn columns() -> Vec<Column> {
         figure("rings/core/s", "rings_per_core_s"),
         figure("most", "rings_most_per_core_s"),
         figure("vain/core/s", "searches_vain_per_core_s"),
+        figure("taken", "taken_count"),
+        figure("lost", "claims_lost_count"),
     ]
 }
 

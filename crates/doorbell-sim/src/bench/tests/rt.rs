@@ -15,7 +15,7 @@ fn periodic(workers: usize, load: Load, seed: u64) -> Figures {
 /// A timer that fires on a sleeping worker is 3.3 µs late on this machine.
 #[test]
 fn periodic_urgent_tasks_are_late_by_their_wake_and_by_crowded_lines() {
-    for (workers, most_us) in [(8, 5), (24, 9)] {
+    for (workers, most_us) in [(8, 5), (24, 6)] {
         for seed in 0..3 {
             let it = periodic(workers, Load::Alone, seed);
             let (least_ns, most_ns) = extremes(&it.late_ns);
@@ -27,7 +27,7 @@ fn periodic_urgent_tasks_are_late_by_their_wake_and_by_crowded_lines() {
     }
 }
 
-/// A task that waits behind a periodic one is taken by another worker, or runs there after the poll.
+/// A task that waits behind a periodic one is taken by another worker whose own poll is over, or runs there.
 #[test]
 fn movable_urgent_tasks_wait_for_a_poll_and_disturb_periodic_ones() {
     for ranks in [&[50][..], &[60, 40]] {
@@ -36,16 +36,15 @@ fn movable_urgent_tasks_wait_for_a_poll_and_disturb_periodic_ones() {
             let (_, most_ns) = extremes(&it.late_ns);
             let (least_ns, longest_ns) = extremes(&it.extra_ns);
             let so = format!(
-                "{ranks:?}, seed {seed}: {most_ns} ns at most, others {least_ns}..{longest_ns} ns, {} rings",
-                it.rings
+                "{ranks:?}, seed {seed}: {most_ns} ns at most, others {least_ns}..{longest_ns} ns, {} rings, {} taken",
+                it.rings, it.taken
             );
             assert_eq!(it.extra_ns.len(), 30 * ranks.len(), "{so}");
-            assert!((5 * US..=30 * US).contains(&most_ns), "{so}");
-            assert!(least_ns >= 3 * US && longest_ns <= 30 * US, "{so}");
-            assert!(
-                (1..=30 * 5).contains(&it.rings) && it.rings_most <= it.rings,
-                "{so}"
-            );
+            assert!((3 * US..=10 * US).contains(&most_ns), "{so}");
+            assert!(least_ns >= 3 * US && longest_ns <= 15 * US, "{so}");
+            let extras = it.extra_ns.len() as u64;
+            assert!((extras / 4..=2 * extras).contains(&it.taken), "{so}");
+            assert!(it.rings <= 10 && it.rings_most <= it.rings, "{so}");
         }
     }
 }
