@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_scenario_on_a_simulated_machine_prints_only_json() {
-    let arguments = "lab wake --sim smt-20 --workers 2 --seeds 1 --json --only threads";
+    let arguments = "lab wake --sim smt-20 --workers 2 --seeds 1 --json --only off";
     let arguments: Vec<_> = arguments.split(' ').collect();
     let [once, again] = [(); 2].map(|()| doorbell(&arguments));
     assert!(once.status.success(), "{}", text(&once.stderr));
@@ -30,7 +30,7 @@ fn a_scenario_on_a_simulated_machine_prints_only_json() {
     let json: Value = serde_json::from_slice(&once.stdout).expect("it is JSON");
     assert_eq!(json["scenario"], "wake");
     assert_eq!(json["machine"]["cores"], serde_json::json!([2]));
-    assert_eq!(json["rows"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json["rows"].as_array().map(Vec::len), Some(4));
 }
 
 #[test]

@@ -65,6 +65,10 @@ pub struct Figures {
     /// Tasks taken from the worker that their wake had placed them at, and tasks that began behind another one which
     /// was not over when they were woken. 0 if every wake found a worker of its own. A task taken twice counts twice.
     pub stacked: u64,
+    /// Of all wakes, those whose waker counted that it left the task behind another one.
+    pub left: u64,
+    /// Times that a waker chose an idle worker which another waker got, and looked for the next.
+    pub claims_lost: u64,
     /// System calls that woke threads.
     pub rings: u64,
     /// CPU time of workers and messengers.
@@ -76,6 +80,8 @@ impl Figures {
     pub fn add(&mut self, other: Self) {
         self.late_ns.extend(other.late_ns);
         self.stacked += other.stacked;
+        self.left += other.left;
+        self.claims_lost += other.claims_lost;
         self.rings += other.rings;
         self.cpu_ns += other.cpu_ns;
     }
@@ -222,6 +228,8 @@ impl Running {
 #[derive(Clone, Copy, Debug)]
 struct Did {
     stolen: u64,
+    left: u64,
+    claims_lost: u64,
     rings: u64,
     cpu_ns: u64,
 }
@@ -232,6 +240,8 @@ impl Did {
         let cpu_ns = (0..workers.len()).map(|worker| sim::ran_ns(workers.number(worker)));
         Did {
             stolen: sum(&counts, |it| it.stolen),
+            left: sum(&counts, |it| it.stacked),
+            claims_lost: sum(&counts, |it| it.claims_lost),
             rings: sum(&counts, |it| it.rings),
             cpu_ns: cpu_ns.sum::<u64>() + messengers.cpu_ns(),
         }
@@ -274,6 +284,8 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     Ok(Figures {
         late_ns: ran.iter().map(|it| it.began_ns - it.sent.at_ns).collect(),
         stacked: after.stolen - before.stolen + behind(&mut ran),
+        left: after.left - before.left,
+        claims_lost: after.claims_lost - before.claims_lost,
         rings: after.rings - before.rings,
         cpu_ns: after.cpu_ns - before.cpu_ns,
     })

@@ -27,7 +27,7 @@ fn sim(workers: usize) -> SimOptions {
 #[test]
 fn a_report_names_its_machine_and_its_rows() {
     let sim = sim(4);
-    let report = run("wake", &sim, &options(&sim, "threads")).expect("it runs");
+    let report = run("wake", &sim, &options(&sim, "on (2 x 2 by threads")).expect("it runs");
     let variants: Vec<_> = report.rows.iter().map(|row| row.variant.as_str()).collect();
     assert_eq!(variants, ["2 x 2 by threads", "2 x 2 by threads, together"]);
     let wakes = report.rows[0].metrics.get("wakes_count");
@@ -71,7 +71,7 @@ fn each_scenario_has_its_figures() {
     of(
         "pingpong",
         2,
-        "(1 pairs)",
+        "(1 pair)",
         &["ops_per_s", "p50_us", "p99_us"],
     );
 }

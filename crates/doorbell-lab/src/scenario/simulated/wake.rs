@@ -1,6 +1,6 @@
 //! `wake` on a simulated machine.
 
-use doorbell::Switches;
+use doorbell::{IdleClaim, Switches};
 use doorbell_sim::bench::wake::{Figures, Messengers, PERIOD_NS, Phase, Shape, run};
 use doorbell_sim::profile::Profile;
 
@@ -30,12 +30,27 @@ pub const READING: &[&str] = &[
      beyond it.",
     "stacked/1k: of 1,000 wakes, how many tasks were taken from the worker that their wake had chosen, or began there \
      behind another task; a task that is taken twice counts twice. 0: each wake found a worker of its own.",
+    "left/1k, lost/1k: of 1,000 wakes, how many the waker itself counted as left behind another task; and how often a \
+     waker did not get the idle worker that it had chosen, and chose another.",
     "rings/wake: system calls that woke threads. CPU us/wake: CPU time of workers and messengers per wake; the work \
      takes 30 of it, or more beside a busy SMT sibling.",
 ];
 
 fn settings() -> Vec<Setting> {
-    vec![("default switches", Switches::default())]
+    let setting = |idle_claim| {
+        let name = match idle_claim {
+            IdleClaim::On => "idle_claim=on",
+            IdleClaim::Off => "idle_claim=off",
+            IdleClaim::Mark => "idle_claim=mark",
+            IdleClaim::Base => "idle_claim=base",
+        };
+        let switches = Switches {
+            idle_claim,
+            ..Switches::default()
+        };
+        (name, switches)
+    };
+    IdleClaim::ALL.map(setting).into()
 }
 
 pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
@@ -83,6 +98,11 @@ fn metrics(figures: &Figures) -> Metrics {
     metrics.put("wakes_count", Some(wakes as f64));
     metrics.put("stacked_count", Some(figures.stacked as f64));
     metrics.put("stacked_per_1k", per(1_000 * figures.stacked, wakes));
+    metrics.put("left_per_1k", per(1_000 * figures.left, wakes));
+    metrics.put(
+        "claims_lost_per_1k",
+        per(1_000 * figures.claims_lost, wakes),
+    );
     metrics.put("rings_per_op", per(figures.rings, wakes));
     let cpu_ns = per(figures.cpu_ns, wakes);
     metrics.put("cpu_us_per_op", cpu_ns.map(|ns| ns / 1_000.0));
@@ -99,21 +119,24 @@ fn columns() -> Vec<Column> {
         figure("stacked/1k", "stacked_per_1k"),
         figure("rings/wake", "rings_per_op"),
         figure("CPU us/wake", "cpu_us_per_op"),
+        figure("left/1k", "left_per_1k"),
+        figure("lost/1k", "claims_lost_per_1k"),
         figure("wakes", "wakes_count"),
     ]
 }
 
 fn gist(rows: &[Row]) -> String {
-    let Some(row) = rows.last() else {
-        return String::new();
-    };
-    let figure = |name| known(row.metrics.get(name));
+    let together = |row: &&Row| row.variant.ends_with("by threads, together");
+    let figures = rows.iter().filter(together).map(|row| {
+        let figure = |name| known(row.metrics.get(name));
+        let (stacked, p99_us) = (figure("stacked_per_1k"), figure("p99_us"));
+        format!("{stacked} and {p99_us} us with {}", row.contestant)
+    });
+    let figures: Vec<_> = figures.collect();
     format!(
-        "Woken every {} ms, {} ({}): 99 of 100 tasks run within {} us, and of 1,000 wakes {} are stacked.",
+        "Woken by two threads at one instant every {} ms, of 1,000 wakes so many are stacked, and 99 of 100 tasks run \
+         within so long: {}.",
         PERIOD_NS / 1_000_000,
-        row.variant,
-        row.contestant,
-        figure("p99_us"),
-        figure("stacked_per_1k"),
+        figures.join("; ")
     )
 }

@@ -1,7 +1,9 @@
 //! Messengers and workers.
 
 use super::{US, bench, extremes, median};
+use crate::bench::Bench;
 use crate::bench::wake::{Figures, Messengers, Phase, Shape, WORK_NS, run};
+use doorbell_core::switches::{IdleClaim, Switches};
 
 fn woken(by: Messengers, phase: Phase, seed: u64) -> Figures {
     let shape = Shape {
@@ -80,4 +82,50 @@ fn a_seed_gives_the_same_figures_twice_and_another_one_others() {
     let [once, again, other] = [1, 1, 2].map(|seed| woken(Messengers::Tasks, Phase::Apart, seed));
     assert_eq!(once, again);
     assert_ne!(once, other);
+}
+
+/// Two threads wake 16 tasks each at one instant.
+fn raced(idle_claim: IdleClaim, seed: u64) -> Figures {
+    let shape = Shape {
+        messengers: 2,
+        workers_each: 16,
+        by: Messengers::Threads,
+        phase: Phase::Together,
+        rounds: 20,
+    };
+    let bench = Bench {
+        switches: Switches {
+            idle_claim,
+            ..Switches::default()
+        },
+        ..bench("zen3-2x64", seed)
+    };
+    run(&bench, shape).unwrap()
+}
+
+/// Of 640 wakes by two threads hardly one is stacked where wakers claim, and more than one in ten where they only look.
+/// The seed's flag and a scheduler without thefts stack few here: tasks stay where they ran.
+#[test]
+fn wakes_by_two_threads_are_stacked_where_wakers_only_look() {
+    let bounds = [
+        (IdleClaim::On, 0..=6, 0..=3, 30..=45),
+        (IdleClaim::Off, 64..=400, 40..=250, 60..=100),
+        (IdleClaim::Mark, 0..=32, 0..=32, 30..=70),
+        (IdleClaim::Base, 0..=32, 0..=32, 30..=70),
+    ];
+    for (idle_claim, stacked, left, most_us) in bounds {
+        for seed in 0..3 {
+            let it = raced(idle_claim, seed);
+            let most = extremes(&it.late_ns).1 / US;
+            let so = format!(
+                "{idle_claim:?}, seed {seed}: {} stacked, {} left, {most} us",
+                it.stacked, it.left
+            );
+            assert!(
+                stacked.contains(&it.stacked) && left.contains(&it.left),
+                "{so}"
+            );
+            assert!(most_us.contains(&most), "{so}");
+        }
+    }
 }
