@@ -1,16 +1,15 @@
 //! The order in which idle workers are chosen.
 //!
 //! 1. The worker that the work prefers, if its core is free of other classes.
-//! 2. A core with nothing running: of all hardware threads of a core none, then only this one; in the preferred
-//!    worker's group, then in the next nearest.
-//! 3. A core on which only the Batch worker runs.
-//! 4. Any idle worker: one of a higher class keeps it from its core for now, or it takes the core from a Fair worker.
+//! 2. A CPU with nothing running: first one all of whose siblings idle too, then any. The nearest group comes first.
+//! 3. A CPU on which only the Batch worker runs.
+//! 4. Any idle worker. A higher class may hold its CPU for now, or it takes the CPU from a Fair worker.
 //!
 //! Whether a worker spins or sleeps does not matter: to learn it, each caller would read a line of each candidate, and
 //! many callers at once would hold up those who wake them.
 //!
-//! Within a group the caller begins at the n-th candidate, where n is the number of its own CPU: so callers that choose
-//! at the same moment choose different workers.
+//! Within a group the caller begins at the n-th candidate, where n is the number of its own CPU, or of the worker that
+//! has tasks for others. So callers on different CPUs mostly begin at different candidates.
 
 use super::IdleSet;
 use super::cores::{Free, GROUP_MAX, Place};
@@ -19,14 +18,14 @@ use doorbell_machine::Machine;
 /// Where a caller looks for an idle worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// The worker that it prefers.
+    /// The worker that is tried first.
     pub near: usize,
     /// A number that differs among callers that choose at the same moment.
     pub spread: usize,
 }
 
 impl Wish {
-    /// That of a worker with something for others.
+    /// The wish of a worker that has tasks for others.
     pub fn of(worker: usize) -> Self {
         Wish {
             near: worker,
@@ -104,7 +103,7 @@ impl<M: Machine> Choice<'_, M> {
         None
     }
 
-    /// Tries each candidate of a group once.
+    /// Tries each candidate of a group, once in each round.
     fn take_in(
         &self,
         group: usize,

@@ -91,7 +91,7 @@ impl<M: Machine> Cores<M> {
         Self::shared(workers, distance, true)
     }
 
-    /// The same for a scheduler beside which there is none.
+    /// As `new`, for a runtime with one scheduler.
     pub(in crate::scheduler) fn of_one_class(
         workers: usize,
         distance: impl Fn(usize, usize) -> u32,
@@ -193,7 +193,7 @@ impl<M: Machine> Cores<M> {
         }
     }
 
-    /// Those of the slots whose cores have all their workers among them.
+    /// The slots whose core has all its hardware threads in `slots`.
     pub(super) fn whole(&self, group: usize, slots: u16) -> u16 {
         let siblings = self.groups[group].siblings.iter().enumerate();
         siblings
@@ -226,7 +226,8 @@ fn alone_if_unknown(worker: usize, members: &[usize], of_core: u16) -> u16 {
     }
 }
 
-/// The workers by last-level cache, in groups of about equal size that keep the workers of one core together.
+/// The workers by last-level cache, in groups of about equal size. They keep the workers of one core together if the
+/// cores of a cache have the same number of hardware threads, a power of two.
 fn groups_of(workers: usize, distance: &impl Fn(usize, usize) -> u32) -> Vec<Vec<usize>> {
     let mut caches: Vec<Vec<usize>> = Vec::new();
     for worker in 0..workers {

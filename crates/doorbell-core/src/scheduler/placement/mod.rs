@@ -1,5 +1,5 @@
-//! Placement: which worker gets a task that comes from outside, or that its last worker spins for. See README.md in
-//! this folder.
+//! Placement: which worker gets a task that a thread outside the scheduler posts, or whose last worker spins. See
+//! README.md in this folder.
 
 #[cfg(test)]
 mod loom;
@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 #[must_use]
 #[derive(Debug)]
 pub(crate) enum Placed<'a, M: Machine> {
-    /// A worker has it.
+    /// It lies in a worker's inject queue.
     Yes,
     /// It lies in the inject queue of this worker, which seemed idle and runs something else. The caller places anew
     /// what lies there.
@@ -159,8 +159,9 @@ impl<M: Machine> Scheduler<M> {
         let takes = |worker: usize| {
             let to = &self.remotes()[worker];
             let pulse = to.pulse();
-            if !self.waits(worker) {
-                // It has been notified, or serves calls.
+            let is_seen_busy = worker == prefer.worker() && free.is_none();
+            // Callers that claim do not look: many at once would hold up those who wake the same workers.
+            if is_seen_busy || !(self.may_claim() || self.is_free(worker)) {
                 return false;
             }
             // SAFETY: passed on; each call before has left the task to the caller.

@@ -1,4 +1,4 @@
-//! Wakes and raises by lower-class threads. Such a thread does not queue the task itself: it may lose its CPU
+//! Wakes, cancels and raises by lower-class threads. Such a thread does not queue the task itself: it may lose its CPU
 //! halfway, and other wakers would then find the task queued and leave it alone. It sends a parcel to one of the
 //! task's workers, and that worker does the rest.
 

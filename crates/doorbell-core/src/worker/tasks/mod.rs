@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `submit.rs` | launch, wake and cancel: where the task is queued |
-//! | `place.rs` | places a task whose caller is no worker of its scheduler |
+//! | `place.rs` | finishes a placement: tasks of a worker that was busy after all are placed again |
 //! | `run.rs` | how a worker runs a task, and what it does when the task is complete |
 //! | `raise.rs` | inheritance: a scheduler above polls a task that it awaits |
 //! | `delegate.rs` | wakes and raises by threads of a lower class |

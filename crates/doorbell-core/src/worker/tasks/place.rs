@@ -1,7 +1,8 @@
-//! Where a task goes for which a worker of another scheduler, or no worker at all, is the caller.
+//! Finishes a placement: places again the tasks of a worker that was busy after all.
 
 use crate::link::Node;
 use crate::mailbox::Posted;
+use crate::queue::Chain;
 use crate::scheduler::{Member, Placed, Scheduler};
 use crate::task::TaskRef;
 use crate::task::queue_node;
@@ -22,7 +23,7 @@ pub(crate) unsafe fn place<M: Machine>(
     settle(unsafe { scheduler.place_task(prefer, node) })
 }
 
-/// Sees to the end of a placement.
+/// Finishes a placement.
 pub(in crate::worker) fn settle<M: Machine>(placed: Placed<'_, M>) -> Posted {
     match placed {
         Placed::Yes => Posted::Yes,
@@ -37,7 +38,14 @@ pub(in crate::worker) fn settle<M: Machine>(placed: Placed<'_, M>) -> Posted {
 /// Places anew each task of a worker's inject queue. No other worker can find them meanwhile.
 #[cold]
 fn spread<M: Machine>(from: &Member<M>) {
-    let mut rest = from.take_injected().map(|(chain, _)| chain);
+    if let Some((chain, _)) = from.take_injected() {
+        place_anew(from, chain);
+    }
+}
+
+/// Places each of the tasks that were taken out of a worker's inject queue.
+pub(in crate::worker) fn place_anew<M: Machine>(from: &Member<M>, chain: Chain<M>) {
+    let mut rest = Some(chain);
     while let Some(chain) = rest {
         let (node, others) = chain.pop();
         // SAFETY: taken out, so it is the caller's, and alive.
@@ -45,7 +53,7 @@ fn spread<M: Machine>(from: &Member<M>) {
         // SAFETY: a task that was posted, in no queue.
         match unsafe { from.scheduler().place_task(from, node) } {
             Placed::Yes => {}
-            // Not a third time: it waits there as any task behind a poll.
+            // A task is placed again only once. Then it waits like any task behind a poll.
             Placed::Behind(worker) => {
                 worker.counts().stacked.add_shared(1);
                 worker.scheduler().work().add_anew(worker.worker());

@@ -3,14 +3,14 @@
 use crate::bell::{Announced, WorkerState};
 use crate::class::Class;
 use crate::link::{Delivered, Node};
-use crate::mailbox::Posted;
+use crate::mailbox::{Posted, Pushed};
 use crate::scheduler::idle::{Cores, Search, Searching, Watchdog};
-use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
+use crate::scheduler::{Placed, RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::testing::spawn;
 use crate::worker::Local;
-use crate::worker::tasks::place::settle;
+use crate::worker::tasks::place::{place_anew, settle};
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
-use doorbell_machine::Host;
+use doorbell_machine::{Counter, Host};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -239,6 +239,65 @@ fn a_second_task_for_a_worker_that_seemed_idle_goes_to_another() {
         }
         inside.enter(|| inside.close());
     }
+}
+
+/// A task lies at a worker that sleeps and was told of nothing: its poster has lost its CPU. Whoever takes that worker
+/// for another task wakes it, because nobody else can take it now.
+#[test]
+fn a_sleeping_worker_that_was_taken_in_vain_is_told() {
+    let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+    falls_asleep(&remotes[1]);
+    // SAFETY: the node lives until it is taken out.
+    let pushed = unsafe { remotes[1].push_injected(task()) };
+    assert_eq!(pushed, Pushed::First);
+    // SAFETY: as above.
+    let placed = unsafe { remotes[0].scheduler().place_task(&remotes[0], task()) };
+    assert_eq!(settle(placed), Posted::Yes);
+    assert!(remotes[1].bell().signalled(), "it sleeps on with a task");
+    assert_eq!([0, 1].map(|at| take_injected(&remotes[at])), [1, 1]);
+}
+
+/// A caller from below takes no task back, and asks for no watchdog: it has an idle worker look.
+#[test]
+fn a_task_from_below_behind_a_poll_is_offered() {
+    for is_behind in [false, true] {
+        let remotes = Scheduler::<Host>::new(3, &Arc::default(), |_, _| 0);
+        let (scheduler, idle) = (remotes[0].scheduler(), remotes[0].scheduler().idle());
+        falls_asleep(&remotes[2]);
+        let pulse = remotes[1].pulse();
+        if is_behind {
+            remotes[1].beat();
+        }
+        from_below(|| {
+            // SAFETY: the node lives until it is taken out.
+            let posted =
+                unsafe { remotes[1].post_first(task()) }.expect("no other task lies there");
+            let placed = scheduler.look_after(&remotes[1], pulse, posted);
+            assert!(matches!(placed, Placed::Yes), "it was taken back");
+        });
+        assert!(
+            remotes[2].bell().signalled(),
+            "{is_behind}: nobody was told"
+        );
+        assert!(idle.holds(2), "claimed from below");
+        assert_eq!(remotes[1].counts().stacked.get(), u64::from(is_behind));
+        assert_eq!(take_injected(&remotes[1]), 1);
+    }
+}
+
+/// Its tasks were in the hands of a thread that wanted to place them elsewhere.
+#[test]
+fn a_task_that_never_ran_ends_if_all_workers_have_ended_when_it_is_placed_anew() {
+    let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let join = spawn(&remotes[1], async { 7 });
+    let (chain, _) = remotes[1].take_injected().expect("it was posted");
+    for remote in &remotes {
+        let local = Local::new(remote.clone());
+        local.enter(|| local.close());
+    }
+    place_anew(&remotes[1], chain);
+    let ended = crate::wait::block_on::<Host, _>(join, 0);
+    assert!(ended.is_err_and(|error| error.is_cancelled()));
 }
 
 /// That worker may get no CPU: two others are to notice.
