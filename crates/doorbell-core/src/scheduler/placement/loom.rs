@@ -12,6 +12,7 @@ use crate::scheduler::idle::tests::set_of;
 use crate::scheduler::idle::{Left, Searching, Wish};
 use crate::scheduler::{Member, RemoteRef, Scheduler};
 use crate::testing::model::{check, check_large, join_all, mutant};
+use ::loom::cell::UnsafeCell;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::ptr::NonNull;
@@ -82,24 +83,35 @@ fn push_first_against_close() {
     let mailbox = Arc::new(Mailbox::<Loom>::default());
     let [first, second] = [(); 2].map(|()| nodes::boxed());
     let (theirs, sent) = (Arc::clone(&mailbox), Sent(first));
-    // SAFETY: the node lives until the end of the model.
-    let other = thread::spawn(move || unsafe { theirs.push_first(sent.node()) });
+    // What the other thread does before its push, and whoever takes its node sees.
+    let did = Arc::new(UnsafeCell::new(false));
+    let does = Arc::clone(&did);
+    let other = thread::spawn(move || {
+        // SAFETY: the model checks that nobody reads it meanwhile.
+        does.with_mut(|did| unsafe { *did = true });
+        // SAFETY: the node lives until the end of the model.
+        unsafe { theirs.push_first(sent.node()) }
+    });
     // SAFETY: as above.
     let pushed = unsafe { mailbox.push_first(second) };
     let closed = mailbox.close_chain();
+    let mut taken = 0;
+    let mut rest = closed.map(|(chain, _)| chain);
+    while let Some(chain) = rest {
+        let (node, others) = chain.pop();
+        if node == first {
+            // SAFETY: as above.
+            assert!(did.with(|did| unsafe { *did }));
+        }
+        // SAFETY: taken out.
+        unsafe { node.as_ref() }.leave();
+        (taken, rest) = (taken + 1, others);
+    }
     let other = other.join().unwrap();
     let accepted = [pushed, other]
         .iter()
         .filter(|it| **it == Pushed::First)
         .count();
-    let mut taken = 0;
-    let mut rest = closed.map(|(chain, _)| chain);
-    while let Some(chain) = rest {
-        let (node, others) = chain.pop();
-        // SAFETY: taken out.
-        unsafe { node.as_ref() }.leave();
-        (taken, rest) = (taken + 1, others);
-    }
     assert_eq!(taken, accepted, "a node was lost");
     for node in [first, second] {
         // SAFETY: alive.

@@ -224,6 +224,8 @@ impl<M: Machine> Scheduler<M> {
         }
         // From here on other workers find the task.
         self.work().add_anew(to.worker());
+        // ORDER: with the announcement of a worker that falls asleep; unshown because no model has one more worker
+        // fall asleep here. `offer_against_sleep` shows the same fence in front of the offer of a push.
         M::fence_recheck();
         if is_behind {
             to.counts().stacked.add_shared(1);

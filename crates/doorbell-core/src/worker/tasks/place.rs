@@ -57,6 +57,7 @@ pub(in crate::worker) fn place_anew<M: Machine>(from: &Member<M>, chain: Chain<M
             Placed::Behind(worker) => {
                 worker.counts().stacked.add_shared(1);
                 worker.scheduler().work().add_anew(worker.worker());
+                // ORDER: as in `look_after`; unshown because of what is said there.
                 M::fence_recheck();
                 worker.scheduler().offer(worker.worker());
             }
