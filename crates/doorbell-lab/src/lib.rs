@@ -92,9 +92,10 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),
         LabCommand::Wake(_) => scenario::wake::run(&options),
+        LabCommand::Pingpong(_) => scenario::pingpong::run(&options),
         LabCommand::Stuck(_) => scenario::stuck::run(&options),
         LabCommand::Http(args) => scenario::http::run(&options, args.unprivileged),
-        LabCommand::Rt(_) | LabCommand::Rank(_) | LabCommand::Pingpong(_) => {
+        LabCommand::Rt(_) | LabCommand::Rank(_) => {
             Err(scenario::simulated::needs_machine(command.name()))
         }
         LabCommand::Urgent(args) => {

@@ -6,7 +6,8 @@ use crate::error::LabError;
 use crate::report::{Report, notes_once, to_json_list};
 use crate::scenario::{Effort, Options};
 use crate::scenario::{
-    call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent, wake,
+    call, flood, idle, pingpong, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
+    urgent, wake,
 };
 
 /// A scenario, and the rounds of its quick form that the tour has time for.
@@ -18,7 +19,7 @@ struct Stop {
 }
 
 /// The stops of the tour; together about three minutes.
-const STOPS: [Stop; 11] = [
+const STOPS: [Stop; 12] = [
     Stop {
         name: "call",
         rounds: 7,
@@ -78,6 +79,12 @@ const STOPS: [Stop; 11] = [
         rounds: 1,
         about: "woken workers, like schbench",
         run: wake::run,
+    },
+    Stop {
+        name: "pingpong",
+        rounds: 1,
+        about: "pairs that exchange messages, and frames of short tasks",
+        run: pingpong::run,
     },
     Stop {
         name: "stuck",

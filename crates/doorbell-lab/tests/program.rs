@@ -48,6 +48,7 @@ fn help_teaches() {
         "urgent",
         "stuck",
         "wake",
+        "pingpong",
         "http",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);
@@ -296,6 +297,18 @@ fn the_tour_shows_each_scenario_with_a_sentence() {
 
     let refused = doorbell(&["lab", "--only", "nothing"]);
     assert!(text(&refused.stderr).contains("there are: call, spawn"));
+}
+
+#[test]
+fn pingpong_is_compared_with_tokio() {
+    let rows = trial_rows("pingpong", "doorbell (2 pairs");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(names(&rows), ["tokio", "doorbell"]);
+    let wanted = ["exchanges_per_s", "op_us", "ratio_x", "cpu_us_per_op"];
+    assert_metrics(&rows, &wanted);
+    assert_metrics(&rows[1..], &["rings_per_op"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The long help of each scenario: examples, and the meaning of the columns.
 
-use crate::scenario::{call, simulated, urgent, wake};
+use crate::scenario::{call, pingpong, simulated, urgent, wake};
 
 pub(super) fn call_help() -> String {
     help(
@@ -9,7 +9,8 @@ pub(super) fn call_help() -> String {
          doorbell lab call --quick --only tokio    a first look at tokio alone, in seconds\n  \
          doorbell lab call --rounds 15 --html call.html\n  \
          sudo doorbell lab call                    counts system calls too\n",
-        call::reading().iter().copied(),
+        call::reading(),
+        &[],
     )
 }
 
@@ -23,15 +24,14 @@ pub(super) fn urgent_help() -> String {
         "tokio",
         more,
     );
-    help(&examples, urgent::reading().iter().copied())
+    help(&examples, urgent::reading(), &[])
 }
 
 pub(super) fn wake_help() -> String {
     let more = "doorbell lab wake --sim smt-20    on the simulated machine of that profile, in seconds\n  \
         doorbell lab wake --sim zen3-2x64 --workers 32 --seeds 20\n  ";
     let examples = examples("wake", "the whole table, in about 9 minutes", "tokio", more);
-    let reading = wake::reading().iter().chain(simulated::wake::READING);
-    help(&examples, reading.copied())
+    help(&examples, wake::reading(), simulated::wake::READING)
 }
 
 pub(super) fn rt_help() -> String {
@@ -47,30 +47,23 @@ pub(super) fn rank_help() -> String {
 }
 
 pub(super) fn pingpong_help() -> String {
-    let whole = "--sim smt-20    the whole table, in about a minute";
-    let part = "--sim smt-20 --only bursts";
-    sim_help("pingpong", [whole, part], simulated::pingpong::READING)
+    let more = "doorbell lab pingpong --sim smt-20    on the simulated machine of that profile, in about a minute\n  \
+        doorbell lab pingpong --sim smt-20 --only bursts\n  ";
+    let examples = examples("pingpong", "the whole table, in about 5 minutes", "tokio", more);
+    help(&examples, pingpong::reading(), simulated::pingpong::READING)
 }
 
 /// The help of a scenario that runs on simulated machines only, with the options of two examples.
-fn sim_help(scenario: &str, options: [&str; 2], reading: &[&'static str]) -> String {
+fn sim_help(scenario: &str, options: [&str; 2], reading: &[&str]) -> String {
     let [whole, part] = options;
     let command = format!("doorbell lab {scenario}");
     let examples = format!("Examples:\n  {command} {whole}\n  {command} {part}\n");
-    help(&examples, reading.iter().copied())
+    help(&examples, &[], reading)
 }
 
 /// The help of a scenario. `whole` explains its first example, and `only` matches contestants.
-pub(super) fn trial_help(
-    scenario: &str,
-    whole: &str,
-    only: &str,
-    reading: &[&'static str],
-) -> String {
-    help(
-        &examples(scenario, whole, only, ""),
-        reading.iter().copied(),
-    )
+pub(super) fn trial_help(scenario: &str, whole: &str, only: &str, reading: &[&str]) -> String {
+    help(&examples(scenario, whole, only, ""), reading, &[])
 }
 
 fn examples(scenario: &str, whole: &str, only: &str, more: &str) -> String {
@@ -84,13 +77,19 @@ fn examples(scenario: &str, whole: &str, only: &str, more: &str) -> String {
     )
 }
 
-/// The examples, followed by the meaning of each column.
-fn help(examples: &str, reading: impl IntoIterator<Item = &'static str>) -> String {
-    let mut text = format!("{examples}\nColumns:\n");
-    for sentence in reading {
-        text.push_str("  ");
-        text.push_str(sentence);
-        text.push('\n');
+/// The examples, followed by the meaning of each column: on this host, and on simulated machines.
+fn help(examples: &str, reading: &[&str], simulated: &[&str]) -> String {
+    let mut text = examples.to_owned();
+    for (title, sentences) in [("Columns", reading), ("Columns with --sim", simulated)] {
+        if sentences.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("\n{title}:\n"));
+        for sentence in sentences {
+            text.push_str("  ");
+            text.push_str(sentence);
+            text.push('\n');
+        }
     }
     text.push_str(
         "\nIn the JSON, a metric that could not be taken is absent. Progress goes to standard \

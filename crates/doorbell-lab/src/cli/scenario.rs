@@ -145,6 +145,19 @@ pub enum LabCommand {
     #[command(after_long_help = wake_help())]
     Wake(LabArgs),
 
+    /// Let pairs exchange messages, and begin frames of short tasks
+    ///
+    /// 1 to 128 pairs of tasks exchange messages of 8 KiB through memory, as uperf's ping-pong does through
+    /// the loopback. And 60 times a second a frame of 8 tasks of 200 us begins, as in Jackbench: a chain in
+    /// which each task wakes the next one, or a burst in which a thread wakes all of them. Measured are the
+    /// exchanges per second, round trips, the time of a frame, and the CPU time. Contestants: doorbell, tokio
+    /// and smol with a worker for each CPU, and OS threads.
+    ///
+    /// With --sim pairs of doorbell's tasks exchange the same messages on a simulated machine, all the time
+    /// or in 60 bursts a second. There are no frames.
+    #[command(after_long_help = pingpong_help())]
+    Pingpong(LabArgs),
+
     /// Block one core in a long poll, and measure how others do its work
     ///
     /// On one of two cores 1, 2 or 4 tasks are spawned, or a task sleeps for 1 ms; then a poll takes 10 ms
@@ -189,13 +202,6 @@ pub enum LabCommand {
     /// cores are idle or run tasks of rank 1. Measured is how long it waits. Needs --sim.
     #[command(after_long_help = rank_help())]
     Rank(LabArgs),
-
-    /// Exchange messages between pairs of tasks, on a simulated machine
-    ///
-    /// Like uperf: 1 to 128 pairs exchange messages of 8 KiB through memory, all the time or in 60 bursts a
-    /// second. Measured are the exchanges per second and how long one takes. Needs --sim.
-    #[command(after_long_help = pingpong_help())]
-    Pingpong(LabArgs),
 }
 
 impl LabCommand {
@@ -212,11 +218,11 @@ impl LabCommand {
             Self::TimerIdle(_) => "timer-idle",
             Self::Urgent(_) => "urgent",
             Self::Wake(_) => "wake",
+            Self::Pingpong(_) => "pingpong",
             Self::Stuck(_) => "stuck",
             Self::Http(_) => "http",
             Self::Rt(_) => "rt",
             Self::Rank(_) => "rank",
-            Self::Pingpong(_) => "pingpong",
         }
     }
 
@@ -236,8 +242,8 @@ impl LabCommand {
             | Self::Stuck(args)
             | Self::Rt(args)
             | Self::Rank(args)
-            | Self::Pingpong(args)
-            | Self::Wake(args) => args.options(),
+            | Self::Wake(args)
+            | Self::Pingpong(args) => args.options(),
         }
     }
 }

@@ -37,6 +37,12 @@ impl Samples {
         self.values_ns.is_empty()
     }
 
+    /// The mean; `None` if there is no timing.
+    pub fn mean_ns(&self) -> Option<f64> {
+        let sum: f64 = self.values_ns.iter().map(|ns| *ns as f64).sum();
+        (!self.is_empty()).then(|| sum / self.len() as f64)
+    }
+
     /// The given percentiles, in order; `None` where there are too few timings. `step_ns` is the clock's
     /// step.
     pub fn percentiles_ns<const N: usize>(
@@ -58,11 +64,13 @@ mod tests {
     fn percentiles_do_not_depend_on_the_order() {
         let mut samples = Samples::with_room_for(40);
         assert!(samples.is_empty());
+        assert_eq!(samples.mean_ns(), None);
         assert_eq!(samples.percentiles_ns([50.0, 100.0], 0.0), [None; 2]);
         for ns in (1..=20).chain((21..=40).rev()) {
             samples.record(ns);
         }
         assert_eq!(samples.len(), 40);
+        assert_eq!(samples.mean_ns(), Some(20.5));
         let found = samples.percentiles_ns([50.0, 99.0, 100.0], 0.0);
         assert_eq!(found, [Some(20.0), None, Some(40.0)]);
     }

@@ -74,6 +74,12 @@ pub(super) fn tokio_error(source: io::Error) -> LabError {
     }
 }
 
+/// How often the workers of a doorbell runtime were rung so far.
+pub(super) fn rings(runtime: &doorbell::Runtime) -> u64 {
+    let workers = runtime.metrics().workers;
+    workers.iter().map(|worker| worker.counts.rings).sum()
+}
+
 /// Sets the calling thread's timer slack to the minimum; the default delays sleeps by up to 50 us.
 /// Doorbell's workers do the same.
 pub(super) fn shortest_slack() {
@@ -122,12 +128,13 @@ pub(super) fn join<T>(thread: JoinHandle<T>, name: &'static str) -> Result<T, La
 
 /// A tokio runtime with all its drivers, a worker on each of these CPUs and the timer slack of doorbell's
 /// workers. Its blocking threads alternate between the CPUs.
-pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabError> {
+pub(super) fn tokio_on(cpus: impl Into<Vec<usize>>) -> Result<tokio::runtime::Runtime, LabError> {
     tokio_builder(cpus).build().map_err(tokio_error)
 }
 
 /// The builder of such a runtime.
-pub(super) fn tokio_builder(cpus: [usize; 2]) -> tokio::runtime::Builder {
+pub(super) fn tokio_builder(cpus: impl Into<Vec<usize>>) -> tokio::runtime::Builder {
+    let cpus = cpus.into();
     let next = AtomicUsize::new(0);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder

@@ -3,8 +3,8 @@
 use super::contestant::Stage;
 use super::trial::Trial;
 use super::{
-    call, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent,
-    wake,
+    call, flood, http, idle, pingpong, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
+    urgent, wake,
 };
 
 /// "name (variant)" of each contestant of the scenario with this command-line name.
@@ -25,6 +25,7 @@ pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
         "urgent" if slices => urgent::slices(stage),
         "urgent" => urgent::contestants(stage),
         "wake" => wake::contestants(stage),
+        "pingpong" => pingpong::contestants(),
         "stuck" => stuck::contestants(stage),
         "http" => http::contestants(false),
         other => panic!("{other} is no scenario"),

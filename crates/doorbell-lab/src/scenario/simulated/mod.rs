@@ -171,11 +171,7 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&Setting, &Case)> {
 
 /// The error of a scenario that has no other form and was given no machine.
 pub fn needs_machine(scenario: &'static str) -> LabError {
-    let example = if scenario == "pingpong" {
-        "smt-20"
-    } else {
-        "xeon-40"
-    };
+    let example = "xeon-40";
     LabError::OnlySimulated { scenario, example }
 }
 

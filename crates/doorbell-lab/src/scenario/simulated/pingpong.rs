@@ -1,4 +1,4 @@
-//! `pingpong`: pairs of tasks that exchange messages, on simulated machines only.
+//! `pingpong`: pairs of tasks that exchange messages, on simulated machines.
 
 use doorbell::Switches;
 use doorbell_sim::bench::pingpong::{BURST, Figures, Pace, Shape, run};

@@ -7,7 +7,6 @@
 
 mod board;
 mod columns;
-mod hosts;
 mod pool;
 
 use std::sync::{Arc, OnceLock, mpsc};
@@ -15,6 +14,7 @@ use std::time::Duration;
 
 use super::common::{join, thread_on};
 use super::contestant::Stage;
+use super::hosts::{Doorbell, Host, Smol, Threads, Tokio, Workers};
 use super::options::Options;
 use super::steps::steps_for;
 use super::timers::gather;
@@ -23,7 +23,6 @@ use crate::error::LabError;
 use crate::measure::{Samples, Usage};
 use crate::report::Report;
 use board::{Board, PERIOD, Shape};
-use hosts::{Cpus, Doorbell, Host, Smol, Threads, Tokio};
 
 /// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);
@@ -164,7 +163,7 @@ impl<H: Host> Runs for Tasks<H> {
 
 /// Threads that never sleep during a pass.
 #[derive(Debug)]
-struct Spinning(Cpus);
+struct Spinning(Workers);
 
 impl Runs for Spinning {
     fn go(&mut self, board: &Arc<Board>, variant: Variant) -> Result<Vec<Samples>, LabError> {
@@ -177,10 +176,10 @@ impl Runs for Spinning {
 }
 
 /// Starts a contestant.
-type Start = fn(Cpus) -> Result<Box<dyn Runs>, LabError>;
+type Start = fn(Workers) -> Result<Box<dyn Runs>, LabError>;
 
-fn start<H: Host>(cpus: Cpus) -> Result<Box<dyn Runs>, LabError> {
-    Ok(Box::new(Tasks(H::start(cpus)?)))
+fn start<H: Host>(workers: Workers) -> Result<Box<dyn Runs>, LabError> {
+    Ok(Box::new(Tasks(H::start(workers)?)))
 }
 
 /// All contestants, the baseline first, and the runtimes before the others.
@@ -189,7 +188,7 @@ const ALL: [(&str, Start); 5] = [
     (Doorbell::NAME, start::<Doorbell>),
     (Smol::NAME, start::<Smol>),
     (Threads::NAME, start::<Threads>),
-    (pool::NAME, |cpus| Ok(Box::new(Spinning(cpus)))),
+    (pool::NAME, |workers| Ok(Box::new(Spinning(workers)))),
 ];
 /// How many of them are runtimes. The messengers of the others are always of the workers' kind.
 const RUNTIMES: usize = 3;
@@ -232,8 +231,12 @@ impl Trial for Wake {
     fn setup(&mut self) -> Result<(), LabError> {
         let placement = self.stage.placement;
         let cpus = [placement.caller_cpu, placement.callee_cpu];
-        let cpus = self.variant.is_pinned.then_some(cpus);
-        self.runs = Some((self.start)(cpus)?);
+        let workers = if self.variant.is_pinned {
+            Workers::Bound(cpus)
+        } else {
+            Workers::Free(cpus.len())
+        };
+        self.runs = Some((self.start)(workers)?);
         Ok(())
     }
 

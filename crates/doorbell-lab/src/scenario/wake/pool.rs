@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::super::common::{join, thread_on};
+use super::super::hosts::Workers;
 use super::board::{Board, Shape};
-use super::hosts::{Cpus, THREADS};
 use crate::error::LabError;
 use crate::measure::Samples;
 
@@ -31,7 +31,11 @@ struct Pool {
 ///
 /// # Errors
 /// If a thread cannot be started, or panics.
-pub(super) fn run(board: &Arc<Board>, shape: Shape, cpus: Cpus) -> Result<Vec<Samples>, LabError> {
+pub(super) fn run(
+    board: &Arc<Board>,
+    shape: Shape,
+    workers: Workers,
+) -> Result<Vec<Samples>, LabError> {
     let (woken, jobs) = unbounded();
     let pool = Arc::new(Pool {
         board: Arc::clone(board),
@@ -40,10 +44,9 @@ pub(super) fn run(board: &Arc<Board>, shape: Shape, cpus: Cpus) -> Result<Vec<Sa
         jobs,
     });
     let mut threads = Vec::new();
-    for place in 0..THREADS {
+    for place in 0..workers.count() {
         let pool = Arc::clone(&pool);
-        let cpu = cpus.map(|cpus| cpus[place]);
-        threads.push(thread_on(THREAD, cpu, move || pool.spin())?);
+        threads.push(thread_on(THREAD, workers.cpu(place), move || pool.spin())?);
     }
     let joined = threads.into_iter().map(|thread| join(thread, THREAD));
     joined.collect()

@@ -1,4 +1,4 @@
-//! The runtimes of messengers and workers, and OS threads instead of tasks.
+//! Runtimes without classes for the same tasks, and OS threads instead of tasks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,40 @@ use std::time::Instant;
 use async_executor::Executor;
 use futures::channel::oneshot;
 
-use super::super::common::{
-    join, shortest_slack, start_async_io, thread_on, tokio_error, tokio_on,
+use super::common::{
+    join, rings, shortest_slack, start_async_io, thread_on, tokio_error, tokio_on,
 };
 use crate::error::LabError;
 
-/// Worker threads of each runtime.
-pub(super) const THREADS: usize = 2;
 const SMOL: &str = "smol-worker";
-const THREAD: &str = "wake-thread";
+const THREAD: &str = "lab-thread";
 
-/// The CPUs of the workers; `None` where the OS chooses.
-pub(super) type Cpus = Option<[usize; THREADS]>;
+/// The worker threads of a runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Workers {
+    /// This many, which run where the OS puts them.
+    Free(usize),
+    /// One bound to each of these CPUs.
+    Bound([usize; 2]),
+}
+
+impl Workers {
+    /// How many there are.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Workers::Free(count) => count,
+            Workers::Bound(cpus) => cpus.len(),
+        }
+    }
+
+    /// The CPU to which thread number `place` is bound. Threads beyond the number of workers take turns.
+    pub(super) fn cpu(self, place: usize) -> Option<usize> {
+        match self {
+            Workers::Free(_) => None,
+            Workers::Bound(cpus) => Some(cpus[place % cpus.len()]),
+        }
+    }
+}
 
 /// A runtime, or what takes its place.
 pub(super) trait Host: Sized + fmt::Debug + 'static {
@@ -27,13 +49,18 @@ pub(super) trait Host: Sized + fmt::Debug + 'static {
     const NAME: &'static str;
 
     /// Starts it.
-    fn start(cpus: Cpus) -> Result<Self, LabError>;
+    fn start(workers: Workers) -> Result<Self, LabError>;
 
     /// Spawns a task.
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), LabError>;
 
     /// Sleeps as its tasks do.
     fn sleep(due: Instant) -> impl Future<Output = ()> + Send;
+
+    /// How often its workers were rung so far; `None` where that is not counted.
+    fn rings(&self) -> Option<u64> {
+        None
+    }
 
     /// Ends it. No task is left.
     fn stop(self) -> Result<(), LabError>;
@@ -46,11 +73,11 @@ pub(super) struct Doorbell(doorbell::Runtime);
 impl Host for Doorbell {
     const NAME: &'static str = "doorbell";
 
-    fn start(cpus: Cpus) -> Result<Self, LabError> {
+    fn start(workers: Workers) -> Result<Self, LabError> {
         let builder = doorbell::Builder::new();
-        let builder = match cpus {
-            Some(cpus) => builder.core_list(cpus),
-            None => builder.cores(THREADS).pin(false),
+        let builder = match workers {
+            Workers::Bound(cpus) => builder.core_list(cpus),
+            Workers::Free(count) => builder.cores(count).pin(false),
         };
         Ok(Self(builder.name("lab").build()?))
     }
@@ -62,6 +89,10 @@ impl Host for Doorbell {
 
     async fn sleep(due: Instant) {
         doorbell::time::sleep(due.saturating_duration_since(Instant::now())).await;
+    }
+
+    fn rings(&self) -> Option<u64> {
+        Some(rings(&self.0))
     }
 
     fn stop(self) -> Result<(), LabError> {
@@ -76,13 +107,13 @@ pub(super) struct Tokio(tokio::runtime::Runtime);
 impl Host for Tokio {
     const NAME: &'static str = "tokio";
 
-    fn start(cpus: Cpus) -> Result<Self, LabError> {
-        if let Some(cpus) = cpus {
+    fn start(workers: Workers) -> Result<Self, LabError> {
+        if let Workers::Bound(cpus) = workers {
             return tokio_on(cpus).map(Self);
         }
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let built = builder
-            .worker_threads(THREADS)
+            .worker_threads(workers.count())
             .on_thread_start(shortest_slack)
             .enable_all()
             .build();
@@ -103,7 +134,7 @@ impl Host for Tokio {
     }
 }
 
-/// smol's executor on two threads, and its timers.
+/// smol's executor on as many threads, and its timers.
 #[derive(Debug)]
 pub(super) struct Smol {
     executor: Arc<Executor<'static>>,
@@ -113,18 +144,18 @@ pub(super) struct Smol {
 impl Host for Smol {
     const NAME: &'static str = "smol";
 
-    fn start(cpus: Cpus) -> Result<Self, LabError> {
+    fn start(workers: Workers) -> Result<Self, LabError> {
         start_async_io()?;
         let executor = Arc::new(Executor::new());
         let mut threads = Vec::new();
-        for place in 0..THREADS {
+        for place in 0..workers.count() {
             let (stop, stopped) = oneshot::channel::<()>();
             let executor = Arc::clone(&executor);
             let run = move || {
                 // Ends when the sender is dropped.
                 let _ = async_io::block_on(executor.run(stopped));
             };
-            threads.push((stop, thread_on(SMOL, cpus.map(|cpus| cpus[place]), run)?));
+            threads.push((stop, thread_on(SMOL, workers.cpu(place), run)?));
         }
         Ok(Self { executor, threads })
     }
@@ -151,22 +182,22 @@ impl Host for Smol {
 /// A thread for each task.
 #[derive(Debug)]
 pub(super) struct Threads {
-    cpus: Cpus,
+    workers: Workers,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Host for Threads {
     const NAME: &'static str = "OS threads";
 
-    fn start(cpus: Cpus) -> Result<Self, LabError> {
+    fn start(workers: Workers) -> Result<Self, LabError> {
         let threads = Vec::new();
-        Ok(Self { cpus, threads })
+        Ok(Self { workers, threads })
     }
 
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), LabError> {
-        let place = self.threads.len() % THREADS;
+        let place = self.threads.len();
         let run = || futures::executor::block_on(task);
-        let thread = thread_on(THREAD, self.cpus.map(|cpus| cpus[place]), run)?;
+        let thread = thread_on(THREAD, self.workers.cpu(place), run)?;
         self.threads.push(thread);
         Ok(())
     }

@@ -1,0 +1,98 @@
+//! The columns of the scenario's table, and how to read them.
+
+use super::super::common::figure_of;
+use super::super::late;
+use super::super::trial::{Conclusion, Rated};
+use super::Shape;
+use super::frames::Order;
+use crate::report::{Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 3] = [
+    ["op_us", "op_min_us", "op_max_us"],
+    late::SPREADS[0],
+    late::SPREADS[1],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let (figure, spread) = (Column::figure, Column::spread);
+    let mut all = vec![
+        figure("exchanges/s", "exchanges_per_s"),
+        figure("us each", "op_us"),
+        spread("us spread", "op_min_us", "op_max_us"),
+    ];
+    all.extend(late::ratio("x tokio"));
+    all.extend([
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        spread("p99 spread", "p99_min_us", "p99_max_us"),
+        figure("skipped", "skipped_count"),
+        figure("CPU us/op", "cpu_us_per_op"),
+        figure("CPU %", "cpu_percent"),
+        figure("sleeps/op", "wakeups_per_op"),
+        figure("rings/op", "rings_per_op"),
+        figure("syscalls/1k", "syscalls_per_1k"),
+    ]);
+    all
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 10] = [
+    "pairs: each has one message of 8 KiB, which goes from its client to its server and back, one exchange \
+     after another. Both are tasks of one runtime, or threads. Each of them copies what it gets into a buffer \
+     of its own, and its buffer into what it sends. uperf's messages go through the loopback; these stay in \
+     memory.",
+    "chain, burst: every 1/60 s a thread outside begins a frame of 8 tasks, each of which computes for 200 us. \
+     In a chain the thread wakes the first task, and each task wakes the next one. In a burst the thread wakes \
+     all 8. On two CPUs a chain takes at least 1,600 us and a burst 800 us.",
+    "exchanges/s: of all pairs together. us each: the time of the pass divided by all exchanges; of frames the \
+     mean time of one, from its first wake to the end of its last task.",
+    "x tokio: us each divided by that of tokio in the same round; below 1 is faster.",
+    "p50, p99: half, and 99 of 100, of the round trips, or of the frames, took at most this long. A client \
+     counts from when it begins to write a message until it has read the answer. Of many round trips an even \
+     part is kept.",
+    "skipped: frames that were not begun because the last one was not over.",
+    "CPU us/op, sleeps/op, rings/op: CPU time of the whole process, how often a thread left its CPU to wait, and \
+     doorbell's wake syscalls, for each exchange or frame. syscalls: per 1,000, counted in a separate pass in \
+     the first round.",
+    "Each runtime has a worker for each CPU of this process; all of them run where the OS puts them. OS threads: \
+     one for each client, server and task. They have no runtime, so they show what the OS makes of the same work.",
+    "A message that comes back with a wrong number, and a task that does not run once in each frame, end the lab \
+     with an error.",
+    late::ENOUGH,
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let of = |who, shape: Shape, metric| {
+        let row = [who, shape.name(), metric];
+        figure_of(rated.iter().map(|one| one.row), row)
+    };
+    let rate = |who| [1, 32].map(|pairs| of(who, Shape::Pairs(pairs), "exchanges_per_s"));
+    let [one, many] = rate("doorbell");
+    let [tokio_one, tokio_many] = rate("tokio");
+    let frame =
+        |who| [Order::Chain, Order::Burst].map(|order| of(who, Shape::Frames(order), "op_us"));
+    let [chain, burst] = frame("doorbell");
+    let [tokio_chain, tokio_burst] = frame("tokio");
+    Conclusion::in_words(format!(
+        "One pair exchanges {one} messages of 8 KiB a second with doorbell and {tokio_one} with tokio, 32 pairs \
+         {many} and {tokio_many}. A frame of 8 tasks of 200 us takes {chain} us with doorbell and {tokio_chain} \
+         with tokio as a chain, {burst} and {tokio_burst} as a burst."
+    ))
+}
+
+/// The chart of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "Time of the pass for each exchange, and of a frame, µs (log scale)",
+        unit: "µs",
+        series: vec![Series {
+            title: "each",
+            metric: "op_us",
+            low: "op_min_us",
+            high: "op_max_us",
+        }],
+    }
+}
