@@ -95,13 +95,13 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::Pingpong(_) => scenario::pingpong::run(&options),
         LabCommand::Stuck(_) => scenario::stuck::run(&options),
         LabCommand::Http(args) => scenario::http::run(&options, args.unprivileged),
-        LabCommand::Rt(_) | LabCommand::Rank(_) => {
-            Err(scenario::simulated::needs_machine(command.name()))
+        LabCommand::Rt(_) => Err(scenario::simulated::needs_machine(command.name())),
+        LabCommand::Rank(args) => {
+            give_up_if(args.unprivileged)?;
+            scenario::rank::run(&options)
         }
         LabCommand::Urgent(args) => {
-            if args.unprivileged {
-                scenario::urgent::give_up_privileges()?;
-            }
+            give_up_if(args.unprivileged)?;
             if args.slices {
                 scenario::urgent::run_slices(&options)
             } else {
@@ -110,6 +110,14 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         }
     }?;
     give_out(&report, &options)
+}
+
+/// Gives up the right to real-time priorities if that was asked for.
+fn give_up_if(is_asked: bool) -> Result<(), LabError> {
+    if is_asked {
+        scenario::urgent::give_up_privileges()?;
+    }
+    Ok(())
 }
 
 fn run_torture(options: &TortureOptions) -> Result<(), LabError> {

@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::report::{Report, notes_once, to_json_list};
 use crate::scenario::{Effort, Options};
 use crate::scenario::{
-    call, flood, idle, pingpong, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
+    call, flood, idle, pingpong, rank, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
     urgent, wake,
 };
 
@@ -19,7 +19,7 @@ struct Stop {
 }
 
 /// The stops of the tour; together about three minutes.
-const STOPS: [Stop; 12] = [
+const STOPS: [Stop; 13] = [
     Stop {
         name: "call",
         rounds: 7,
@@ -73,6 +73,12 @@ const STOPS: [Stop; 12] = [
         rounds: 1,
         about: "urgent work while every core computes",
         run: urgent::run,
+    },
+    Stop {
+        name: "rank",
+        rounds: 2,
+        about: "the most urgent task behind a less urgent poll",
+        run: rank::run,
     },
     Stop {
         name: "wake",

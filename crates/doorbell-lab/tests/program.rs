@@ -49,6 +49,7 @@ fn help_teaches() {
         "stuck",
         "wake",
         "pingpong",
+        "rank",
         "http",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);
@@ -309,6 +310,17 @@ fn pingpong_is_compared_with_tokio() {
     let wanted = ["exchanges_per_s", "op_us", "ratio_x", "cpu_us_per_op"];
     assert_metrics(&rows, &wanted);
     assert_metrics(&rows[1..], &["rings_per_op"]);
+}
+
+#[test]
+fn rank_counts_what_waits() {
+    let rows = trial_rows("rank", "doorbell (other idle");
+    if rows.is_empty() {
+        return;
+    }
+    // Threads have ranks only with a privilege.
+    assert_eq!(names(&rows).last(), Some(&"doorbell"));
+    assert_metrics(&rows, &["p50_us", "max_us", "moved_percent"]);
 }
 
 #[test]

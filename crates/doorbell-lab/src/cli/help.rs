@@ -1,6 +1,6 @@
 //! The long help of each scenario: examples, and the meaning of the columns.
 
-use crate::scenario::{call, pingpong, simulated, urgent, wake};
+use crate::scenario::{call, pingpong, rank, simulated, urgent, wake};
 
 pub(super) fn call_help() -> String {
     help(
@@ -41,9 +41,11 @@ pub(super) fn rt_help() -> String {
 }
 
 pub(super) fn rank_help() -> String {
-    let whole = "--sim xeon-40    the whole table, in seconds";
-    let part = "--sim xeon-40 --workers 40 --only idle";
-    sim_help("rank", [whole, part], simulated::rank::READING)
+    let more = "doorbell lab rank --unprivileged      without the privilege to run before all others\n  \
+        doorbell lab rank --sim xeon-40       on the simulated machine of that profile, in seconds\n  \
+        doorbell lab rank --sim xeon-40 --workers 40 --only idle\n  ";
+    let examples = examples("rank", "the whole table, in about 2 minutes", "doorbell", more);
+    help(&examples, rank::reading(), simulated::rank::READING)
 }
 
 pub(super) fn pingpong_help() -> String {

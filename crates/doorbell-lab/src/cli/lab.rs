@@ -112,6 +112,23 @@ impl HttpArgs {
     }
 }
 
+/// Options of `rank`.
+#[derive(Debug, Args)]
+pub struct RankArgs {
+    #[command(flatten)]
+    common: LabArgs,
+
+    /// First give up the privilege to run threads before all others
+    #[arg(long, conflicts_with = "sim")]
+    pub unprivileged: bool,
+}
+
+impl RankArgs {
+    pub(super) fn options(&self) -> Options {
+        self.common.options()
+    }
+}
+
 /// Options of every scenario.
 #[derive(Debug, Args)]
 pub struct LabArgs {

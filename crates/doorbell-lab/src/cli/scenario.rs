@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::help::{
     call_help, pingpong_help, rank_help, rt_help, trial_help, urgent_help, wake_help,
 };
-use super::lab::{CallArgs, HttpArgs, LabArgs, UrgentArgs};
+use super::lab::{CallArgs, HttpArgs, LabArgs, RankArgs, UrgentArgs};
 use crate::scenario::{
     Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
 };
@@ -132,6 +132,18 @@ pub enum LabCommand {
     #[command(after_long_help = urgent_help())]
     Urgent(UrgentArgs),
 
+    /// Wake the most urgent task behind the poll of a less urgent one
+    ///
+    /// Two workers of class Rt. A task of rank 50 wakes a task of rank 99 and computes for 600 us in the same
+    /// poll, while the other worker is idle or runs a task of rank 1 in polls of 5 us. Measured is how long
+    /// the task of rank 99 waits. No other runtime has ranks: tokio is shown with three equal tasks, and
+    /// `SCHED_FIFO` threads show what the kernel does.
+    ///
+    /// With --sim the same is done on a simulated machine, by doorbell alone, with 8 urgent workers. The
+    /// wake comes from the poll of rank 50 or from a thread.
+    #[command(after_long_help = rank_help())]
+    Rank(RankArgs),
+
     /// Wake workers every 4 ms, and measure how soon they run
     ///
     /// Like schbench: each of 8 messengers wakes its 4 workers, or 16 at moderate load, every 4 ms, and
@@ -195,13 +207,6 @@ pub enum LabCommand {
     /// often workers are woken by a system call. Needs --sim.
     #[command(after_long_help = rt_help())]
     Rt(LabArgs),
-
-    /// Wake a task of rank 99 behind a long poll of rank 50, on a simulated machine
-    ///
-    /// The task ran last on a core that is inside a poll of 600 us, while the urgent workers of the other
-    /// cores are idle or run tasks of rank 1. Measured is how long it waits. Needs --sim.
-    #[command(after_long_help = rank_help())]
-    Rank(LabArgs),
 }
 
 impl LabCommand {
@@ -217,12 +222,12 @@ impl LabCommand {
             Self::TimerAcc(_) => "timer-acc",
             Self::TimerIdle(_) => "timer-idle",
             Self::Urgent(_) => "urgent",
+            Self::Rank(_) => "rank",
             Self::Wake(_) => "wake",
             Self::Pingpong(_) => "pingpong",
             Self::Stuck(_) => "stuck",
             Self::Http(_) => "http",
             Self::Rt(_) => "rt",
-            Self::Rank(_) => "rank",
         }
     }
 
@@ -231,6 +236,7 @@ impl LabCommand {
         match self {
             Self::Call(args) => args.options(),
             Self::Urgent(args) => args.options(),
+            Self::Rank(args) => args.options(),
             Self::Http(args) => args.options(),
             Self::Spawn(args)
             | Self::Flood(args)
@@ -241,7 +247,6 @@ impl LabCommand {
             | Self::TimerIdle(args)
             | Self::Stuck(args)
             | Self::Rt(args)
-            | Self::Rank(args)
             | Self::Wake(args)
             | Self::Pingpong(args) => args.options(),
         }

@@ -3,8 +3,8 @@
 use super::contestant::Stage;
 use super::trial::Trial;
 use super::{
-    call, flood, http, idle, pingpong, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
-    urgent, wake,
+    call, flood, http, idle, pingpong, rank, shootdown, spawn, stuck, timer_acc, timer_cost,
+    timer_idle, urgent, wake,
 };
 
 /// "name (variant)" of each contestant of the scenario with this command-line name.
@@ -26,6 +26,7 @@ pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
         "urgent" => urgent::contestants(stage),
         "wake" => wake::contestants(stage),
         "pingpong" => pingpong::contestants(),
+        "rank" => rank::contestants(stage),
         "stuck" => stuck::contestants(stage),
         "http" => http::contestants(false),
         other => panic!("{other} is no scenario"),

@@ -15,6 +15,8 @@ mod late;
 mod limits;
 mod options;
 pub mod pingpong;
+pub mod rank;
+mod ranked;
 mod rounds;
 pub mod shootdown;
 pub mod simulated;

@@ -20,6 +20,8 @@ pub(super) enum Want {
     First,
     /// To run even before those.
     Waker,
+    /// To run before all ordinary threads, at this real-time priority.
+    Priority(u8),
     /// To run soon, by the shortest slice.
     Sooner,
     /// To run for long, by a long slice.
@@ -39,6 +41,7 @@ impl Want {
             (Want::Waker, _) => Policy::Fifo {
                 priority: WAKER_PRIORITY,
             },
+            (Want::Priority(priority), _) => Policy::Fifo { priority },
             (Want::Sooner, _) => now.sooner(),
             (Want::Longer, Policy::Other { nice, .. }) => Policy::Other {
                 nice,
@@ -57,7 +60,7 @@ impl Want {
     /// instead.
     pub(super) fn ask(self) {
         let refused = self != Want::AsIs && Host::set_policy(self.policy()).is_err();
-        if refused && matches!(self, Want::First | Want::Waker) {
+        if refused && matches!(self, Want::First | Want::Waker | Want::Priority(_)) {
             Want::Sooner.ask();
         }
     }
@@ -71,6 +74,15 @@ impl Want {
         });
         tried.join().unwrap_or(false)
     }
+}
+
+/// A note for the reader if urgent workers get no real-time priority.
+pub(super) fn refused() -> Option<String> {
+    (!Want::First.is_given()).then(|| {
+        "SCHED_FIFO is refused, so urgent workers have a slice of 100 us instead; `doorbell info` says why \
+         and what to do"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -29,9 +29,9 @@ pub(super) fn columns() -> Vec<Column> {
         spread("p99 spread", "p99_min_us", "p99_max_us"),
         figure("skipped", "skipped_count"),
         figure("CPU us/op", "cpu_us_per_op"),
-        figure("CPU %", "cpu_percent"),
         figure("sleeps/op", "wakeups_per_op"),
         figure("rings/op", "rings_per_op"),
+        figure("CPU %", "cpu_percent"),
         figure("syscalls/1k", "syscalls_per_1k"),
     ]);
     all

@@ -1,4 +1,4 @@
-//! `rank`: a task of high rank behind a long poll of a lower one, on simulated machines only.
+//! `rank`: a task of high rank behind a long poll of a lower one, on simulated machines.
 
 use doorbell::Switches;
 use doorbell_sim::bench::rank::{Figures, Others, Shape, Waker, run};

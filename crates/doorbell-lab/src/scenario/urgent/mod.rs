@@ -25,7 +25,7 @@ use self::tokio::Jobs;
 use super::contestant::Stage;
 use super::options::Options;
 use super::trial::{Conclusion, Outcome, Plan, Rated, Trial, Work, run as run_trials};
-use super::wants::Want;
+use super::wants::{Want, refused};
 use crate::error::LabError;
 use crate::report::Report;
 use contestants::{Runs, Who};
@@ -248,17 +248,8 @@ pub fn reading() -> &'static [&'static str] {
 /// contestant.
 pub fn run(options: &Options) -> Result<Report, LabError> {
     let mut report = run_trials(plan(options, columns::conclude), options, contestants)?;
-    report.notes.extend(refused(Want::First.is_given()));
+    report.notes.extend(refused());
     Ok(report)
-}
-
-/// A note for the reader if urgent workers have no real-time priority.
-fn refused(first: bool) -> Option<String> {
-    (!first).then(|| {
-        "SCHED_FIFO is refused, so urgent workers have a slice of 100 us instead; `doorbell info` says why \
-         and what to do"
-            .to_owned()
-    })
 }
 
 /// Runs the scenario with threads only: the effect of slices and nice values.
