@@ -162,17 +162,6 @@ pub enum LabError {
         known: Vec<&'static str>,
     },
 
-    /// A scenario that runs on simulated machines only was given none.
-    #[error(
-        "`{scenario}` runs on simulated machines only: `doorbell lab {scenario} --sim {example}`"
-    )]
-    OnlySimulated {
-        /// The scenario.
-        scenario: &'static str,
-        /// A profile that suits it.
-        example: &'static str,
-    },
-
     /// A scenario cannot be run with so many workers.
     #[error("`{scenario}` {needs}, but --workers is {given}")]
     Workers {

@@ -95,10 +95,13 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::Pingpong(_) => scenario::pingpong::run(&options),
         LabCommand::Stuck(_) => scenario::stuck::run(&options),
         LabCommand::Http(args) => scenario::http::run(&options, args.unprivileged),
-        LabCommand::Rt(_) => Err(scenario::simulated::needs_machine(command.name())),
         LabCommand::Rank(args) => {
             give_up_if(args.unprivileged)?;
             scenario::rank::run(&options)
+        }
+        LabCommand::Rt(args) => {
+            give_up_if(args.unprivileged)?;
+            scenario::rt::run(&options, args.period())
         }
         LabCommand::Urgent(args) => {
             give_up_if(args.unprivileged)?;

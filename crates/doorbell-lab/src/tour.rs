@@ -6,8 +6,8 @@ use crate::error::LabError;
 use crate::report::{Report, notes_once, to_json_list};
 use crate::scenario::{Effort, Options};
 use crate::scenario::{
-    call, flood, idle, pingpong, rank, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
-    urgent, wake,
+    call, flood, idle, pingpong, rank, rt, shootdown, spawn, stuck, timer_acc, timer_cost,
+    timer_idle, urgent, wake,
 };
 
 /// A scenario, and the rounds of its quick form that the tour has time for.
@@ -19,7 +19,7 @@ struct Stop {
 }
 
 /// The stops of the tour; together about three minutes.
-const STOPS: [Stop; 13] = [
+const STOPS: [Stop; 14] = [
     Stop {
         name: "call",
         rounds: 7,
@@ -79,6 +79,12 @@ const STOPS: [Stop; 13] = [
         rounds: 2,
         about: "the most urgent task behind a less urgent poll",
         run: rank::run,
+    },
+    Stop {
+        name: "rt",
+        rounds: 1,
+        about: "periodic urgent tasks on all cores at once, like cyclictest",
+        run: |options| rt::run(options, rt::PERIOD),
     },
     Stop {
         name: "wake",

@@ -50,11 +50,23 @@ fn help_teaches() {
         "wake",
         "pingpong",
         "rank",
+        "rt",
         "http",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);
         for part in timers {
+            assert!(
+                help.contains(part),
+                "{scenario} does not say {part}:\n{help}"
+            );
+        }
+    }
+    for scenario in ["wake", "pingpong", "rank", "rt"] {
+        let output = doorbell(&["lab", scenario, "--help"]);
+        let help = text(&output.stdout);
+        let both = ["Columns:", "Columns with --sim:", "--seeds", "simulated machine"];
+        for part in both {
             assert!(
                 help.contains(part),
                 "{scenario} does not say {part}:\n{help}"
@@ -313,7 +325,7 @@ fn pingpong_is_compared_with_tokio() {
 }
 
 #[test]
-fn rank_counts_what_waits() {
+fn rank_and_rt_count_what_waits() {
     let rows = trial_rows("rank", "doorbell (other idle");
     if rows.is_empty() {
         return;
@@ -321,6 +333,18 @@ fn rank_counts_what_waits() {
     // Threads have ranks only with a privilege.
     assert_eq!(names(&rows).last(), Some(&"doorbell"));
     assert_metrics(&rows, &["p50_us", "max_us", "moved_percent"]);
+    let rows = trial_rows("rt", "doorbell (2 extra");
+    assert_eq!(names(&rows)[1..], ["doorbell"]);
+    let wanted = [
+        "p50_us",
+        "ratio_x",
+        "missed_count",
+        "wait_p50_us",
+        "wait_max_us",
+        "skipped_count",
+    ];
+    assert_metrics(&rows, &wanted);
+    assert_metrics(&rows[1..], &["rings_per_op"]);
 }
 
 #[test]

@@ -35,9 +35,16 @@ fn a_scenario_on_a_simulated_machine_prints_only_json() {
 
 #[test]
 fn what_cannot_be_measured_so_is_a_clear_error() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["lab", "call", "--sim", "smt-20"], "leave out --sim"),
-        (&["lab", "rt"], "doorbell lab rt --sim xeon-40"),
+        (
+            &["lab", "rt", "--sim", "xeon-40", "--period-us", "100"],
+            "--period-us",
+        ),
+        (
+            &["lab", "rank", "--sim", "xeon-40", "--unprivileged"],
+            "--unprivileged",
+        ),
         (&["lab", "wake", "--workers", "8"], "--sim <PROFILE>"),
         (
             &["lab", "wake", "--sim", "smt-20", "--rounds", "3"],

@@ -1,6 +1,6 @@
 //! The long help of each scenario: examples, and the meaning of the columns.
 
-use crate::scenario::{call, pingpong, rank, simulated, urgent, wake};
+use crate::scenario::{call, pingpong, rank, rt, simulated, urgent, wake};
 
 pub(super) fn call_help() -> String {
     help(
@@ -35,9 +35,12 @@ pub(super) fn wake_help() -> String {
 }
 
 pub(super) fn rt_help() -> String {
-    let whole = "--sim xeon-40    the whole table, in about a minute";
-    let part = "--sim xeon-40 --workers 40 --seeds 20";
-    sim_help("rt", [whole, part], simulated::rt::READING)
+    let more = "doorbell lab rt --period-us 100    ten times as many ticks, as cyclictest -i100\n  \
+        doorbell lab rt --unprivileged     without the privilege to run before all others\n  \
+        doorbell lab rt --sim xeon-40      on the simulated machine of that profile, in about a minute\n  \
+        doorbell lab rt --sim xeon-40 --workers 40 --seeds 20\n  ";
+    let examples = examples("rt", "the whole table, in about 3 minutes", "extra", more);
+    help(&examples, rt::reading(), simulated::rt::READING)
 }
 
 pub(super) fn rank_help() -> String {
@@ -53,14 +56,6 @@ pub(super) fn pingpong_help() -> String {
         doorbell lab pingpong --sim smt-20 --only bursts\n  ";
     let examples = examples("pingpong", "the whole table, in about 5 minutes", "tokio", more);
     help(&examples, pingpong::reading(), simulated::pingpong::READING)
-}
-
-/// The help of a scenario that runs on simulated machines only, with the options of two examples.
-fn sim_help(scenario: &str, options: [&str; 2], reading: &[&str]) -> String {
-    let [whole, part] = options;
-    let command = format!("doorbell lab {scenario}");
-    let examples = format!("Examples:\n  {command} {whole}\n  {command} {part}\n");
-    help(&examples, &[], reading)
 }
 
 /// The help of a scenario. `whole` explains its first example, and `only` matches contestants.

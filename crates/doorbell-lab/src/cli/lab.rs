@@ -1,6 +1,8 @@
 //! The options of the measurements.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -15,6 +17,9 @@ const CALLS_MAX: i64 = 10_000_000;
 
 /// How many seeds each row is run with on a simulated machine.
 const SEEDS: u32 = 5;
+
+/// The periods that `rt` can have, in microseconds.
+const PERIODS_US: RangeInclusive<u64> = 50..=100_000;
 
 /// Options of the tour.
 #[derive(Debug, Args)]
@@ -126,6 +131,38 @@ pub struct RankArgs {
 impl RankArgs {
     pub(super) fn options(&self) -> Options {
         self.common.options()
+    }
+}
+
+/// Options of `rt`.
+#[derive(Debug, Args)]
+pub struct RtArgs {
+    #[command(flatten)]
+    common: LabArgs,
+
+    /// First give up the privilege to run threads before all others
+    #[arg(long, conflicts_with = "sim")]
+    pub unprivileged: bool,
+
+    /// Microseconds between two ticks
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000,
+        conflicts_with = "sim",
+        value_parser = clap::value_parser!(u64).range(PERIODS_US),
+    )]
+    period_us: u64,
+}
+
+impl RtArgs {
+    pub(super) fn options(&self) -> Options {
+        self.common.options()
+    }
+
+    /// The time between two ticks.
+    pub fn period(&self) -> Duration {
+        Duration::from_micros(self.period_us)
     }
 }
 

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::help::{
     call_help, pingpong_help, rank_help, rt_help, trial_help, urgent_help, wake_help,
 };
-use super::lab::{CallArgs, HttpArgs, LabArgs, RankArgs, UrgentArgs};
+use super::lab::{CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, UrgentArgs};
 use crate::scenario::{
     Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
 };
@@ -144,6 +144,19 @@ pub enum LabCommand {
     #[command(after_long_help = rank_help())]
     Rank(RankArgs),
 
+    /// Let periodic urgent tasks tick on all cores at once
+    ///
+    /// Like cyclictest: a task of class Rt on each core ticks every millisecond, all at the same times.
+    /// Beside them run no, one or two tasks of a lower rank, which may move and are woken at each tick.
+    /// Measured are how late the ticks come, how long the extra tasks wait, and the wake syscalls, beside
+    /// `SCHED_FIFO` threads and tokio.
+    ///
+    /// With --sim the tasks run on 8 to 192 cores of a simulated machine, by doorbell alone, every 100 us for
+    /// 3 us. The extra tasks have timers of their own. In one more row two cores stay overloaded with pinned
+    /// tasks.
+    #[command(after_long_help = rt_help())]
+    Rt(RtArgs),
+
     /// Wake workers every 4 ms, and measure how soon they run
     ///
     /// Like schbench: each of 8 messengers wakes its 4 workers, or 16 at moderate load, every 4 ms, and
@@ -198,15 +211,6 @@ pub enum LabCommand {
         http::reading(),
     ))]
     Http(HttpArgs),
-
-    /// Run periodic urgent tasks in phase on a simulated machine, and measure how late they are
-    ///
-    /// Like cyclictest: on each of 8 to 192 cores an urgent task runs every 100 us for 3 us, all at one
-    /// instant. Beside them run none, one or two movable urgent tasks of lower rank; or two cores stay
-    /// overloaded with pinned ones. Measured are how late the periodic tasks and the others run, and how
-    /// often workers are woken by a system call. Needs --sim.
-    #[command(after_long_help = rt_help())]
-    Rt(LabArgs),
 }
 
 impl LabCommand {
@@ -223,11 +227,11 @@ impl LabCommand {
             Self::TimerIdle(_) => "timer-idle",
             Self::Urgent(_) => "urgent",
             Self::Rank(_) => "rank",
+            Self::Rt(_) => "rt",
             Self::Wake(_) => "wake",
             Self::Pingpong(_) => "pingpong",
             Self::Stuck(_) => "stuck",
             Self::Http(_) => "http",
-            Self::Rt(_) => "rt",
         }
     }
 
@@ -237,6 +241,7 @@ impl LabCommand {
             Self::Call(args) => args.options(),
             Self::Urgent(args) => args.options(),
             Self::Rank(args) => args.options(),
+            Self::Rt(args) => args.options(),
             Self::Http(args) => args.options(),
             Self::Spawn(args)
             | Self::Flood(args)
@@ -246,7 +251,6 @@ impl LabCommand {
             | Self::TimerAcc(args)
             | Self::TimerIdle(args)
             | Self::Stuck(args)
-            | Self::Rt(args)
             | Self::Wake(args)
             | Self::Pingpong(args) => args.options(),
         }

@@ -3,7 +3,7 @@
 use super::contestant::Stage;
 use super::trial::Trial;
 use super::{
-    call, flood, http, idle, pingpong, rank, shootdown, spawn, stuck, timer_acc, timer_cost,
+    call, flood, http, idle, pingpong, rank, rt, shootdown, spawn, stuck, timer_acc, timer_cost,
     timer_idle, urgent, wake,
 };
 
@@ -27,6 +27,7 @@ pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
         "wake" => wake::contestants(stage),
         "pingpong" => pingpong::contestants(),
         "rank" => rank::contestants(stage),
+        "rt" => rt::contestants(&[0, 1], rt::PERIOD),
         "stuck" => stuck::contestants(stage),
         "http" => http::contestants(false),
         other => panic!("{other} is no scenario"),

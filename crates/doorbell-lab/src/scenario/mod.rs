@@ -18,6 +18,7 @@ pub mod pingpong;
 pub mod rank;
 mod ranked;
 mod rounds;
+pub mod rt;
 pub mod shootdown;
 pub mod simulated;
 mod slot;

@@ -169,12 +169,6 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&Setting, &Case)> {
     settings.flat_map(|setting| plan.cases.iter().map(move |case| (setting, case)))
 }
 
-/// The error of a scenario that has no other form and was given no machine.
-pub fn needs_machine(scenario: &'static str) -> LabError {
-    let example = "xeon-40";
-    LabError::OnlySimulated { scenario, example }
-}
-
 /// The plan of the scenario with this name.
 fn plan(name: &'static str, profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     match ALL.iter().find(|(known, _)| *known == name) {

@@ -1,4 +1,4 @@
-//! `rt`: periodic urgent tasks in phase, on simulated machines only.
+//! `rt`: periodic urgent tasks in phase, on simulated machines.
 
 use doorbell::Switches;
 use doorbell_sim::bench::rt::{Figures, Load, Shape, run};

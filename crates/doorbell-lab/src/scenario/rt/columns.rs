@@ -1,0 +1,91 @@
+//! The columns of the scenario's table, and how to read them.
+
+use super::super::common::figure_of;
+use super::super::late;
+use super::super::trial::{Conclusion, Rated};
+use super::VARIANTS;
+use crate::report::{Chart, Column};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 5] = [
+    late::SPREADS[0],
+    late::SPREADS[1],
+    ["max_us", "max_min_us", "max_max_us"],
+    ["wait_p99_us", "wait_p99_min_us", "wait_p99_max_us"],
+    ["wait_max_us", "wait_max_min_us", "wait_max_max_us"],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let (figure, spread) = (Column::figure, Column::spread);
+    let mut all = late::columns();
+    all.extend([
+        figure("max us", "max_us"),
+        spread("max spread", "max_min_us", "max_max_us"),
+    ]);
+    all.extend(late::ratio("x threads"));
+    all.extend([
+        figure("missed", "missed_count"),
+        figure("wait p50", "wait_p50_us"),
+        figure("wait p99", "wait_p99_us"),
+        spread("wait p99 spread", "wait_p99_min_us", "wait_p99_max_us"),
+        figure("wait max", "wait_max_max_us"),
+        figure("skipped", "skipped_count"),
+        figure("rings/tick", "rings_per_op"),
+        figure("CPU %", "cpu_percent"),
+        figure("ticks", "operations_count"),
+        figure("early", "early_count"),
+    ]);
+    all
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 9] = [
+    "p50, p99, max: half of the ticks of all periodic tasks, 99 of 100, and all came at most this long after they \
+     were due; medians over the rounds, and the minimum and maximum.",
+    "missed: ticks that were over before the one before them came, as cyclictest's overruns. early: ticks before \
+     they were due; there must be none.",
+    "extra: tasks of rank 50 that may run on every core. At each tick the periodic task of core 0, which has rank \
+     95, wakes them, and each computes for a tenth of the period in one poll.",
+    "wait p50, p99, max: from the wake of an extra task until it runs, in us; the median over the rounds, but max \
+     of all rounds. A percentile needs enough wakes in each round: the p99 a thousand, so it is n/a with --quick. \
+     skipped: extra tasks that were not woken because they still computed.",
+    "x threads: p99 divided by that of the threads in the same round. They are a SCHED_FIFO thread for each task, \
+     bound to its core, whose real-time priority grows with its rank, and which sleeps in the kernel \
+     (clock_nanosleep). Without that privilege they have the shortest slice, 100 us, and no ranks.",
+    "rings/tick: doorbell's wake syscalls for each tick of a periodic task.",
+    "tokio knows no ranks and no cores: as many periodic tasks as it has workers, where it places them. Its timers \
+     have a resolution of 1 ms, so with a shorter period it is left out.",
+    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
+    late::ENOUGH,
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let of = |who: &str, extras: usize, metric| {
+        let wanted = |one: &&Rated<'_>| {
+            one.row.contestant.contains(who) && one.row.variant == VARIANTS[extras].0
+        };
+        let row = rated.iter().find(wanted).map(|one| one.row);
+        row.map_or_else(
+            || crate::report::known(None),
+            |row| figure_of([row], [&row.contestant, &row.variant, metric]),
+        )
+    };
+    let ticks = |who| [0, 2].map(|extras| of(who, extras, "p99_us"));
+    let ([alone, beside], [thread, thread_beside]) = (ticks("doorbell"), ticks("threads"));
+    Conclusion::in_words(format!(
+        "99 of 100 ticks of doorbell's periodic tasks come within {alone} us after they are due, and within \
+         {beside} us beside two extra tasks; those of threads within {thread} and {thread_beside} us. Half of \
+         the two extra tasks wait {} us with doorbell and {} us as threads, the longest wait is {} and {} us.",
+        of("doorbell", 2, "wait_p50_us"),
+        of("threads", 2, "wait_p50_us"),
+        of("doorbell", 2, "wait_max_max_us"),
+        of("threads", 2, "wait_max_max_us"),
+    ))
+}
+
+/// The chart of the page.
+pub(super) fn chart() -> Chart {
+    late::chart("How late the ticks of periodic tasks come, µs (log scale)")
+}
