@@ -77,25 +77,47 @@ impl<T> Slot<T> {
 mod tests {
     use super::*;
     use futures::FutureExt as _;
-    use futures::executor::block_on;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
 
     #[test]
     fn one_value_has_room_and_the_end_comes_after_it() {
         let slot = Slot::default();
         assert!(slot.put(1) && !slot.put(2));
         slot.close();
-        assert_eq!(block_on(slot.take()), Some(1));
-        assert_eq!(block_on(slot.take()), None);
+        assert_eq!(slot.take().now_or_never(), Some(Some(1)));
+        assert_eq!(slot.take().now_or_never(), Some(None));
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            // ORDER: Relaxed; there is one thread.
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[test]
-    fn a_taker_waits_and_is_woken() {
+    fn a_value_and_the_end_wake_the_taker() {
         let slot = Slot::default();
-        assert_eq!(slot.take().now_or_never(), None);
-        std::thread::scope(|scope| {
-            let taker = scope.spawn(|| block_on(slot.take()));
-            assert!(slot.put(7));
-            assert_eq!(taker.join().expect("it does not panic"), Some(7));
-        });
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        for (tell, expected) in [(0, Some(7)), (1, None)] {
+            let mut taking = pin!(slot.take());
+            assert_eq!(taking.as_mut().poll(&mut cx), Poll::Pending);
+            assert_eq!(count.0.load(Ordering::Relaxed), tell);
+            if tell == 0 {
+                slot.put(7);
+            } else {
+                slot.close();
+            }
+            assert_eq!(count.0.load(Ordering::Relaxed), tell + 1);
+            assert_eq!(taking.poll(&mut cx), Poll::Ready(expected));
+        }
     }
 }

@@ -176,6 +176,7 @@ fn sum(clients: &[Client], span: Duration) -> Result<Exchanged, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt as _;
     use futures::executor::block_on;
     use futures::future::join;
 
@@ -201,7 +202,7 @@ mod tests {
         pair.client.put(Box::new([0; MESSAGE]));
         let client = block_on(pair.ask(&AtomicBool::new(false), 64));
         assert_eq!((client.exchanges, client.round_trips.len()), (0, 0));
-        assert_eq!(block_on(pair.server.take()), None);
+        assert_eq!(pair.server.take().now_or_never(), Some(None));
     }
 
     #[test]

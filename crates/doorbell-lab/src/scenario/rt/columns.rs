@@ -30,8 +30,8 @@ pub(super) fn columns() -> Vec<Column> {
         figure("wait p99", "wait_p99_us"),
         spread("wait p99 spread", "wait_p99_min_us", "wait_p99_max_us"),
         figure("wait max", "wait_max_max_us"),
-        figure("skipped", "skipped_count"),
         figure("rings/tick", "rings_per_op"),
+        figure("skipped", "skipped_count"),
         figure("CPU %", "cpu_percent"),
         figure("ticks", "operations_count"),
         figure("early", "early_count"),
@@ -48,8 +48,8 @@ pub(super) const READING: [&str; 9] = [
     "extra: tasks of rank 50 that may run on every core. At each tick the periodic task of core 0, which has rank \
      95, wakes them, and each computes for a tenth of the period in one poll.",
     "wait p50, p99, max: from the wake of an extra task until it runs, in us; the median over the rounds, but max \
-     of all rounds. A percentile needs enough wakes in each round: the p99 a thousand, so it is n/a with --quick. \
-     skipped: extra tasks that were not woken because they still computed.",
+     of all rounds. The p99 \
+     needs a thousand wakes in a round. skipped: extra tasks that were not woken because they still computed.",
     "x threads: p99 divided by that of the threads in the same round. They are a SCHED_FIFO thread for each task, \
      bound to its core, whose real-time priority grows with its rank, and which sleeps in the kernel \
      (clock_nanosleep). Without that privilege they have the shortest slice, 100 us, and no ranks.",
