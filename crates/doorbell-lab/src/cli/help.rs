@@ -30,7 +30,7 @@ pub(super) fn urgent_help() -> String {
 pub(super) fn wake_help() -> String {
     let more = "doorbell lab wake --sim smt-20    on the simulated machine of that profile, in seconds\n  \
         doorbell lab wake --sim zen3-2x64 --workers 32 --seeds 20\n  ";
-    let examples = examples("wake", "the whole table, in about 9 minutes", "tokio", more);
+    let examples = examples("wake", "the whole table, in about 11 minutes", "tokio", more);
     help(&examples, wake::reading(), simulated::wake::READING)
 }
 

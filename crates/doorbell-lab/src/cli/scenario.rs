@@ -163,7 +163,8 @@ pub enum LabCommand {
     /// each worker computes for 30 us. Measured are how long after its wake a worker runs, and the CPU time
     /// of the whole. Workers are tasks of doorbell, tokio or smol, OS threads, or jobs of a pool that never
     /// sleeps. Messengers are tasks of the same runtime, or OS threads. Each contestant has two CPUs, and
-    /// runs both with its threads bound to them and without.
+    /// runs both with its threads bound to them and without. Rows of their own have doorbell with each
+    /// setting of the switch `idle_claim`.
     ///
     /// With --sim the same is done on a simulated machine, by doorbell alone: 2 messengers, which are tasks
     /// or threads, each with a CPU of its own, and a worker of the runtime for each task that they wake.

@@ -74,12 +74,6 @@ pub(super) fn tokio_error(source: io::Error) -> LabError {
     }
 }
 
-/// How often the workers of a doorbell runtime were rung so far.
-pub(super) fn rings(runtime: &doorbell::Runtime) -> u64 {
-    let workers = runtime.metrics().workers;
-    workers.iter().map(|worker| worker.counts.rings).sum()
-}
-
 /// Sets the calling thread's timer slack to the minimum; the default delays sleeps by up to 50 us.
 /// Doorbell's workers do the same.
 pub(super) fn shortest_slack() {

@@ -6,11 +6,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use async_executor::Executor;
+use doorbell::{IdleClaim, Switches};
 use futures::channel::oneshot;
 
-use super::common::{
-    join, rings, shortest_slack, start_async_io, thread_on, tokio_error, tokio_on,
-};
+use super::common::{join, shortest_slack, start_async_io, thread_on, tokio_error, tokio_on};
+use super::wake_counts::WakeCounts;
 use crate::error::LabError;
 
 const SMOL: &str = "smol-worker";
@@ -57,8 +57,11 @@ pub(super) trait Host: Sized + fmt::Debug + 'static {
     /// Sleeps as its tasks do.
     fn sleep(due: Instant) -> impl Future<Output = ()> + Send;
 
-    /// How often its workers were rung so far; `None` where that is not counted.
-    fn rings(&self) -> Option<u64> {
+    /// Chooses how its wakers get an idle worker; others than doorbell have no such switch.
+    fn set_idle_claim(&self, _: IdleClaim) {}
+
+    /// What was counted of its wakes so far; `None` where nothing is.
+    fn counts(&self) -> Option<WakeCounts> {
         None
     }
 
@@ -91,8 +94,16 @@ impl Host for Doorbell {
         doorbell::time::sleep(due.saturating_duration_since(Instant::now())).await;
     }
 
-    fn rings(&self) -> Option<u64> {
-        Some(rings(&self.0))
+    fn set_idle_claim(&self, setting: IdleClaim) {
+        let handle = self.0.handle();
+        handle.set_switches(Switches {
+            idle_claim: setting,
+            ..handle.switches()
+        });
+    }
+
+    fn counts(&self) -> Option<WakeCounts> {
+        Some(WakeCounts::of(&self.0))
     }
 
     fn stop(self) -> Result<(), LabError> {
@@ -210,5 +221,36 @@ impl Host for Threads {
     fn stop(self) -> Result<(), LabError> {
         let joined = self.threads.into_iter().map(|thread| join(thread, THREAD));
         joined.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_take_turns_on_the_cpus_they_are_bound_to() {
+        let bound = Workers::Bound([3, 5]);
+        let cpus = |workers: Workers| [0, 1, 2].map(|place| workers.cpu(place));
+        assert_eq!(
+            (bound.count(), cpus(bound)),
+            (2, [Some(3), Some(5), Some(3)])
+        );
+        let free = Workers::Free(4);
+        assert_eq!((free.count(), cpus(free)), (4, [None; 3]));
+    }
+
+    #[test]
+    fn a_setting_is_that_of_the_runtime() {
+        let host = Doorbell::start(Workers::Free(1)).expect("it starts");
+        let others = host.0.handle().switches();
+        for idle_claim in IdleClaim::ALL {
+            host.set_idle_claim(idle_claim);
+            let expected = Switches {
+                idle_claim,
+                ..others
+            };
+            assert_eq!(host.0.handle().switches(), expected);
+        }
     }
 }

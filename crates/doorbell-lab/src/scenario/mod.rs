@@ -33,6 +33,7 @@ mod timers;
 mod trial;
 pub mod urgent;
 pub mod wake;
+mod wake_counts;
 mod wants;
 
 pub use contestant::{Contestant, Observed, Speed, Stage};

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use doorbell::Class;
 
-use super::common::{join, rings, thread_on, tokio_on};
+use super::common::{join, thread_on, tokio_on};
+use super::wake_counts::WakeCounts;
 use super::wants::Want;
 use crate::error::LabError;
 
@@ -41,8 +42,8 @@ pub(super) trait Ranked: Sized + fmt::Debug + 'static {
     /// Ends the current poll. The task can run again at once.
     fn yield_now() -> impl Future<Output = ()> + Send;
 
-    /// How often its workers were rung so far; `None` where that is not counted.
-    fn rings(&self) -> Option<u64> {
+    /// What was counted of its wakes so far; `None` where nothing is.
+    fn counts(&self) -> Option<WakeCounts> {
         None
     }
 
@@ -87,8 +88,8 @@ impl Ranked for Doorbell {
         doorbell::yield_now().await;
     }
 
-    fn rings(&self) -> Option<u64> {
-        Some(rings(&self.0))
+    fn counts(&self) -> Option<WakeCounts> {
+        Some(WakeCounts::of(&self.0))
     }
 
     fn stop(self) -> Result<(), LabError> {

@@ -31,6 +31,7 @@ pub(super) fn columns() -> Vec<Column> {
         figure("CPU us/op", "cpu_us_per_op"),
         figure("sleeps/op", "wakeups_per_op"),
         figure("rings/op", "rings_per_op"),
+        figure("stacked/1k", "stacked_per_1k"),
         figure("CPU %", "cpu_percent"),
         figure("syscalls/1k", "syscalls_per_1k"),
     ]);
@@ -54,7 +55,7 @@ pub(super) const READING: [&str; 10] = [
      part is kept.",
     "skipped: frames that were not begun because the last one was not over.",
     "CPU us/op, sleeps/op, rings/op: CPU time of the whole process, how often a thread left its CPU to wait, and \
-     doorbell's wake syscalls, for each exchange or frame. syscalls: per 1,000, counted in a separate pass in \
+     doorbell's wake syscalls, for each exchange or frame. stacked: tasks that were left behind another one at a worker that doorbell had chosen as idle, per 1,000. syscalls: per 1,000, counted in a separate pass in \
      the first round.",
     "Each runtime has a worker for each CPU of this process; all of them run where the OS puts them. OS threads: \
      one for each client, server and task. They have no runtime, so they show what the OS makes of the same work.",

@@ -130,7 +130,7 @@ impl<H: Host> Trial for PingPong<H> {
 
     fn run(&mut self, amount_ms: u32) -> Result<Outcome, LabError> {
         let host = self.host.as_mut().ok_or(LabError::NotSetUp)?;
-        let rings = host.rings();
+        let counts = host.counts();
         let before = Usage::now()?;
         let mut outcome = match self.shape {
             Shape::Pairs(count) => {
@@ -145,9 +145,9 @@ impl<H: Host> Trial for PingPong<H> {
         let operations = outcome.operations.max(1) as f64;
         let cpu_us = cpu.as_secs_f64() * 1e6;
         outcome.figures.insert("cpu_us_per_op", cpu_us / operations);
-        if let Some((before, after)) = rings.zip(host.rings()) {
-            let rings = (after - before) as f64;
-            outcome.figures.insert("rings_per_op", rings / operations);
+        if let Some((before, after)) = counts.zip(host.counts()) {
+            let counted = after.since(before).figures(outcome.operations);
+            outcome.figures.extend(counted);
         }
         Ok(outcome)
     }

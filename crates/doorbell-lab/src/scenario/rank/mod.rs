@@ -85,13 +85,13 @@ impl<H: Ranked> Trial for Rank<H> {
 
     fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
         let host = self.host.as_mut().ok_or(LabError::NotSetUp)?;
-        let before = host.rings();
+        let before = host.counts();
         let waited = turns::take(host, amount, self.other, steps())?;
         let turns = f64::from(amount.max(1));
         let moved = 100.0 * f64::from(waited.moved) / turns;
         let mut figures = BTreeMap::from([("moved_percent", moved)]);
-        if let Some((before, after)) = before.zip(host.rings()) {
-            figures.insert("rings_per_op", (after - before) as f64 / turns);
+        if let Some((before, after)) = before.zip(host.counts()) {
+            figures.extend(after.since(before).figures(u64::from(amount)));
         }
         Ok(Outcome {
             operations: u64::from(amount),

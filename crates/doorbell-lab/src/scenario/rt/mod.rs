@@ -89,19 +89,19 @@ impl<H: Ranked> Trial for Rt<H> {
         let host = self.host.as_mut().ok_or(LabError::NotSetUp)?;
         let span = Duration::from_millis(u64::from(amount_ms));
         let ticks = span.as_nanos().div_ceil(self.period.as_nanos()) as u32;
-        let before = host.rings();
+        let before = host.counts();
         let cycle = Cycle::soon(self.period, ticks);
         let cycled = cycle::run(host, self.cpus.len(), cycle, (self.extras, self.steps))?;
         let mut outcome = cycled.late.into_outcome();
+        let operations = outcome.operations;
         let figures = &mut outcome.figures;
         figures.insert("missed_count", f64::from(cycled.missed));
         if self.extras > 0 {
             figures.insert("skipped_count", f64::from(cycled.skipped));
             figures.extend(waits(&cycled.waits));
         }
-        if let Some((before, after)) = before.zip(host.rings()) {
-            let rings = (after - before) as f64;
-            figures.insert("rings_per_op", rings / outcome.operations.max(1) as f64);
+        if let Some((before, after)) = before.zip(host.counts()) {
+            figures.extend(after.since(before).figures(operations));
         }
         Ok(outcome)
     }

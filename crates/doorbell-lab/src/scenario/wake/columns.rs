@@ -1,6 +1,7 @@
 //! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
+use super::super::hosts::{Doorbell, Host as _};
 use super::super::late;
 use super::super::trial::{Conclusion, Rated};
 use super::{VARIANTS, Variant};
@@ -28,14 +29,17 @@ pub(super) fn columns() -> Vec<Column> {
     all.extend(late::ratio("x tokio"));
     all.extend([
         figure("skipped", "skipped_count"),
+        figure("stacked/1k", "stacked_per_1k"),
         figure("CPU us/wake", "cpu_us_per_op"),
         figure("sleeps/wake", "wakeups_per_op"),
+        figure("rings/wake", "rings_per_op"),
+        figure("lost/1k", "claims_lost_per_1k"),
     ]);
     all
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 11] = [
+pub(super) const READING: [&str; 13] = [
     "p50, p99, p99.5, max: half of the wakes, 99 of 100, 995 of 1,000, and all led to a run at most \
      this long after; medians over the rounds, and the minimum and maximum.",
     late::ENOUGH,
@@ -58,6 +62,12 @@ pub(super) const READING: [&str; 11] = [
      often a thread left its CPU to wait, per wake.",
     "skipped: wakes that were not made because the worker was still busy with the last one. A lost \
      wake, or a worker that is polled twice for one wake, ends the run with an error.",
+    "stacked: doorbell's tasks, per 1,000 wakes, that were left behind another one at a worker that their waker had \
+     chosen as idle. lost: tasks that went to another worker because another waker had won the one chosen first. \
+     rings/wake: doorbell's wake syscalls.",
+    "idle_claim: settings of doorbell's switch, with the messengers and workers of `by threads, unpinned`. on: one \
+     waker wins an idle worker. off: a waker only looks, so two may choose the same one; another worker steals the \
+     second task. mark: the seed's flag, which leaves a race. base: as off, but without that stealing.",
     "Timer slack: all threads that take part set 1 ns, as doorbell's workers do; the default of \
      threads is 50 us.",
 ];
@@ -70,13 +80,21 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
         figure_of(rated.iter().map(|one| one.row), row)
     };
     let both = |who| format!("{} and {} us", us(who, light), us(who, by_threads));
+    let settings = super::settings(by_threads).into_iter();
+    let stacked = settings.map(|(_, name)| {
+        let row = [Doorbell::NAME, name, "stacked_per_1k"];
+        figure_of(rated.iter().map(|one| one.row), row)
+    });
+    let stacked: Vec<_> = stacked.collect();
     Conclusion::in_words(format!(
         "At light load, 99 of 100 workers that a task and that an OS thread wakes run within {} with doorbell, \
-         {} with tokio and {} with smol; as OS threads within {} us. Nothing is pinned.",
+         {} with tokio and {} with smol; as OS threads within {} us. Nothing is pinned. With idle_claim=on, off, \
+         mark and base {} of 1,000 wakes by threads are stacked.",
         both("doorbell"),
         both("tokio"),
         both("smol"),
         us("OS threads", light),
+        stacked.join(", "),
     ))
 }
 

@@ -9,8 +9,11 @@ mod board;
 mod columns;
 mod pool;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
+
+use doorbell::IdleClaim;
 
 use super::common::{join, thread_on};
 use super::contestant::Stage;
@@ -19,6 +22,7 @@ use super::options::Options;
 use super::steps::steps_for;
 use super::timers::gather;
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::wake_counts::WakeCounts;
 use crate::error::LabError;
 use crate::measure::{Samples, Usage};
 use crate::report::Report;
@@ -116,6 +120,14 @@ trait Runs: std::fmt::Debug {
     /// Does the whole board. Returns how late each run began.
     fn go(&mut self, board: &Arc<Board>, variant: Variant) -> Result<Vec<Samples>, LabError>;
 
+    /// Chooses how wakers get an idle worker, where there is such a switch.
+    fn set_idle_claim(&self, _: IdleClaim) {}
+
+    /// What was counted of wakes so far; `None` where nothing is.
+    fn counts(&self) -> Option<WakeCounts> {
+        None
+    }
+
     /// Ends all threads.
     fn stop(self: Box<Self>) -> Result<(), LabError>;
 }
@@ -154,6 +166,14 @@ impl<H: Host> Runs for Tasks<H> {
             .into_iter()
             .try_for_each(|thread| join(thread, MESSENGER));
         joined.and(found)
+    }
+
+    fn set_idle_claim(&self, setting: IdleClaim) {
+        self.0.set_idle_claim(setting);
+    }
+
+    fn counts(&self) -> Option<WakeCounts> {
+        self.0.counts()
     }
 
     fn stop(self: Box<Self>) -> Result<(), LabError> {
@@ -200,6 +220,8 @@ struct Wake {
     start: Start,
     is_baseline: bool,
     variant: Variant,
+    /// The setting of a row for one, and that row's name.
+    setting: Option<(IdleClaim, &'static str)>,
     runs: Option<Box<dyn Runs>>,
     /// The number of passes so far. Each has other phases, the same for all contestants.
     passes: u64,
@@ -217,7 +239,7 @@ impl Trial for Wake {
     }
 
     fn variant(&self) -> &'static str {
-        self.variant.name
+        self.setting.map_or(self.variant.name, |(_, name)| name)
     }
 
     fn group(&self) -> &'static str {
@@ -236,7 +258,10 @@ impl Trial for Wake {
         } else {
             Workers::Free(cpus.len())
         };
-        self.runs = Some((self.start)(workers)?);
+        let runs = self.runs.insert((self.start)(workers)?);
+        if let Some((setting, _)) = self.setting {
+            runs.set_idle_claim(setting);
+        }
         Ok(())
     }
 
@@ -246,6 +271,7 @@ impl Trial for Wake {
         let seed = SEED + self.passes;
         self.passes += 1;
         let board = Arc::new(Board::new(self.variant.shape, bursts as u32, steps(), seed));
+        let counts = runs.counts();
         let before = Usage::now()?;
         let found = runs.go(&board, self.variant)?;
         let cpu = Usage::now()?.since(before).cpu;
@@ -258,13 +284,16 @@ impl Trial for Wake {
             return Err(LabError::TaskLost);
         }
         let cpu_us = cpu.as_secs_f64() * 1e6;
+        let mut figures = BTreeMap::from([
+            ("skipped_count", skipped as f64),
+            ("cpu_us_per_op", cpu_us / wakes.max(1) as f64),
+        ]);
+        if let Some((before, after)) = counts.zip(runs.counts()) {
+            figures.extend(after.since(before).figures(wakes));
+        }
         Ok(Outcome {
             operations: wakes,
-            figures: [
-                ("skipped_count", skipped as f64),
-                ("cpu_us_per_op", cpu_us / wakes.max(1) as f64),
-            ]
-            .into(),
+            figures,
             late,
         })
     }
@@ -272,6 +301,27 @@ impl Trial for Wake {
     fn teardown(&mut self) -> Result<(), LabError> {
         self.runs.take().map_or(Ok(()), Runs::stop)
     }
+}
+
+/// The settings of the switch `idle_claim`, with the names of their rows. They are for the variants in which threads
+/// wake the workers, so that several choose an idle one at once, and nothing is bound, as in most programs.
+fn settings(variant: Variant) -> Vec<(IdleClaim, &'static str)> {
+    let names = match variant.name {
+        "light, by threads, unpinned" => [
+            "light, idle_claim=on",
+            "light, idle_claim=off",
+            "light, idle_claim=mark",
+            "light, idle_claim=base",
+        ],
+        "moderate, by threads, unpinned" => [
+            "moderate, idle_claim=on",
+            "moderate, idle_claim=off",
+            "moderate, idle_claim=mark",
+            "moderate, idle_claim=base",
+        ],
+        _ => return Vec::new(),
+    };
+    IdleClaim::ALL.into_iter().zip(names).collect()
 }
 
 pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
@@ -283,16 +333,25 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
             Messengers::Alike => ALL.len(),
             Messengers::Threads => RUNTIMES,
         };
-        for (place, (name, start)) in ALL.into_iter().take(count).enumerate() {
+        let wake = |(name, start), setting| Wake {
+            stage,
+            name,
+            start,
+            is_baseline: false,
+            variant,
+            setting,
+            runs: None,
+            passes: 0,
+        };
+        for (place, who) in ALL.into_iter().take(count).enumerate() {
             all.push(Box::new(Wake {
-                stage,
-                name,
-                start,
                 is_baseline: place == 0,
-                variant,
-                runs: None,
-                passes: 0,
+                ..wake(who, None)
             }));
+        }
+        for setting in settings(variant) {
+            let doorbell = (Doorbell::NAME, start::<Doorbell> as Start);
+            all.push(Box::new(wake(doorbell, Some(setting))));
         }
     }
     all
