@@ -14,6 +14,7 @@
 //! | [`group`] | shares of the CPU time by weight |
 //! | [`scheduler`] | the workers that share tasks: which are idle, who wakes one, where a task is put, cores off and on |
 //! | [`wheel`] | a worker's timers |
+//! | [`tree`] | which awake worker looks after the timers of which sleeping ones; no worker uses it yet |
 //! | [`io`] | descriptors: who is told when one is ready |
 //! | [`worker`] | the loop: take, run, pass, spin, park |
 
@@ -30,6 +31,7 @@ pub mod quiet;
 pub mod scheduler;
 pub mod switches;
 pub mod task;
+pub mod tree;
 pub mod wait;
 pub mod wheel;
 pub mod worker;

@@ -257,6 +257,27 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
         Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),
         Bug::IoParkBlind => ("io::loom::mutant_park_blind", Deadlock),
         Bug::IoMuteBlind => ("io::loom::mutant_mute_blind", LOST),
+        _ => killer_of_the_tree(bug),
+    }
+}
+
+/// Of those of the timer tree.
+fn killer_of_the_tree(bug: Bug) -> (&'static str, Shows) {
+    const TWO: Shows = Shows::Assertion("two sentries for one time");
+    const LATE: Shows = Shows::Assertion("nobody wakes in time");
+    const UNSEEN: Shows = Shows::Assertion("the migrator does not see it");
+    const NOT_SHOWN: Shows = Shows::Assertion("an active branch is not shown");
+    match bug {
+        Bug::TreeNoSequence => ("tree::loom::mutant_no_sequence", NOT_SHOWN),
+        Bug::TreeClimbBlind => ("tree::loom::mutant_climb_blind", NOT_SHOWN),
+        Bug::TreeStopsEarly => ("tree::loom::mutant_stops_early", LATE),
+        Bug::TreeReadRelaxed => ("tree::loom::mutant_read_relaxed", LATE),
+        Bug::TreeExchangeRelaxed => ("tree::loom::mutant_exchange_relaxed", LATE),
+        Bug::TreeLookRelaxed => ("tree::loom::mutant_look_relaxed", UNSEEN),
+        Bug::TreePublishNoFence => ("tree::loom::mutant_publish_no_fence", UNSEEN),
+        Bug::TreeSentryBlind => ("tree::loom::mutant_sentry_blind", TWO),
+        Bug::TreeSentryNoSequence => ("tree::loom::mutant_sentry_no_sequence", TWO),
+        Bug::TreeSentryStays => ("tree::loom::mutant_sentry_stays", LATE),
         _ => unreachable!("{bug:?} has no killer"),
     }
 }
@@ -362,11 +383,16 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 12] = [
+const PROTOCOLS: [(&str, &str, &str); 13] = [
     (
         "placement",
         include_str!("scheduler/placement/README.md"),
         include_str!("scheduler/placement/loom.rs"),
+    ),
+    (
+        "tree",
+        include_str!("tree/README.md"),
+        include_str!("tree/loom.rs"),
     ),
     (
         "lock",

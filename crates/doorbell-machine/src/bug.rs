@@ -177,11 +177,31 @@ pub enum Bug {
     WorkerStallOfAnyPoll,
     /// worker: the fence between a poll's number and the look whether the stall thread sleeps is gone.
     WorkerStallNoFence,
+    /// tree: an exchange of a branch's word does not count its sequence.
+    TreeNoSequence,
+    /// tree: a climb takes a branch for what it made of it, without reading it again.
+    TreeClimbBlind,
+    /// tree: a climb stops at an inactive branch that stays inactive, although a deadline there has changed.
+    TreeStopsEarly,
+    /// tree: a climb reads a branch's word without Acquire.
+    TreeReadRelaxed,
+    /// tree: a climb exchanges a branch's word without Release.
+    TreeExchangeRelaxed,
+    /// tree: a migrator looks at its branch's word without Acquire.
+    TreeLookRelaxed,
+    /// tree: the fence between a new deadline and the look whether the worker was set aside is gone.
+    TreePublishNoFence,
+    /// tree: a worker enters the list of the sentries by a load and a store.
+    TreeSentryBlind,
+    /// tree: an exchange of the list of the sentries does not count its sequence.
+    TreeSentryNoSequence,
+    /// tree: a sentry that has woken stays in the list.
+    TreeSentryStays,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 82] = [
+    pub const ALL: [Bug; 92] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -264,6 +284,16 @@ impl Bug {
         Bug::RtLeavesOneWaiting,
         Bug::WorkerStallOfAnyPoll,
         Bug::WorkerStallNoFence,
+        Bug::TreeNoSequence,
+        Bug::TreeClimbBlind,
+        Bug::TreeStopsEarly,
+        Bug::TreeReadRelaxed,
+        Bug::TreeExchangeRelaxed,
+        Bug::TreeLookRelaxed,
+        Bug::TreePublishNoFence,
+        Bug::TreeSentryBlind,
+        Bug::TreeSentryNoSequence,
+        Bug::TreeSentryStays,
     ];
 
     /// The mutant with this number; [`Bug::None`] for an unused number. The inverse of `as u8`, so that a

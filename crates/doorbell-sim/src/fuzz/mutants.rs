@@ -80,6 +80,9 @@ const SHARES: &str = "no worker reads what is freed with the scheduler; loom kil
 /// Why mutants of stall reports do not show.
 const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kills it";
 
+/// Why mutants of the timer tree do not show.
+const TREE: &str = "no worker uses the timer tree yet; loom kills it";
+
 /// The shapes, built with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -204,4 +207,14 @@ pub const MUTANTS: &[Mutant] = mutants![
     RtLeavesOneWaiting: Sc,
     WorkerStallOfAnyPoll: not_here STALLS,
     WorkerStallNoFence: not_here LIGHT,
+    TreeNoSequence: not_here TREE,
+    TreeClimbBlind: not_here TREE,
+    TreeStopsEarly: not_here TREE,
+    TreeReadRelaxed: not_here TREE,
+    TreeExchangeRelaxed: not_here TREE,
+    TreeLookRelaxed: not_here TREE,
+    TreePublishNoFence: not_here TREE,
+    TreeSentryBlind: not_here TREE,
+    TreeSentryNoSequence: not_here TREE,
+    TreeSentryStays: not_here TREE,
 ];

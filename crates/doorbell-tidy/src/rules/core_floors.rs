@@ -19,7 +19,7 @@ const CORE: &str = "crates/doorbell-core/src/";
 /// The floors, from the bottom up.
 const FLOORS: [&[&str]; 5] = [
     &[
-        "bell", "class", "link", "mailbox", "queue", "quiet", "switches", "wheel",
+        "bell", "class", "link", "mailbox", "queue", "quiet", "switches", "tree", "wheel",
     ],
     &["call", "group", "lock", "task", "wait"],
     &["io", "worker/remote"],

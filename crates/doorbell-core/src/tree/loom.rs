@@ -1,0 +1,392 @@
+//! The tree in the model checker: climbs of up to three threads, in every interleaving.
+
+// The models' own threads and words.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::sentries::{Own, Sentries, Stood};
+use super::{Deactivated, Step, Told, Tree};
+use crate::testing::model::{check, check_large, mutant};
+use ::loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use ::loom::thread;
+use doorbell_machine::{Cpu, Line, Loom, Machine};
+use std::sync::Arc;
+
+/// A tree of one worker on each of these nodes.
+fn tree(nodes: &[usize]) -> Arc<Tree<Loom>> {
+    let cpu = |(worker, &node): (usize, &usize)| Cpu {
+        node,
+        llc: node,
+        ..Cpu::flat(worker)
+    };
+    let cpus: Vec<Cpu> = nodes.iter().enumerate().map(cpu).collect();
+    Arc::new(Tree::new(&cpus))
+}
+
+/// The worker falls asleep with a timer.
+fn sleep(tree: &Tree<Loom>, worker: usize, deadline_ns: u64) -> Deactivated {
+    tree.note(worker, deadline_ns);
+    tree.deactivate(worker)
+}
+
+/// Two workers of one branch fall asleep, each with a timer, and one of them wakes again, while the migrator walks.
+fn one_branch_and_a_walker() {
+    let tree = tree(&[0, 0, 0]);
+    for worker in [2, 0, 1] {
+        tree.activate(worker);
+    }
+    let timers: Arc<[AtomicU64; 2]> = Arc::new([AtomicU64::new(5), AtomicU64::new(7)]);
+    let fired = Arc::new(AtomicU64::new(0));
+    // Stands for a visit of a wheel: of two that come for a timer one gets it.
+    let expire = |timers: &[AtomicU64; 2], fired: &AtomicU64, worker: usize| {
+        if timers[worker].swap(u64::MAX, Relaxed) != u64::MAX {
+            fired.fetch_add(1, Relaxed);
+        }
+    };
+    let (its, theirs, counts) = (Arc::clone(&tree), Arc::clone(&timers), Arc::clone(&fired));
+    let sleeper = thread::spawn(move || {
+        assert_eq!(sleep(&its, 0, 5), Deactivated::Nothing);
+    });
+    let its = Arc::clone(&tree);
+    let waker = thread::spawn(move || {
+        assert_eq!(sleep(&its, 1, 7), Deactivated::Nothing);
+        its.activate(1);
+        expire(&theirs, &counts, 1);
+        its.note(1, u64::MAX);
+    });
+    let walk = || {
+        let mut walk = tree.walk(2, 10);
+        while let Step::Expire(worker) = walk.step() {
+            expire(&timers, &fired, worker);
+            tree.note(worker, u64::MAX);
+            assert_eq!(tree.report(worker), Told::Nothing);
+        }
+    };
+    walk();
+    sleeper.join().unwrap();
+    waker.join().unwrap();
+    walk();
+    assert_eq!(fired.load(Relaxed), 2, "not each timer once");
+    assert_eq!(tree.next_ns(2), u64::MAX, "met again without an end");
+}
+
+/// A migrator that sees a worker asleep sees when its timer is due.
+fn a_look_against_a_sleeper() {
+    let tree = tree(&[0, 0]);
+    tree.activate(1);
+    tree.activate(0);
+    let its = Arc::clone(&tree);
+    // The thread that looks is the second one: the checker forgets a look in front of a change by a later thread.
+    let migrator = thread::spawn(move || {
+        let sleeps = !its.is_active(0);
+        let next_ns = its.next_ns(1);
+        assert!(!sleeps || next_ns == 5, "the migrator does not see it");
+    });
+    assert_eq!(sleep(&tree, 0, 5), Deactivated::Nothing);
+    migrator.join().unwrap();
+    assert_eq!(tree.next_ns(1), 5);
+}
+
+/// The last workers of two branches fall asleep, each with a timer: one of them is a sentry for the earlier one.
+fn two_branches_and_a_root() {
+    let tree = tree(&[0, 1]);
+    tree.activate(0);
+    tree.activate(1);
+    let its = Arc::clone(&tree);
+    let other = thread::spawn(move || sleep(&its, 1, 7));
+    let mine = sleep(&tree, 0, 5);
+    let both = [mine, other.join().unwrap()];
+    let sentries = both
+        .iter()
+        .filter(|end| **end == Deactivated::SleepUntil(5));
+    assert_eq!(sentries.count(), 1, "nobody wakes in time: {both:?}");
+    assert!(both.contains(&Deactivated::Nothing), "two wake");
+}
+
+/// The last worker of a branch falls asleep while another one of it wakes; the news of either may come first to the
+/// root.
+fn a_sleeper_against_a_waker() {
+    let tree = tree(&[0, 0, 1]);
+    tree.activate(0);
+    let its = Arc::clone(&tree);
+    let sleeper = thread::spawn(move || {
+        let _ = sleep(&its, 0, 5);
+    });
+    tree.activate(1);
+    sleeper.join().unwrap();
+    assert_eq!(tree.next_ns(1), 5, "the branch is looked after");
+    tree.activate(2);
+    // The root's migrator is the branch of worker 1, not that of worker 2.
+    assert_eq!(tree.next_ns(2), u64::MAX, "an active branch is not shown");
+}
+
+/// Two workers of a branch that were set aside arm a timer each: a migrator elsewhere sees the earlier one.
+fn two_new_timers() {
+    let tree = tree(&[0, 0, 1]);
+    tree.activate(2);
+    let its = Arc::clone(&tree);
+    let other = thread::spawn(move || assert_eq!(its.publish(1, 7), Told::Nothing));
+    assert_eq!(tree.publish(0, 5), Told::Nothing);
+    other.join().unwrap();
+    assert_eq!(tree.next_ns(2), 5, "the migrator does not see it");
+}
+
+/// Three climbs at once: a worker falls asleep, another one of its branch wakes and sleeps again, and the worker
+/// of another branch falls asleep.
+fn three_at_once() {
+    let tree = tree(&[0, 0, 1]);
+    tree.activate(0);
+    tree.activate(2);
+    let its = Arc::clone(&tree);
+    let sleeper = thread::spawn(move || sleep(&its, 0, 5));
+    let its = Arc::clone(&tree);
+    let waker = thread::spawn(move || {
+        its.activate(1);
+        sleep(&its, 1, 7)
+    });
+    let mine = sleep(&tree, 2, 9);
+    let both = [sleeper.join().unwrap(), waker.join().unwrap()];
+    let all = [both[0], both[1], mine];
+    let sentries = all.iter().filter(|end| **end == Deactivated::SleepUntil(5));
+    assert_eq!(sentries.count(), 1, "nobody wakes in time: {all:?}");
+    tree.activate(2);
+    assert_eq!(tree.next_ns(2), 5, "the migrator does not see it");
+}
+
+/// A worker that was set aside arms a timer while the last one falls asleep.
+fn a_new_timer_against_the_last_to_sleep() {
+    let tree = tree(&[0, 0]);
+    tree.activate(1);
+    let its = Arc::clone(&tree);
+    let stuck = thread::spawn(move || its.publish(0, 3));
+    let slept = sleep(&tree, 1, 9);
+    let told = stuck.join().unwrap();
+    let is_sentry = slept == Deactivated::SleepUntil(3);
+    assert!(
+        is_sentry || told == Told::WakeBy(3),
+        "nobody wakes in time: {slept:?}, {told:?}"
+    );
+}
+
+/// The same where both are in branches of their own.
+fn a_new_timer_elsewhere_against_the_last_to_sleep() {
+    let tree = tree(&[0, 1]);
+    tree.activate(1);
+    let its = Arc::clone(&tree);
+    let stuck = thread::spawn(move || its.publish(0, 3));
+    let slept = sleep(&tree, 1, 9);
+    let told = stuck.join().unwrap();
+    let is_sentry = slept == Deactivated::SleepUntil(3);
+    assert!(
+        is_sentry || told == Told::WakeBy(3),
+        "nobody wakes in time: {slept:?}, {told:?}"
+    );
+}
+
+/// A worker arms a timer while it is set aside.
+fn a_new_timer_against_the_report() {
+    let tree = tree(&[0, 0]);
+    tree.activate(1);
+    tree.activate(0);
+    let its = Arc::clone(&tree);
+    let watchdog = thread::spawn(move || assert_eq!(its.set_aside(0), Told::Nothing));
+    assert_eq!(tree.publish(0, 3), Told::Nothing);
+    watchdog.join().unwrap();
+    assert_eq!(tree.next_ns(1), 3, "the migrator does not see it");
+}
+
+/// A stuck worker's poll ends while it is reported: it is active, or knows that it is not.
+fn the_end_of_a_poll_against_the_report() {
+    let tree = tree(&[0, 1]);
+    tree.activate(0);
+    tree.note(1, 5);
+    assert_eq!(tree.report(1), Told::Nothing);
+    let its = Arc::clone(&tree);
+    let watchdog = thread::spawn(move || its.set_aside(0));
+    tree.activate(0);
+    let told = watchdog.join().unwrap();
+    if tree.is_active(0) {
+        assert_eq!(tree.next_ns(0), 5, "it looks after nobody");
+    } else {
+        assert_eq!(told, Told::WakeBy(5), "nobody wakes in time");
+    }
+}
+
+/// A sentry wakes and sleeps again while the last worker falls asleep: one of the two is a sentry then.
+fn a_sentry_that_wakes_against_the_last_to_sleep() {
+    let tree = tree(&[0, 1]);
+    tree.activate(0);
+    assert_eq!(sleep(&tree, 0, 5), Deactivated::SleepUntil(5));
+    tree.activate(1);
+    let its = Arc::clone(&tree);
+    let sentry = thread::spawn(move || {
+        its.activate(0);
+        its.deactivate(0)
+    });
+    let mine = sleep(&tree, 1, 9);
+    let both = [mine, sentry.join().unwrap()];
+    let sentries = both
+        .iter()
+        .filter(|end| **end == Deactivated::SleepUntil(5));
+    assert_eq!(sentries.count(), 1, "nobody wakes in time: {both:?}");
+}
+
+/// Two workers find at once that everyone is asleep.
+fn two_sentries_at_once() {
+    let own: Vec<<Loom as Machine>::Line<Own<Loom>>> =
+        (0..2).map(|_| Line::new(Own::new)).collect();
+    let it = Arc::new((Sentries::<Loom>::new(), own));
+    let theirs = Arc::clone(&it);
+    let other = thread::spawn(move || theirs.0.stand(&theirs.1, 1, 5));
+    let mine = it.0.stand(&it.1, 0, 5);
+    let both = [mine, other.join().unwrap()];
+    assert!(both.contains(&Stood::Yes));
+    assert_ne!(both, [Stood::Yes; 2], "two sentries for one time");
+    assert!(it.0.cover(&it.1, 5));
+    let sentry = usize::from(mine != Stood::Yes);
+    it.0.leave(&it.1, sentry);
+    assert!(!it.0.cover(&it.1, u64::MAX - 1));
+}
+
+/// A sentry leaves the list while another worker enters it.
+fn a_sentry_leaves_while_another_enters() {
+    let own: Vec<<Loom as Machine>::Line<Own<Loom>>> =
+        (0..2).map(|_| Line::new(Own::new)).collect();
+    let it = Arc::new((Sentries::<Loom>::new(), own));
+    assert_eq!(it.0.stand(&it.1, 1, 7), Stood::Yes);
+    let theirs = Arc::clone(&it);
+    let other = thread::spawn(move || theirs.0.leave(&theirs.1, 1));
+    assert_eq!(it.0.stand(&it.1, 0, 5), Stood::Yes);
+    other.join().unwrap();
+    assert!(it.0.cover(&it.1, 5), "a sentry was lost");
+    it.0.leave(&it.1, 0);
+    assert!(!it.0.cover(&it.1, u64::MAX - 1), "one stays that is awake");
+}
+
+/// A sentry leaves the list and enters it again while another worker enters.
+fn a_sentry_enters_again_while_another_enters() {
+    let own: Vec<<Loom as Machine>::Line<Own<Loom>>> =
+        (0..2).map(|_| Line::new(Own::new)).collect();
+    let it = Arc::new((Sentries::<Loom>::new(), own));
+    assert_eq!(it.0.stand(&it.1, 1, 5), Stood::Yes);
+    let theirs = Arc::clone(&it);
+    let other = thread::spawn(move || theirs.0.stand(&theirs.1, 0, 5));
+    it.0.leave(&it.1, 1);
+    let again = it.0.stand(&it.1, 1, 5);
+    let both = [again, other.join().unwrap()];
+    assert_ne!(both, [Stood::Yes; 2], "two sentries for one time");
+    assert!(it.0.cover(&it.1, 5));
+}
+
+#[test]
+fn each_timer_of_two_sleepers_fires_once_beside_a_walker() {
+    check(one_branch_and_a_walker);
+}
+
+#[test]
+fn who_sees_a_worker_asleep_sees_its_deadline() {
+    check(a_look_against_a_sleeper);
+}
+
+#[test]
+fn of_two_branches_that_fall_asleep_one_worker_is_a_sentry() {
+    check(two_branches_and_a_root);
+}
+
+#[test]
+fn of_three_that_sleep_and_wake_one_is_a_sentry() {
+    check_large(three_at_once);
+}
+
+#[test]
+fn news_of_a_sleeper_and_a_waker_reach_the_root_in_any_order() {
+    check(a_sleeper_against_a_waker);
+}
+
+#[test]
+fn of_two_new_timers_the_earlier_one_reaches_the_root() {
+    check(two_new_timers);
+}
+
+#[test]
+fn a_new_timer_is_seen_by_the_last_to_sleep_or_wakes_one() {
+    check(a_new_timer_against_the_last_to_sleep);
+    check(a_new_timer_elsewhere_against_the_last_to_sleep);
+}
+
+#[test]
+fn a_timer_that_is_armed_while_its_worker_is_set_aside_is_seen() {
+    check(a_new_timer_against_the_report);
+}
+
+#[test]
+fn a_worker_that_is_set_aside_at_the_end_of_its_poll_knows_it() {
+    check(the_end_of_a_poll_against_the_report);
+}
+
+#[test]
+fn a_sentry_that_wakes_leaves_nobody_behind() {
+    check(a_sentry_that_wakes_against_the_last_to_sleep);
+}
+
+#[test]
+fn of_two_sentries_one_stands() {
+    check(two_sentries_at_once);
+    check(a_sentry_leaves_while_another_enters);
+    check(a_sentry_enters_again_while_another_enters);
+}
+
+#[test]
+fn mutant_no_sequence() {
+    mutant!(TreeNoSequence, a_sleeper_against_a_waker);
+}
+
+#[test]
+fn mutant_climb_blind() {
+    mutant!(TreeClimbBlind, a_sleeper_against_a_waker);
+}
+
+#[test]
+fn mutant_stops_early() {
+    mutant!(TreeStopsEarly, a_new_timer_against_the_last_to_sleep);
+}
+
+#[test]
+fn mutant_read_relaxed() {
+    mutant!(TreeReadRelaxed, two_branches_and_a_root);
+}
+
+#[test]
+fn mutant_exchange_relaxed() {
+    mutant!(TreeExchangeRelaxed, two_branches_and_a_root);
+}
+
+#[test]
+fn mutant_look_relaxed() {
+    mutant!(TreeLookRelaxed, a_look_against_a_sleeper);
+}
+
+#[test]
+fn mutant_publish_no_fence() {
+    mutant!(TreePublishNoFence, a_new_timer_against_the_report);
+}
+
+#[test]
+fn mutant_sentry_blind() {
+    mutant!(TreeSentryBlind, two_sentries_at_once);
+}
+
+#[test]
+fn mutant_sentry_no_sequence() {
+    mutant!(
+        TreeSentryNoSequence,
+        a_sentry_enters_again_while_another_enters
+    );
+}
+
+#[test]
+fn mutant_sentry_stays() {
+    mutant!(
+        TreeSentryStays,
+        a_sentry_that_wakes_against_the_last_to_sleep
+    );
+}

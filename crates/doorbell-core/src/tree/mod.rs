@@ -1,0 +1,243 @@
+//! The timer tree: which awake worker looks after the timers of which sleeping ones. See README.md.
+//!
+//! A pure state machine: it reads no clock, fires no timer and wakes no thread. It is told deadlines, and returns what
+//! the caller has to do. No worker uses it yet.
+
+mod climb;
+#[cfg(test)]
+mod loom;
+mod sentries;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod walk;
+mod word;
+
+pub use walk::{Step, Walk};
+
+use climb::{Bit, Climb, Top};
+use doorbell_machine::{Bug, Cpu, Fenced, Line, Machine, Ordering, Word};
+use sentries::{Own, Sentries, Stood, WORKERS_MAX};
+use shape::{Children, Seat, Shape};
+use std::ops::Range;
+use word::State;
+
+/// The most children of a branch.
+pub const FANOUT_MAX: usize = 8;
+
+/// What a worker does that has become inactive.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deactivated {
+    /// Sleep without regard to global timers: another worker sees to them all.
+    Nothing,
+    /// Sleep until that time at the latest, on behalf of all workers: everyone else is asleep too. When it wakes, for
+    /// whatever reason, it calls [`Tree::activate`].
+    SleepUntil(u64),
+}
+
+/// What the caller does that has told the tree something about a worker.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing: another worker sees to it.
+    Nothing,
+    /// Have one worker awake, or asleep no longer than until that time: everyone is asleep by the tree, and longer.
+    /// A worker that is woken calls [`Tree::activate`] and sees to the rest.
+    WakeBy(u64),
+}
+
+/// A branch: workers, or branches of the level below.
+struct Branch<M: Machine> {
+    parent: Option<Seat>,
+    children: Children,
+    /// Where its workers stand in [`Tree::order`].
+    places: Range<usize>,
+    /// A [`State`].
+    word: M::Line<M::U64>,
+    /// By child: when its first timer is due. It counts while that child is inactive.
+    slots: M::Line<[M::U64; FANOUT_MAX]>,
+}
+
+impl<M: Machine> Branch<M> {
+    /// The state, and behind it the slots as they were when it was exchanged, or later.
+    fn look(&self) -> State {
+        let order = if M::breaks(Bug::TreeLookRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Acquire
+        };
+        // ORDER: Acquire pairs with the Release of a climb's exchange: the slot of a child that this shows as inactive.
+        State(self.word.load(order))
+    }
+
+    /// Whether it has no active child, as a climb from it sees that.
+    fn is_inactive(&self) -> bool {
+        // ORDER: Relaxed; behind the Acquire of the parent's word, so it is not older than what any earlier climb saw.
+        // A thread that changes it later climbs later.
+        State(self.word.load(Ordering::Relaxed)).is_empty()
+    }
+
+    /// The deadline of a child, if that is inactive.
+    fn slot_ns(&self, child: usize) -> u64 {
+        // ORDER: Relaxed; behind the Acquire of this branch's word, or of one that was exchanged after it.
+        self.slots[child].load(Ordering::Relaxed)
+    }
+
+    /// The least deadline of the children that are inactive in this state; `u64::MAX` for none.
+    fn least_ns(&self, state: State) -> u64 {
+        let inactive = (0..self.children.len()).filter(|child| !state.holds(*child));
+        let slots_ns = inactive.map(|child| self.slot_ns(child));
+        slots_ns.min().unwrap_or(u64::MAX)
+    }
+}
+
+/// The timer tree of one scheduler. All workers begin inactive and without timers.
+pub struct Tree<M: Machine> {
+    /// Level by level from the workers up; the last one is the root.
+    branches: Box<[Branch<M>]>,
+    /// By worker: its place in its branch.
+    seats: Box<[Seat]>,
+    /// The workers in the order of their branches.
+    order: Box<[usize]>,
+    own: Box<[M::Line<Own<M>>]>,
+    sentries: Sentries<M>,
+}
+
+impl<M: Machine> std::fmt::Debug for Tree<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tree")
+            .field("workers", &self.seats.len())
+            .field("branches", &self.branches.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> Tree<M> {
+    /// A tree for one worker on each of these CPUs.
+    ///
+    /// # Panics
+    /// If there is no worker, or more than 65,535.
+    pub fn new(cpus: &[Cpu]) -> Self {
+        Self::with_fanout(cpus, FANOUT_MAX)
+    }
+
+    /// The same with at most `fanout` children for each branch, so that tests have many levels.
+    ///
+    /// # Panics
+    /// As [`Tree::new`], and if the fan-out is not 2 to 8.
+    pub fn with_fanout(cpus: &[Cpu], fanout: usize) -> Self {
+        assert!(
+            (1..=WORKERS_MAX).contains(&cpus.len()),
+            "{} workers",
+            cpus.len()
+        );
+        assert!((2..=FANOUT_MAX).contains(&fanout), "a fan-out of {fanout}");
+        let shape = Shape::new(cpus, fanout);
+        let branch = |(of, places): (shape::BranchShape, &Range<usize>)| Branch {
+            parent: of.parent,
+            children: of.children,
+            places: places.clone(),
+            word: M::Line::new(|| M::U64::new(State::INACTIVE.0)),
+            slots: M::Line::new(|| std::array::from_fn(|_| M::U64::new(u64::MAX))),
+        };
+        let branches = shape.branches.into_iter().zip(&shape.places).map(branch);
+        Tree {
+            branches: branches.collect(),
+            own: (0..cpus.len()).map(|_| M::Line::new(Own::new)).collect(),
+            seats: shape.seats.into(),
+            order: shape.order.into(),
+            sentries: Sentries::new(),
+        }
+    }
+
+    /// Whether the tree takes the worker for active. A worker that runs and finds that it is not was set aside, and
+    /// [activates](Tree::activate) at the end of its poll.
+    pub fn is_active(&self, worker: usize) -> bool {
+        let seat = self.seats[worker];
+        // ORDER: Relaxed; of a worker's own bit. Where another thread may clear it, `publish` has a fence before this.
+        let state = State(self.branches[seat.branch].word.load(Ordering::Relaxed));
+        state.holds(seat.child)
+    }
+
+    /// The worker is awake: it looks after its own timers again, and after those of others. Called by itself.
+    pub fn activate(&self, worker: usize) {
+        self.sentries.leave(&self.own, worker);
+        // Once more if everyone is asleep: another thread has just set this worker aside.
+        while Climb::from_worker(self, worker, Bit::Set).run() == Top::Empty {}
+    }
+
+    /// The worker is about to sleep. Called by itself, behind its last look; its deadline is [noted](Tree::note).
+    /// If it does not sleep after all, it [activates](Tree::activate).
+    pub fn deactivate(&self, worker: usize) -> Deactivated {
+        let top = Climb::from_worker(self, worker, Bit::Clear).run();
+        match self.uncovered_ns(top) {
+            None => Deactivated::Nothing,
+            Some(at_ns) => self.stand(worker, at_ns),
+        }
+    }
+
+    fn stand(&self, worker: usize, at_ns: u64) -> Deactivated {
+        match self.sentries.stand(&self.own, worker, at_ns) {
+            Stood::Yes => Deactivated::SleepUntil(at_ns),
+            Stood::Covered => Deactivated::Nothing,
+        }
+    }
+
+    /// Everyone is asleep and no sentry by then: the earliest deadline.
+    fn uncovered_ns(&self, top: Top) -> Option<u64> {
+        if top == Top::Awake {
+            return None;
+        }
+        let root = self.branches.last().expect("a tree has a root");
+        let at_ns = root.least_ns(State::INACTIVE);
+        (at_ns != u64::MAX && !self.sentries.cover(&self.own, at_ns)).then_some(at_ns)
+    }
+
+    /// The worker is awake and looks after nothing for now: it is stuck, or throttled, or its core goes off. Called by
+    /// any thread. If another thread's fence is refused by the OS ([`Machine::fence_heavy`]), timers that the worker
+    /// arms at the same moment may wait until it activates.
+    pub fn set_aside(&self, worker: usize) -> Told {
+        let _ = Climb::from_worker(self, worker, Bit::Clear).run();
+        // With the light fence of `publish`: either that thread sees the bit clear, or the second climb its deadline.
+        let _: Fenced = M::fence_heavy();
+        self.report(worker)
+    }
+
+    /// Notes when the first global timer of the worker is due; `u64::MAX` for none. Called by the thread that has the
+    /// worker's wheel; of a worker that may be inactive it [reports](Tree::report) afterwards, or calls
+    /// [`Tree::publish`].
+    pub fn note(&self, worker: usize, deadline_ns: u64) {
+        // ORDER: Relaxed; a thread that notes it for an inactive worker climbs behind this, and an active worker climbs
+        // when it falls asleep. A thread that sets the worker aside has a fence.
+        self.own[worker]
+            .deadline_ns
+            .store(deadline_ns, Ordering::Relaxed);
+    }
+
+    /// The deadline that was noted last.
+    pub fn deadline_ns(&self, worker: usize) -> u64 {
+        // ORDER: Relaxed; as for `note`.
+        self.own[worker].deadline_ns.load(Ordering::Relaxed)
+    }
+
+    /// The worker has a new first deadline. As long as it is active that costs a store and a load. Called on its
+    /// thread.
+    pub fn publish(&self, worker: usize, deadline_ns: u64) -> Told {
+        self.note(worker, deadline_ns);
+        if !M::breaks(Bug::TreePublishNoFence) {
+            M::fence_light();
+        }
+        if self.is_active(worker) {
+            Told::Nothing
+        } else {
+            self.report(worker)
+        }
+    }
+
+    /// The deadline of a worker was noted that may be inactive: brings the tree up to date.
+    pub fn report(&self, worker: usize) -> Told {
+        let top = Climb::from_worker(self, worker, Bit::Keep).run();
+        self.uncovered_ns(top).map_or(Told::Nothing, Told::WakeBy)
+    }
+}

@@ -1,0 +1,288 @@
+//! Every tree that whole operations can make, and what must hold of each: the oracle, which `steps.rs` uses as well.
+
+use super::super::shape::Children;
+use super::super::word::State;
+use super::super::{Branch, Deactivated, Step, Told, Tree};
+use super::{of_two, on_nodes};
+use doorbell_machine::{Host, Ordering};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The number of bits below the sequence of a branch's word, and of the list of the sentries.
+const STATE_BITS: u32 = 16;
+const LIST_BITS: u32 = 48;
+
+/// What a test knows of the workers that the tree does not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sleepers {
+    /// By worker: until when it sleeps, `u64::MAX` if no timer of the tree ends its sleep; `None` while it is awake.
+    pub(super) until_ns: Vec<Option<u64>>,
+    /// A caller was told to wake one by then, and has not done so.
+    pub(super) owed_ns: u64,
+}
+
+impl Sleepers {
+    pub(super) fn new(workers: usize) -> Self {
+        Sleepers {
+            until_ns: vec![Some(u64::MAX); workers],
+            owed_ns: u64::MAX,
+        }
+    }
+
+    pub(super) fn wake(&mut self, worker: usize) {
+        self.until_ns[worker] = None;
+        self.owed_ns = u64::MAX;
+    }
+
+    pub(super) fn told(&mut self, told: Told) {
+        if let Told::WakeBy(at_ns) = told {
+            self.owed_ns = self.owed_ns.min(at_ns);
+        }
+    }
+}
+
+/// All words of a tree.
+fn words(tree: &Tree<Host>) -> impl Iterator<Item = &<Host as doorbell_machine::Machine>::U64> {
+    let slots = |of: &'_ Branch<Host>| of.children.len();
+    let branches = tree.branches.iter();
+    let branches = branches.flat_map(move |of| of.slots[..slots(of)].iter().chain([&*of.word]));
+    let own = tree
+        .own
+        .iter()
+        .flat_map(|own| [&own.deadline_ns, &own.until_ns]);
+    branches.chain(own).chain([&*tree.sentries.list])
+}
+
+/// The content of a tree.
+pub(super) fn save(tree: &Tree<Host>) -> Vec<u64> {
+    // ORDER: Relaxed; one thread.
+    words(tree)
+        .map(|word| word.load(Ordering::Relaxed))
+        .collect()
+}
+
+/// The tree as it was saved.
+pub(super) fn restore(tree: &Tree<Host>, saved: &[u64]) {
+    for (word, &saved) in words(tree).zip(saved) {
+        // ORDER: Relaxed; one thread.
+        word.store(saved, Ordering::Relaxed);
+    }
+}
+
+/// Stands for a state in the set of those that were seen: a state takes hundreds of bytes, and there are millions.
+pub(super) fn digest(state: &impl Hash) -> (u64, u64) {
+    let half = |seed: u64| {
+        let mut hasher = DefaultHasher::new();
+        (seed, state).hash(&mut hasher);
+        hasher.finish()
+    };
+    (half(0), half(1))
+}
+
+/// Forgets how often the words were exchanged.
+fn without_sequences(tree: &Tree<Host>) {
+    for branch in &tree.branches {
+        // ORDER: Relaxed; one thread.
+        let word = branch.word.load(Ordering::Relaxed);
+        branch
+            .word
+            .store(word % (1 << STATE_BITS), Ordering::Relaxed);
+    }
+    let list = &tree.sentries.list;
+    // ORDER: Relaxed; one thread.
+    let word = list.load(Ordering::Relaxed);
+    // ORDER: Relaxed; one thread.
+    list.store(word % (1 << LIST_BITS), Ordering::Relaxed);
+}
+
+fn state(branch: &Branch<Host>) -> State {
+    // ORDER: Relaxed; one thread.
+    State(branch.word.load(Ordering::Relaxed))
+}
+
+/// What must hold whenever no operation is under way.
+pub(super) fn check(tree: &Tree<Host>, sleepers: &Sleepers) {
+    tree.branches
+        .iter()
+        .for_each(|branch| check_branch(tree, branch));
+    let workers = 0..tree.seats.len();
+    let inactive = workers.clone().filter(|&worker| !tree.is_active(worker));
+    let deadlines: Vec<u64> = inactive.map(|worker| tree.deadline_ns(worker)).collect();
+    let earliest_ns = deadlines.into_iter().min().unwrap_or(u64::MAX);
+    let active = workers.filter(|&worker| tree.is_active(worker));
+    let looked_after: Vec<u64> = active.map(|worker| tree.next_ns(worker)).collect();
+    if let Some(next_ns) = looked_after.iter().min() {
+        assert_eq!(
+            *next_ns, earliest_ns,
+            "the migrators look after other timers"
+        );
+        return;
+    }
+    if earliest_ns == u64::MAX {
+        return;
+    }
+    let until_ns = sleepers.until_ns.iter().flatten();
+    let in_time = until_ns
+        .clone()
+        .filter(|&&until_ns| until_ns <= earliest_ns)
+        .count();
+    assert!(
+        in_time > 0 || sleepers.owed_ns <= earliest_ns,
+        "a timer is forgotten: {sleepers:?}"
+    );
+    let exact = until_ns
+        .filter(|&&until_ns| until_ns == earliest_ns)
+        .count();
+    assert!(exact <= 1, "two wake for one timer: {sleepers:?}");
+}
+
+/// One branch: it has a migrator if and only if a child is active, and it knows its inactive children.
+fn check_branch(tree: &Tree<Host>, branch: &Branch<Host>) {
+    let own = state(branch);
+    assert_eq!(own.migrator().is_none(), own.is_empty());
+    assert!(own.migrator().is_none_or(|child| own.holds(child)));
+    for child in 0..branch.children.len() {
+        let deadline_ns = match &branch.children {
+            Children::Workers(of) => tree.deadline_ns(of[child]),
+            Children::Branches(of) => {
+                let below = &tree.branches[of[child]];
+                assert_eq!(
+                    own.holds(child),
+                    !state(below).is_empty(),
+                    "a bit is wrong at rest"
+                );
+                below.least_ns(State::INACTIVE)
+            }
+        };
+        let is_known = own.holds(child) || branch.slot_ns(child) == deadline_ns;
+        assert!(is_known, "a slot is wrong at rest");
+    }
+    assert_eq!(
+        own.active() >> branch.children.len(),
+        0,
+        "a child that is not there"
+    );
+}
+
+/// A tree, what is known of its workers, and what a test tries with it.
+struct Enumeration {
+    tree: Tree<Host>,
+    deadlines: Vec<u64>,
+    /// Whether workers are set aside too.
+    aside: bool,
+}
+
+/// The content of a tree and its workers.
+type Saved = (Vec<u64>, Sleepers);
+
+impl Enumeration {
+    /// Tries every operation on every tree that can be reached; returns how many there are.
+    fn run(&self) -> usize {
+        let first = (save(&self.tree), Sleepers::new(self.tree.seats.len()));
+        let mut seen = HashSet::from([digest(&first)]);
+        let mut open = vec![first];
+        while let Some(saved) = open.pop() {
+            for worker in 0..self.tree.seats.len() {
+                self.each_operation(&saved, worker, &mut |next| {
+                    if seen.insert(digest(&next)) {
+                        open.push(next);
+                    }
+                });
+            }
+        }
+        seen.len()
+    }
+
+    /// Every operation of one worker.
+    fn each_operation(&self, saved: &Saved, worker: usize, found: &mut dyn FnMut(Saved)) {
+        let mut attempt = |operation: &dyn Fn(&mut Sleepers)| {
+            restore(&self.tree, &saved.0);
+            let mut sleepers = saved.1.clone();
+            operation(&mut sleepers);
+            check(&self.tree, &sleepers);
+            without_sequences(&self.tree);
+            found((save(&self.tree), sleepers));
+        };
+        restore(&self.tree, &saved.0);
+        let (is_awake, is_active) = (
+            saved.1.until_ns[worker].is_none(),
+            self.tree.is_active(worker),
+        );
+        assert!(is_awake || !is_active, "active in its sleep");
+        if !is_active {
+            attempt(&|sleepers| {
+                sleepers.wake(worker);
+                self.tree.activate(worker);
+            });
+        }
+        if !is_awake {
+            return;
+        }
+        for &deadline_ns in &self.deadlines {
+            attempt(&|sleepers| self.sleep(sleepers, worker, deadline_ns));
+            if is_active && deadline_ns != u64::MAX {
+                attempt(&|_| self.walk(worker, deadline_ns));
+            }
+            if !is_active {
+                attempt(&|sleepers| sleepers.told(self.tree.publish(worker, deadline_ns)));
+            }
+            if is_active && self.aside {
+                attempt(&|sleepers| {
+                    assert_eq!(self.tree.publish(worker, deadline_ns), Told::Nothing);
+                    sleepers.told(self.tree.set_aside(worker));
+                });
+            }
+        }
+    }
+
+    fn sleep(&self, sleepers: &mut Sleepers, worker: usize, deadline_ns: u64) {
+        self.tree.note(worker, deadline_ns);
+        sleepers.until_ns[worker] = Some(match self.tree.deactivate(worker) {
+            Deactivated::Nothing => u64::MAX,
+            Deactivated::SleepUntil(at_ns) => at_ns,
+        });
+    }
+
+    fn walk(&self, worker: usize, now_ns: u64) {
+        let mut walk = self.tree.walk(worker, now_ns);
+        while let Step::Expire(other) = walk.step() {
+            assert!(!self.tree.is_active(other) && self.tree.deadline_ns(other) <= now_ns);
+            self.tree.note(other, u64::MAX);
+            assert_eq!(self.tree.report(other), Told::Nothing);
+        }
+        assert!(self.tree.next_ns(worker) > now_ns, "something due was left");
+    }
+}
+
+#[test]
+fn every_order_of_operations_on_one_branch() {
+    let trees = Enumeration {
+        tree: Tree::new(&on_nodes(&[0; 3])),
+        deadlines: vec![1, 2, u64::MAX],
+        aside: true,
+    };
+    let count = trees.run();
+    assert!(count > 1_000, "{count}");
+}
+
+#[test]
+fn every_order_of_operations_on_two_levels() {
+    let trees = Enumeration {
+        tree: Tree::with_fanout(&on_nodes(&[0, 0, 1]), 2),
+        deadlines: vec![1, 2, u64::MAX],
+        aside: true,
+    };
+    let count = trees.run();
+    assert!(count > 1_000, "{count}");
+}
+
+#[test]
+fn every_order_of_operations_on_three_levels() {
+    let trees = Enumeration {
+        tree: of_two(5),
+        deadlines: vec![1, u64::MAX],
+        aside: false,
+    };
+    let count = trees.run();
+    assert!(count > 1_000, "{count}");
+}

@@ -1,0 +1,399 @@
+//! Several operations at once, in every order of their steps: each climb makes a step of its reads, one of its store, and
+//! one of its exchange. Each script runs until nothing is under way; then the oracle of `rest.rs` holds.
+
+use super::super::climb::{At, Bit, Climb, Exchanged, Top};
+use super::super::shape::Seat;
+use super::super::{Deactivated, Step, Told, Tree, Walk};
+use super::rest::{Sleepers, check, digest, restore, save};
+use super::{of_two, on_nodes};
+use doorbell_machine::Host;
+use std::collections::HashSet;
+
+const NONE: u64 = u64::MAX;
+
+/// One operation of a script.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Activate(usize),
+    Sleep(usize, u64),
+    Publish(usize, u64),
+    SetAside(usize),
+    /// An awake worker fires what is due at that time.
+    Walk(usize, u64),
+}
+
+use Op::{Activate, Publish, SetAside, Sleep, Walk as Walks};
+
+/// The next step of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Next {
+    /// The next operation.
+    Begin,
+    /// Of a climb, in the first or the second round of its operation.
+    Read(At, bool),
+    Write(At, bool),
+    Exchange(At, bool),
+    /// Whether the worker was set aside, after its new deadline was noted.
+    Look,
+    /// Everyone is asleep: when the earliest timer is due.
+    Least,
+    /// Whether the worker becomes a sentry until then.
+    Stand(u64),
+    /// Of a walk.
+    Find(Option<Seat>, usize),
+}
+
+/// A thread: how many operations are done, and the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Thread {
+    done: usize,
+    next: Next,
+    /// Where its walk goes on behind the climb that is under way.
+    walk: Option<(Option<Seat>, usize)>,
+}
+
+impl Thread {
+    fn begin(done: usize) -> Self {
+        Thread {
+            done,
+            next: Next::Begin,
+            walk: None,
+        }
+    }
+}
+
+/// One state of a script.
+type Saved = (Vec<u64>, Sleepers, Vec<Thread>);
+
+struct Scripts<'a> {
+    tree: &'a Tree<Host>,
+    scripts: &'a [Vec<Op>],
+}
+
+impl Scripts<'_> {
+    /// Tries every order; returns how many states there are.
+    fn run(&self, sleepers: Sleepers) -> usize {
+        let threads = vec![Thread::begin(0); self.scripts.len()];
+        let first: Saved = (save(self.tree), sleepers, threads);
+        let mut seen = HashSet::from([digest(&first)]);
+        let mut open = vec![first];
+        while let Some(saved) = open.pop() {
+            let mut is_rest = true;
+            for (at, thread) in saved.2.iter().enumerate() {
+                if thread.next != Next::Begin {
+                    is_rest = false;
+                }
+                if thread.next == Next::Begin && thread.done == self.scripts[at].len() {
+                    continue;
+                }
+                restore(self.tree, &saved.0);
+                let mut sleepers = saved.1.clone();
+                let mut threads = saved.2.clone();
+                threads[at] = self.step(*thread, self.scripts[at][thread.done], &mut sleepers);
+                let next = (save(self.tree), sleepers, threads);
+                if seen.insert(digest(&next)) {
+                    open.push(next);
+                }
+            }
+            if is_rest {
+                restore(self.tree, &saved.0);
+                check(self.tree, &saved.1);
+            }
+        }
+        seen.len()
+    }
+
+    /// One step of a thread.
+    fn step(&self, thread: Thread, op: Op, sleepers: &mut Sleepers) -> Thread {
+        let tree = self.tree;
+        let to = |next| Thread { next, ..thread };
+        match thread.next {
+            Next::Begin => self.begin(thread, op, sleepers),
+            Next::Look => match (op, tree.is_active(worker_of(op))) {
+                (_, true) => Thread::begin(thread.done + 1),
+                (_, false) => to(self.climb(worker_of(op), Bit::Keep, true)),
+            },
+            Next::Read(at, is_second) => {
+                let mut climb = Climb { tree, at };
+                climb.read();
+                to(Next::Write(climb.at, is_second))
+            }
+            Next::Write(at, is_second) => {
+                Climb { tree, at }.write();
+                to(Next::Exchange(at, is_second))
+            }
+            Next::Exchange(at, is_second) => {
+                let mut climb = Climb { tree, at };
+                match climb.exchange() {
+                    Exchanged::Again => to(Next::Read(climb.at, is_second)),
+                    Exchanged::Ended(top) => self.after_climb(thread, op, top, is_second),
+                }
+            }
+            Next::Least => match (op, tree.uncovered_ns(Top::Empty)) {
+                (Op::Sleep(..), Some(at_ns)) => to(Next::Stand(at_ns)),
+                (_, Some(at_ns)) => {
+                    sleepers.told(Told::WakeBy(at_ns));
+                    Self::end(thread)
+                }
+                (_, None) => Self::end(thread),
+            },
+            Next::Stand(at_ns) => {
+                let worker = worker_of(op);
+                if let Deactivated::SleepUntil(until_ns) = tree.stand(worker, at_ns) {
+                    sleepers.until_ns[worker] = Some(until_ns);
+                }
+                Self::end(thread)
+            }
+            Next::Find(seat, from) => self.find(thread, op, seat, from),
+        }
+    }
+
+    fn begin(&self, thread: Thread, op: Op, sleepers: &mut Sleepers) -> Thread {
+        let to = |next| Thread { next, ..thread };
+        match op {
+            Op::Activate(worker) => {
+                sleepers.wake(worker);
+                self.tree.sentries.leave(&self.tree.own, worker);
+                to(self.climb(worker, Bit::Set, true))
+            }
+            Op::Sleep(worker, deadline_ns) => {
+                self.tree.note(worker, deadline_ns);
+                sleepers.until_ns[worker] = Some(NONE);
+                to(self.climb(worker, Bit::Clear, true))
+            }
+            Op::Publish(worker, deadline_ns) => {
+                self.tree.note(worker, deadline_ns);
+                to(Next::Look)
+            }
+            Op::SetAside(worker) => to(self.climb(worker, Bit::Clear, false)),
+            Op::Walk(worker, now_ns) => {
+                let walk = self.tree.walk(worker, now_ns);
+                to(Next::Find(walk.seat, walk.from))
+            }
+        }
+    }
+
+    fn climb(&self, worker: usize, bit: Bit, is_second: bool) -> Next {
+        Next::Read(Climb::from_worker(self.tree, worker, bit).at, is_second)
+    }
+
+    fn after_climb(&self, thread: Thread, op: Op, top: Top, is_second: bool) -> Thread {
+        let next = match (op, top) {
+            (Op::SetAside(worker), _) if !is_second => self.climb(worker, Bit::Keep, true),
+            (Op::Activate(worker), Top::Empty) => self.climb(worker, Bit::Set, true),
+            (_, Top::Empty) => Next::Least,
+            (_, Top::Awake) => return Self::end(thread),
+        };
+        Thread { next, ..thread }
+    }
+
+    /// The operation is over, or its walk goes on.
+    fn end(thread: Thread) -> Thread {
+        match thread.walk {
+            None => Thread::begin(thread.done + 1),
+            Some((seat, from)) => Thread {
+                next: Next::Find(seat, from),
+                walk: None,
+                ..thread
+            },
+        }
+    }
+
+    fn find(&self, thread: Thread, op: Op, seat: Option<Seat>, from: usize) -> Thread {
+        let Op::Walk(_, now_ns) = op else {
+            unreachable!()
+        };
+        let tree = self.tree;
+        let mut walk = Walk {
+            tree,
+            now_ns,
+            seat,
+            from,
+        };
+        match walk.step() {
+            Step::Done => Thread::begin(thread.done + 1),
+            // The visit of its wheel: the worker cannot enter it meanwhile, so that is one step.
+            Step::Expire(worker) => {
+                tree.note(worker, NONE);
+                Thread {
+                    next: self.climb(worker, Bit::Keep, true),
+                    walk: Some((walk.seat, walk.from)),
+                    ..thread
+                }
+            }
+        }
+    }
+}
+
+fn worker_of(op: Op) -> usize {
+    match op {
+        Op::Activate(worker)
+        | Op::Sleep(worker, _)
+        | Op::Publish(worker, _)
+        | Op::SetAside(worker)
+        | Op::Walk(worker, _) => worker,
+    }
+}
+
+/// Runs the scripts, one for each thread, on a new tree whose workers `active` are awake.
+fn run(tree: &Tree<Host>, active: &[usize], scripts: &[Vec<Op>]) -> usize {
+    let mut sleepers = Sleepers::new(tree.seats.len());
+    for &worker in active {
+        sleepers.wake(worker);
+        tree.activate(worker);
+    }
+    Scripts { tree, scripts }.run(sleepers)
+}
+
+/// Two branches, of workers 0 and 1 and of worker 2, and a root.
+fn two_branches() -> Tree<Host> {
+    Tree::with_fanout(&on_nodes(&[0, 0, 1]), 2)
+}
+
+#[test]
+fn sleepers_and_wakers_of_two_branches() {
+    let scripts = [
+        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
+        vec![Activate(1), Sleep(1, 7)],
+        vec![Sleep(2, 9), Activate(2), Sleep(2, 4)],
+    ];
+    let states = run(&two_branches(), &[0, 2], &scripts);
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
+fn sleepers_and_wakers_of_one_branch() {
+    let tree = Tree::new(&on_nodes(&[0; 3]));
+    let scripts = [
+        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
+        vec![Activate(1), Sleep(1, 7), Activate(1), Sleep(1, 2)],
+        vec![Sleep(2, 9), Activate(2), Sleep(2, NONE)],
+    ];
+    let states = run(&tree, &[0, 2], &scripts);
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
+fn a_new_timer_of_a_stuck_worker_against_the_last_to_sleep() {
+    let scripts = [
+        vec![Publish(0, 3), Activate(0), Sleep(0, 4)],
+        vec![Sleep(1, 7), Activate(1)],
+        vec![SetAside(0)],
+    ];
+    let states = run(&two_branches(), &[0, 1], &scripts);
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
+fn a_walker_beside_sleepers_and_wakers() {
+    let scripts = [
+        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
+        vec![Sleep(1, 4), Activate(1)],
+        vec![Walks(2, 5), Sleep(2, 4)],
+    ];
+    let states = run(&two_branches(), &[0, 1, 2], &scripts);
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
+fn a_walker_that_is_set_aside() {
+    let scripts = [
+        vec![Walks(0, 5), Activate(0), Sleep(0, 6)],
+        vec![SetAside(0)],
+        vec![Sleep(2, 4), Activate(2)],
+    ];
+    let states = run(&two_branches(), &[0, 2], &scripts);
+    assert!(states > 1_000, "{states}");
+}
+
+#[test]
+fn sleepers_and_wakers_on_three_levels() {
+    let scripts = [
+        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
+        vec![Activate(2), Sleep(2, 7)],
+        vec![Sleep(4, 9), Activate(4), Sleep(4, 4)],
+    ];
+    let states = run(&of_two(5), &[0, 4], &scripts);
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
+fn four_threads_of_two_branches() {
+    let scripts = [
+        vec![Sleep(0, 5)],
+        vec![Activate(1)],
+        vec![Activate(2)],
+        vec![Sleep(3, 6), Activate(3)],
+    ];
+    let states = run(&of_two(4), &[0, 3], &scripts);
+    assert!(states > 10_000, "{states}");
+}
+
+/// A climb of worker 0 that was stopped goes on when worker 1 is awake for the second time, and is stopped again: it
+/// has shown their branch as active to the next one, but not to the root. So worker 1 stops its own climb there, and
+/// worker 3, on whose sleep the others rely, wakes and sleeps again while the root counts as inactive.
+#[test]
+fn a_sentry_wakes_unseen_beside_a_climb_that_is_stopped() {
+    let tree = of_two(8);
+    let mut sleepers = Sleepers::new(8);
+    tree.activate(3);
+    tree.note(3, 4);
+    assert_eq!(tree.deactivate(3), Deactivated::SleepUntil(4));
+    sleepers.until_ns[3] = Some(4);
+    sleepers.wake(0);
+    tree.activate(0);
+    let scripts = [
+        vec![Sleep(0, 5)],
+        vec![Activate(1), Sleep(1, 6), Activate(1), Sleep(1, 6)],
+        vec![Activate(3), Sleep(3, 4)],
+    ];
+    let (tree, scripts) = (&tree, &scripts);
+    let states = Scripts { tree, scripts }.run(sleepers);
+    assert!(states > 10_000, "{states}");
+}
+
+/// A script that the worker can run: of `length` operations, chosen by the numbers that `random` returns.
+fn script(
+    worker: usize,
+    mut is_awake: bool,
+    length: usize,
+    random: &mut impl FnMut(u64) -> u64,
+) -> Vec<Op> {
+    let deadline = |random: &mut dyn FnMut(u64) -> u64| [3, 5, NONE][random(3) as usize];
+    let mut next = || {
+        let op = match (is_awake, random(4)) {
+            (false, _) => Activate(worker),
+            (true, 0) => Publish(worker, deadline(random)),
+            (true, 1) => Walks(worker, 4),
+            (true, _) => Sleep(worker, deadline(random)),
+        };
+        is_awake = !matches!(op, Op::Sleep(..));
+        op
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn random_scripts_of_two_workers_and_a_watchdog() {
+    let mut state = 1_u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut states = 0;
+    for round in 0..6 {
+        let (tree, workers) = match round % 3 {
+            0 => (two_branches(), [0, 1]),
+            1 => (two_branches(), [1, 2]),
+            _ => (of_two(5), [1, 3]),
+        };
+        let awake: Vec<usize> = workers.into_iter().filter(|_| random(3) > 0).collect();
+        let scripts = workers.map(|worker| script(worker, awake.contains(&worker), 2, &mut random));
+        let mut scripts = scripts.to_vec();
+        scripts.push(vec![SetAside(workers[0])]);
+        states += run(&tree, &awake, &scripts);
+    }
+    assert!(states > 100_000, "{states}");
+}
