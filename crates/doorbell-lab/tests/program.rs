@@ -65,7 +65,12 @@ fn help_teaches() {
     for scenario in ["wake", "pingpong", "rank", "rt"] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);
-        let both = ["Columns:", "Columns with --sim:", "--seeds", "simulated machine"];
+        let both = [
+            "Columns:",
+            "Columns with --sim:",
+            "--seeds",
+            "simulated machine",
+        ];
         for part in both {
             assert!(
                 help.contains(part),

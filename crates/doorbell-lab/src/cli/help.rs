@@ -30,7 +30,12 @@ pub(super) fn urgent_help() -> String {
 pub(super) fn wake_help() -> String {
     let more = "doorbell lab wake --sim smt-20    on the simulated machine of that profile, in seconds\n  \
         doorbell lab wake --sim zen3-2x64 --workers 32 --seeds 20\n  ";
-    let examples = examples("wake", "the whole table, in about 11 minutes", "tokio", more);
+    let examples = examples(
+        "wake",
+        "the whole table, in about 11 minutes",
+        "tokio",
+        more,
+    );
     help(&examples, wake::reading(), simulated::wake::READING)
 }
 
@@ -47,14 +52,24 @@ pub(super) fn rank_help() -> String {
     let more = "doorbell lab rank --unprivileged      without the privilege to run before all others\n  \
         doorbell lab rank --sim xeon-40       on the simulated machine of that profile, in seconds\n  \
         doorbell lab rank --sim xeon-40 --workers 40 --only idle\n  ";
-    let examples = examples("rank", "the whole table, in about 2 minutes", "doorbell", more);
+    let examples = examples(
+        "rank",
+        "the whole table, in about 2 minutes",
+        "doorbell",
+        more,
+    );
     help(&examples, rank::reading(), simulated::rank::READING)
 }
 
 pub(super) fn pingpong_help() -> String {
     let more = "doorbell lab pingpong --sim smt-20    on the simulated machine of that profile, in about a minute\n  \
         doorbell lab pingpong --sim smt-20 --only bursts\n  ";
-    let examples = examples("pingpong", "the whole table, in about 5 minutes", "tokio", more);
+    let examples = examples(
+        "pingpong",
+        "the whole table, in about 5 minutes",
+        "tokio",
+        more,
+    );
     help(&examples, pingpong::reading(), simulated::pingpong::READING)
 }
 

@@ -216,7 +216,9 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             if fast_ns > FAST_NS || slow_ns > SLOW_NS {
                 let class = scheduler.class();
                 return Err(format!(
-                    "work conserving: {waiting} tasks waited at {class:?} worker {worker} for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}"
+                    "work conserving: {waiting} tasks ({inject} or more in the inject queue) have waited at {class:?} worker {worker} since {} ns, without an excuse for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}; listed {}",
+                    seen.fast.begun_ns,
+                    scheduler.work().holds(worker),
                 ));
             }
         }

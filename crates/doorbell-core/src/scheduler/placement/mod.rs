@@ -161,7 +161,7 @@ impl<M: Machine> Scheduler<M> {
             let pulse = to.pulse();
             let is_seen_busy = worker == prefer.worker() && free.is_none();
             // Callers that claim do not look: many at once would hold up those who wake the same workers.
-            if is_seen_busy || !(self.may_claim() || self.is_free(worker)) {
+            if is_seen_busy || !(self.may_claim() || self.waits(worker)) {
                 return false;
             }
             // SAFETY: passed on; each call before has left the task to the caller.
