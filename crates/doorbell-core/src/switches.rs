@@ -206,7 +206,7 @@ impl PostRules {
     /// How a waker gets an idle worker.
     #[inline(always)]
     pub fn idle_claim(self) -> IdleClaim {
-        IdleClaim::ALL[(self.0 / bits::CLAIM & bits::CLAIM_MAX) as usize]
+        IdleClaim::ALL[((self.0 / bits::CLAIM) & bits::CLAIM_MAX) as usize]
     }
     /// Whether a kick also asks for a pass.
     #[inline(always)]

@@ -84,35 +84,43 @@ fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u3
     }
 }
 
-/// The scheduler of a class, with one worker per core, below the schedulers `above`.
-fn scheduler_of<M: Machine>(
-    plan: &Plan,
-    topology: &Topology,
-    switches: &Arc<SwitchWord<M::Counter>>,
-    stalls: Option<&Arc<StallReporter<M>>>,
-    class: ClassKind,
-    above: Vec<RemoteRef<M>>,
-    core_use: Occupant<M>,
-    cores: &Arc<Cores<M>>,
-) -> Vec<RemoteRef<M>> {
-    let telemetry = || Telemetry::new(plan.telemetry.clone(), plan.cpus.len(), stalls);
-    let telemetry = (!plan.telemetry.is_nothing()).then(|| Arc::new(telemetry()));
-    let (class, turns) = match class {
-        ClassKind::Rt => (Class::Rt, Turns::ByRank),
-        ClassKind::Fair => (Class::Fair, Turns::ByArrival),
-        ClassKind::Batch => (Class::Batch, Turns::ByArrival),
-    };
-    let spec = SchedulerSpec {
-        class,
-        turns,
-        telemetry,
-        above,
-        core_use: Some(core_use),
-        cores: Some(Arc::clone(cores)),
-    };
-    Scheduler::described(plan.cpus.len(), switches, spec, |one, other| {
-        distance(topology, plan.cpus[one], plan.cpus[other])
-    })
+/// What the schedulers of a runtime have in common.
+struct Common<'a, M: Machine> {
+    plan: &'a Plan,
+    topology: &'a Topology,
+    switches: &'a Arc<SwitchWord<M::Counter>>,
+    stalls: Option<&'a Arc<StallReporter<M>>>,
+    cores: Arc<Cores<M>>,
+}
+
+impl<M: Machine> Common<'_, M> {
+    /// The scheduler of a class, with one worker per core, below the schedulers `above`.
+    fn scheduler(
+        &self,
+        class: ClassKind,
+        above: Vec<RemoteRef<M>>,
+        core_use: Occupant<M>,
+    ) -> Vec<RemoteRef<M>> {
+        let plan = self.plan;
+        let telemetry = || Telemetry::new(plan.telemetry.clone(), plan.cpus.len(), self.stalls);
+        let telemetry = (!plan.telemetry.is_nothing()).then(|| Arc::new(telemetry()));
+        let (class, turns) = match class {
+            ClassKind::Rt => (Class::Rt, Turns::ByRank),
+            ClassKind::Fair => (Class::Fair, Turns::ByArrival),
+            ClassKind::Batch => (Class::Batch, Turns::ByArrival),
+        };
+        let spec = SchedulerSpec {
+            class,
+            turns,
+            telemetry,
+            above,
+            core_use: Some(core_use),
+            cores: Some(Arc::clone(&self.cores)),
+        };
+        Scheduler::described(plan.cpus.len(), self.switches, spec, |one, other| {
+            distance(self.topology, plan.cpus[one], plan.cpus[other])
+        })
+    }
 }
 
 /// One scheduler for each class. With a paused clock there is only the Fair one.
@@ -133,18 +141,16 @@ impl<M: Machine> Schedulers<M> {
         let cores = Cores::new(plan.cpus.len(), |one, other| {
             distance(topology, plan.cpus[one], plan.cpus[other])
         });
+        let common = Common {
+            plan,
+            topology,
+            switches,
+            stalls,
+            cores,
+        };
         let scheduler = |class, side, above: &[&RemoteRef<M>]| {
             let above = above.iter().copied().cloned();
-            scheduler_of::<M>(
-                plan,
-                topology,
-                switches,
-                stalls,
-                class,
-                above.collect(),
-                side,
-                &cores,
-            )
+            common.scheduler(class, above.collect(), side)
         };
         let rt =
             (!plan.paused).then(|| scheduler(ClassKind::Rt, Occupant::working(&words, 0), &[]));

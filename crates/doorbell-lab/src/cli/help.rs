@@ -96,7 +96,7 @@ fn help(examples: &str, reading: &[&str], simulated: &[&str]) -> String {
         if sentences.is_empty() {
             continue;
         }
-        text.push_str(&format!("\n{title}:\n"));
+        text.extend(["\n", title, ":\n"]);
         for sentence in sentences {
             text.push_str("  ");
             text.push_str(sentence);

@@ -321,7 +321,7 @@ mod tests {
             );
             let unknown = workers > super::SMT_MAX;
             assert_eq!(
-                cores.groups[0].siblings[0].count_ones() == 1,
+                cores.groups[0].siblings[0].is_power_of_two(),
                 unknown || workers == 1
             );
         }
@@ -340,8 +340,8 @@ mod tests {
     fn a_core_is_free_of_a_class_that_has_not_begun_there_or_idles() {
         let cores: Arc<Cores<Host>> = Cores::new(4, |one, other| u32::from(one != other));
         let set = |class, bits| cores.word(0, class).store(bits, Ordering::Relaxed);
-        set(Class::Fair, IDLE * 0b1111 | STARTED * 0b1111);
-        set(Class::Rt, STARTED * 0b0011 | IDLE * 0b0001);
+        set(Class::Fair, (IDLE * 0b1111) | (STARTED * 0b1111));
+        set(Class::Rt, (STARTED * 0b0011) | IDLE);
         set(Class::Batch, STARTED * 0b0100);
         let Free {
             idle,

@@ -12,6 +12,13 @@ fn cores_of<M: Machine>(workers: usize) -> Arc<Cores<M>> {
     Cores::of_one_class(workers, |_, _| 0)
 }
 
+/// These workers become idle.
+fn all_enter<M: Machine>(set: &IdleSet<M>, workers: &[usize]) {
+    for worker in workers {
+        set.enter(*worker);
+    }
+}
+
 /// Their idle set.
 pub(in crate::scheduler) fn set_of<M: Machine>(workers: usize) -> IdleSet<M> {
     IdleSet::new(&cores_of(workers), Class::Fair)
@@ -123,9 +130,7 @@ fn a_core_with_nothing_running_comes_first_then_a_sibling_then_another_cache() {
         (0..16).for_each(|worker| set.enter(worker));
     }
     // Core 0 is half busy; so is core 3, by its other thread. The other cache is idle.
-    [1, 4, 5, 6, 8, 9]
-        .into_iter()
-        .for_each(|worker| fair.enter(worker));
+    all_enter(&fair, &[1, 4, 5, 6, 8, 9]);
     assert_eq!(
         order(&fair, Wish { near: 2, spread: 0 }),
         [4, 5, 1, 6, 8, 9]
@@ -152,8 +157,8 @@ fn a_core_with_only_batch_is_taken_last_but_for_one_with_a_class_above() {
     let cores = Cores::new(4, |one, other| u32::from(one != other));
     let [batch, fair, rt] = classes(&cores, 4);
     (0..4).for_each(|worker| fair.enter(worker));
-    [0, 1, 3].into_iter().for_each(|worker| batch.enter(worker));
-    [1, 2, 3].into_iter().for_each(|worker| rt.enter(worker));
+    all_enter(&batch, &[0, 1, 3]);
+    all_enter(&rt, &[1, 2, 3]);
     // On core 0 the Rt worker runs, on core 2 the Batch worker.
     let near = |near| Wish { near, spread: 1 };
     assert_eq!(order(&fair, near(0)), [3, 1, 2, 0]);
@@ -171,9 +176,7 @@ fn a_core_with_only_batch_is_taken_last_but_for_one_with_a_class_above() {
 #[test]
 fn callers_that_choose_at_once_begin_at_different_workers() {
     let set = set_of::<Host>(16);
-    [2, 5, 7, 11]
-        .into_iter()
-        .for_each(|worker| set.enter(worker));
+    all_enter(&set, &[2, 5, 7, 11]);
     let found = [0, 1, 2, 3, 4].map(|spread| set.find(Wish { near: 0, spread }, anyone));
     assert_eq!(found, [2, 5, 7, 11, 2].map(Some));
 }
@@ -235,7 +238,7 @@ fn half_of_the_workers_search_at_most() {
 fn the_nearest_idle_worker_is_found_and_not_claimed() {
     let set = IdleSet::<Host>::new(&smt(32), Class::Fair);
     assert_eq!(set.find(Wish::of(7), anyone), None);
-    [3, 20, 31].into_iter().for_each(|worker| set.enter(worker));
+    all_enter(&set, &[3, 20, 31]);
     for (near, found) in [
         (0, 3),
         (3, 3),

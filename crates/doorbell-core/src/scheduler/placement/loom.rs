@@ -79,6 +79,10 @@ fn take_against_claim() {
 
 /// A push that only an empty mailbox accepts, against another push, a take and the last take: a node is in the mailbox
 /// or the pusher's still, and never both.
+#[allow(
+    clippy::arc_with_non_send_sync,
+    reason = "the model checks who uses the cell"
+)]
 fn push_first_against_close() {
     let mailbox = Arc::new(Mailbox::<Loom>::default());
     let [first, second] = [(); 2].map(|()| nodes::boxed());

@@ -24,6 +24,10 @@ pub(crate) unsafe fn place<M: Machine>(
 }
 
 /// Finishes a placement.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the placement is over afterwards"
+)]
 pub(in crate::worker) fn settle<M: Machine>(placed: Placed<'_, M>) -> Posted {
     match placed {
         Placed::Yes => Posted::Yes,

@@ -365,9 +365,9 @@ fn outranked(class: Class) -> (Vec<RemoteRef<Host>>, Vec<RemoteRef<Host>>) {
         ..spec
     };
     let above = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
-    above
-        .iter()
-        .for_each(|it| it.scheduler().idle().start(it.worker()));
+    for it in &above {
+        it.scheduler().idle().start(it.worker());
+    }
     falls_asleep(&above[1]);
     let spec = SchedulerSpec {
         class,
