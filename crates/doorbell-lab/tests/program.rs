@@ -33,7 +33,7 @@ fn assert_narrow(text: &str) {
 }
 
 #[test]
-fn help_teaches() {
+fn help_of_scenarios_teaches() {
     let timers = [
         "--rounds", "--quick", "--json", "--only", "--wide", "Columns:",
     ];
@@ -62,6 +62,10 @@ fn help_teaches() {
             );
         }
     }
+}
+
+#[test]
+fn help_of_simulated_scenarios_teaches_both() {
     for scenario in ["wake", "pingpong", "rank", "rt"] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);
@@ -78,6 +82,10 @@ fn help_teaches() {
             );
         }
     }
+}
+
+#[test]
+fn help_shows_examples() {
     let cases: [(&[&str], &[&str]); 3] = [
         (&["--help"], &["lab", "Examples:", "doorbell lab call"]),
         (
