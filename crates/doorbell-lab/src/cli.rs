@@ -40,15 +40,15 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
         doorbell lab rank            how long the most urgent task waits behind a less urgent poll\n  \
+        doorbell lab rank --sim xeon-40   the same on a simulated machine\n  \
         doorbell lab rt              periodic urgent tasks on all cores at once, like cyclictest\n  \
+        doorbell lab rt --sim xeon-40     the same on a simulated machine of 8 to 192 cores\n  \
         doorbell lab wake            how soon woken workers run, like schbench\n  \
+        doorbell lab wake --sim smt-20    the same on a simulated machine\n  \
         doorbell lab pingpong        pairs that exchange messages, and frames of short tasks\n  \
+        doorbell lab pingpong --sim smt-20    the pairs on a simulated machine\n  \
         doorbell lab stuck           how others do the work of a core inside a long poll\n  \
         doorbell lab http            a small web server, greeting, computing and idle\n  \
-        doorbell lab wake --sim smt-20    the same on a simulated machine\n  \
-        doorbell lab rt --sim xeon-40     the same on a simulated machine of 8 to 192 cores\n  \
-        doorbell lab rank --sim xeon-40   the same on a simulated machine\n  \
-        doorbell lab pingpong --sim smt-20    the pairs on a simulated machine\n  \
         doorbell info                what this machine allows a runtime, and what to do about it\n  \
         doorbell torture             everything at once; every count must add up\n  \
         doorbell sim fuzz            the protocols on simulated machines, many seeds\n  \
