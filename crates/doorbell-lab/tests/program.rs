@@ -348,9 +348,9 @@ fn rank_and_rt_count_what_waits() {
     assert_metrics(&rows, &["p50_us", "max_us", "moved_percent"]);
     let rows = trial_rows("rt", "doorbell (2 extra");
     assert_eq!(names(&rows)[1..], ["doorbell"]);
+    // On a busy machine many ticks are missed, and the others are too few for a p99 and its ratio.
     let wanted = [
         "p50_us",
-        "ratio_x",
         "missed_count",
         "wait_p50_us",
         "wait_max_us",
