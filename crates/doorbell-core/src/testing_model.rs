@@ -185,6 +185,29 @@ fn killer_of_schedulers(bug: Bug) -> (&'static str, Shows) {
         ),
         Bug::IdleUnlistBlind => ("scheduler::idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("scheduler::idle::loom::mutant_no_unlist_fence", NOT_LISTED),
+        _ => killer_of_push(bug),
+    }
+}
+
+/// Of those of push among urgent workers.
+fn killer_of_push(bug: Bug) -> (&'static str, Shows) {
+    use Shows::Assertion as Says;
+    const WAITS: Shows = Shows::Assertion("the task waits for a poll");
+    const TELL_LOST: Shows = Shows::Assertion("a tell was lost");
+    match bug {
+        Bug::PushClearBlind => (
+            "scheduler::push::loom::mutant_clear_blind",
+            Says("nobody would visit the worker"),
+        ),
+        Bug::PushCountsLate => ("scheduler::push::loom::mutant_counts_late", WAITS),
+        Bug::PushNoPostFence => ("scheduler::push::loom::mutant_no_post_fence", WAITS),
+        Bug::PushNoLowerFence => ("scheduler::push::loom::mutant_no_lower_fence", WAITS),
+        Bug::PushEndBlind => ("scheduler::push::loom_token::mutant_end_blind", TELL_LOST),
+        Bug::PushLateEnds => (
+            "scheduler::push::loom_token::mutant_late_ends",
+            Says("a late holder took the token away"),
+        ),
+        Bug::PushLateBegins => ("scheduler::push::loom_token::mutant_late_begins", TELL_LOST),
         _ => killer_of_workers(bug),
     }
 }
@@ -383,9 +406,9 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 13] = [
+const PROTOCOLS: [(&str, &str, &str); 14] = [
     (
-        "placement",
+        "scheduler::placement",
         include_str!("scheduler/placement/README.md"),
         include_str!("scheduler/placement/loom.rs"),
     ),
@@ -418,6 +441,14 @@ const PROTOCOLS: [(&str, &str, &str); 13] = [
         "scheduler::idle",
         include_str!("scheduler/README.md"),
         include_str!("scheduler/idle/loom.rs"),
+    ),
+    (
+        "scheduler::push",
+        include_str!("scheduler/push/README.md"),
+        concat!(
+            include_str!("scheduler/push/loom.rs"),
+            include_str!("scheduler/push/loom_token.rs")
+        ),
     ),
     (
         "bell",

@@ -197,11 +197,25 @@ pub enum Bug {
     TreeSentryNoSequence,
     /// tree: a sentry that has woken stays in the list.
     TreeSentryStays,
+    /// push: an overloaded byte is cleared without another look at what waits.
+    PushClearBlind,
+    /// push: an overloaded word is counted only after it says that a worker is overloaded.
+    PushCountsLate,
+    /// push: the fence between an overloaded byte and the look for a worker that runs lower is gone.
+    PushNoPostFence,
+    /// push: the fence between a changed rank and the look at the count is gone.
+    PushNoLowerFence,
+    /// push: the holder ends by an exchange that compares nothing, and so ignores a tell since its last round began.
+    PushEndBlind,
+    /// push: a holder ends without checking whether the token was taken over.
+    PushLateEnds,
+    /// push: a holder begins a round without checking whether the token was taken over.
+    PushLateBegins,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 92] = [
+    pub const ALL: [Bug; 99] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -294,6 +308,13 @@ impl Bug {
         Bug::TreeSentryBlind,
         Bug::TreeSentryNoSequence,
         Bug::TreeSentryStays,
+        Bug::PushClearBlind,
+        Bug::PushCountsLate,
+        Bug::PushNoPostFence,
+        Bug::PushNoLowerFence,
+        Bug::PushEndBlind,
+        Bug::PushLateEnds,
+        Bug::PushLateBegins,
     ];
 
     /// The mutant with this number; [`Bug::None`] for an unused number. The inverse of `as u8`, so that a

@@ -10,6 +10,7 @@ mod member;
 mod offer;
 pub mod offline;
 mod placement;
+pub mod push;
 mod station;
 pub mod telemetry;
 mod timers;

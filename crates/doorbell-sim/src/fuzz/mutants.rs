@@ -83,6 +83,9 @@ const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kil
 /// Why mutants of the timer tree do not show.
 const TREE: &str = "no worker uses the timer tree yet; loom kills it";
 
+/// Why mutants of push among urgent workers do not show.
+const PUSH: &str = "no worker uses the words of push yet; loom kills it";
+
 /// The shapes, built with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -217,4 +220,11 @@ pub const MUTANTS: &[Mutant] = mutants![
     TreeSentryBlind: not_here TREE,
     TreeSentryNoSequence: not_here TREE,
     TreeSentryStays: not_here TREE,
+    PushClearBlind: not_here PUSH,
+    PushCountsLate: not_here PUSH,
+    PushNoPostFence: not_here PUSH,
+    PushNoLowerFence: not_here PUSH,
+    PushEndBlind: not_here PUSH,
+    PushLateEnds: not_here PUSH,
+    PushLateBegins: not_here PUSH,
 ];

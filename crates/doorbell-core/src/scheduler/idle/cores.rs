@@ -15,7 +15,7 @@ use doorbell_machine::{Line, Machine, Ordering, Word};
 use std::sync::Arc;
 
 /// Workers of a group at most.
-pub(super) const GROUP_MAX: usize = 16;
+pub(in crate::scheduler) const GROUP_MAX: usize = 16;
 
 /// The bits of a word, by its first worker.
 pub(super) const IDLE: u64 = 1;
@@ -37,10 +37,10 @@ const _: () =
     assert!(Class::Batch as usize == 0 && Class::Fair as usize == 1 && Class::Rt as usize == 2);
 
 /// Where a worker's bits are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    pub(super) group: usize,
-    pub(super) slot: usize,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::scheduler) struct Place {
+    pub(in crate::scheduler) group: usize,
+    pub(in crate::scheduler) slot: usize,
 }
 
 /// Workers whose cores share a last-level cache.
@@ -146,23 +146,28 @@ impl<M: Machine> Cores<M> {
     }
 
     /// How many groups there are.
-    pub(super) fn groups(&self) -> usize {
+    pub(in crate::scheduler) fn groups(&self) -> usize {
         self.groups.len()
     }
 
     /// Where the bits of a worker are.
     #[inline]
-    pub(super) fn place(&self, worker: usize) -> Place {
+    pub(in crate::scheduler) fn place(&self, worker: usize) -> Place {
         self.places[worker]
     }
 
     /// The worker in a slot of a group.
-    pub(super) fn worker(&self, group: usize, slot: usize) -> usize {
+    pub(in crate::scheduler) fn worker(&self, group: usize, slot: usize) -> usize {
         self.groups[group].workers[slot]
     }
 
+    /// How many workers a group has.
+    pub(in crate::scheduler) fn slots(&self, group: usize) -> usize {
+        self.groups[group].workers.len()
+    }
+
     /// All groups, nearest first from this one on.
-    pub(super) fn order(&self, group: usize) -> &[usize] {
+    pub(in crate::scheduler) fn order(&self, group: usize) -> &[usize] {
         &self.groups[group].order
     }
 

@@ -20,12 +20,13 @@ mod work;
 pub(crate) use armed::{Armed, STUCK_NS};
 pub use choice::Wish;
 pub use cores::Cores;
+pub(super) use cores::{GROUP_MAX, Place};
 pub(crate) use lapse::Searchers;
 pub use work::{Seen, WorkSet};
 
 use crate::class::Class;
 use choice::{Choice, Which};
-use cores::{COUNTED, IDLE, Place, STARTED};
+use cores::{COUNTED, IDLE, STARTED};
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 use std::sync::Arc;
 

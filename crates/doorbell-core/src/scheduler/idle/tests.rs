@@ -8,7 +8,7 @@ use doorbell_machine::{Host, Machine};
 use std::sync::Arc;
 
 /// The cores of so many workers of which nothing is known.
-fn cores_of<M: Machine>(workers: usize) -> Arc<Cores<M>> {
+pub(in crate::scheduler) fn cores_of<M: Machine>(workers: usize) -> Arc<Cores<M>> {
     Cores::of_one_class(workers, |_, _| 0)
 }
 
