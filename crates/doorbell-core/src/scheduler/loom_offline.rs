@@ -164,7 +164,7 @@ fn off_against_a_post() {
     let poster = thread::spawn(move || {
         let late = late;
         // SAFETY: the node lives until the end of the model.
-        let placed = unsafe { theirs.scheduler().place_task(&theirs, late.0) };
+        let placed = unsafe { theirs.scheduler().place_task(&theirs, false, late.0) };
         assert!(matches!(placed, Placed::Yes));
     });
     let local = Local::new(goes.clone());
@@ -197,7 +197,7 @@ fn off_against_a_claim() {
     let placer = thread::spawn(move || {
         let parcel = parcel;
         // SAFETY: the node lives until the end of the model.
-        let placed = unsafe { stays.scheduler().place_task(&stays, parcel.0) };
+        let placed = unsafe { stays.scheduler().place_task(&stays, false, parcel.0) };
         assert!(matches!(placed, Placed::Yes));
     });
     let local = Local::new(goes.clone());

@@ -144,11 +144,11 @@ fn two_tasks(first_sleeps: bool) {
     let (prefer, sent) = (remotes[0].clone(), Sent(theirs));
     let other = thread::spawn(move || {
         // SAFETY: the node lives until the end of the model.
-        let placed = unsafe { prefer.scheduler().place_task(&prefer, sent.node()) };
+        let placed = unsafe { prefer.scheduler().place_task(&prefer, false, sent.node()) };
         assert!(matches!(placed, Placed::Yes));
     });
     // SAFETY: as above.
-    let placed = unsafe { remotes[0].scheduler().place_task(&remotes[0], mine) };
+    let placed = unsafe { remotes[0].scheduler().place_task(&remotes[0], false, mine) };
     assert!(matches!(placed, Placed::Yes));
     other.join().unwrap();
     for remote in &remotes {

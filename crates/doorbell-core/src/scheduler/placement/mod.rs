@@ -78,15 +78,18 @@ impl<M: Machine> Scheduler<M> {
 
     /// Whether a worker is free: it takes a post at once, no task has been posted to it, and it is on.
     pub(crate) fn is_free(&self, worker: usize) -> bool {
-        self.free(worker).is_some()
+        self.free(worker, false).is_some()
     }
 
-    /// What is seen of a worker if it is free.
-    fn free(&self, worker: usize) -> Option<Sight> {
+    /// What is seen of a worker if it is free. `is_own_core`: the caller itself is the worker of another class that runs
+    /// there.
+    fn free(&self, worker: usize, is_own_core: bool) -> Option<Sight> {
         let remote = &self.remotes()[worker];
         let sight = self.idle().sight(worker);
-        let is_free =
-            sight.has_core && self.waits(worker) && !remote.has_injected() && !remote.is_off();
+        let is_free = (sight.has_core || is_own_core)
+            && self.waits(worker)
+            && !remote.has_injected()
+            && !remote.is_off();
         is_free.then_some(sight)
     }
 
@@ -102,18 +105,20 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free and
-    /// nobody else chooses it; else to another idle worker; to `prefer` if there is none.
+    /// nobody else chooses it; else to another idle worker; to `prefer` if there is none. `is_own_core`: the caller is a
+    /// worker of another class on the core of `prefer`; an urgent task may interrupt it, and then no other core.
     ///
     /// # Safety
     /// As for [`Member::post_task`].
     pub(crate) unsafe fn place_task<'a>(
         &'a self,
         prefer: &'a Member<M>,
+        is_own_core: bool,
         node: NonNull<Node<M>>,
     ) -> Placed<'a, M> {
         let prefer = self.nearest_on(prefer.worker());
         // SAFETY: passed on.
-        let placed = unsafe { self.post_to_idle(prefer, node) };
+        let placed = unsafe { self.post_to_idle(prefer, is_own_core, node) };
         // SAFETY: passed on; it was not posted.
         let post = || unsafe { prefer.post_task(node) };
         placed.unwrap_or_else(|| post().into())
@@ -126,6 +131,7 @@ impl<M: Machine> Scheduler<M> {
     pub(crate) unsafe fn post_to_idle<'a>(
         &'a self,
         prefer: &'a Member<M>,
+        is_own_core: bool,
         node: NonNull<Node<M>>,
     ) -> Option<Placed<'a, M>> {
         if self.remotes().len() == 1 {
@@ -138,7 +144,7 @@ impl<M: Machine> Scheduler<M> {
             return unsafe { self.post_by_look(prefer, node, setting) };
         }
         let (near, pulse) = (prefer.worker(), prefer.pulse());
-        let free = self.free(near);
+        let free = self.free(near, is_own_core);
         if let Some(sight) = free {
             // One that has only just begun to spin is in no set: the push alone decides.
             let claims = self.may_claim() && sight.is_idle;

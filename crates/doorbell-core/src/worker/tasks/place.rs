@@ -7,6 +7,7 @@ use crate::scheduler::{Member, Placed, Scheduler};
 use crate::task::TaskRef;
 use crate::task::queue_node;
 use crate::task::state::{By, Start};
+use crate::worker::Local;
 use doorbell_machine::{Counter, Machine};
 use std::ptr::NonNull;
 
@@ -20,7 +21,16 @@ pub(crate) unsafe fn place<M: Machine>(
     node: NonNull<Node<M>>,
 ) -> Posted {
     // SAFETY: passed on.
-    settle(unsafe { scheduler.place_task(prefer, node) })
+    settle(unsafe { scheduler.place_task(prefer, is_own_core(scheduler, prefer), node) })
+}
+
+/// Whether the calling thread is the worker of another class on the core of that worker.
+fn is_own_core<M: Machine>(scheduler: &Scheduler<M>, prefer: &Member<M>) -> bool {
+    Local::<M>::with_current(|local| {
+        local.is_some_and(|local| {
+            !local.is_of(scheduler) && local.remote().worker() == prefer.worker()
+        })
+    })
 }
 
 /// Finishes a placement.
@@ -55,7 +65,7 @@ pub(in crate::worker) fn place_anew<M: Machine>(from: &Member<M>, chain: Chain<M
         // SAFETY: taken out, so it is the caller's, and alive.
         unsafe { node.as_ref() }.leave();
         // SAFETY: a task that was posted, in no queue.
-        match unsafe { from.scheduler().place_task(from, node) } {
+        match unsafe { from.scheduler().place_task(from, false, node) } {
             Placed::Yes => {}
             // A task is placed again only once. Then it waits like any task behind a poll.
             Placed::Behind(worker) => {

@@ -260,7 +260,7 @@ impl<M: Machine> TaskRef<M> {
             return self.push_here(local);
         }
         // SAFETY: as in `submit_new`.
-        match unsafe { last.scheduler().post_to_idle(last, self.node()) } {
+        match unsafe { last.scheduler().post_to_idle(last, false, self.node()) } {
             Some(placed) => self.unless_refused(settle(placed)),
             None => self.push_here(local),
         }

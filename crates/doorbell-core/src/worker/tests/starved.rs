@@ -171,7 +171,7 @@ fn post_to_one_seen_idle(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {
         let placed = match unsafe { to.post_first(node) } {
             Some(posted) => scheduler.look_after(to, pulse, posted),
             // SAFETY: as above; it was refused.
-            None => unsafe { scheduler.place_task(to, node) },
+            None => unsafe { scheduler.place_task(to, false, node) },
         };
         assert_eq!(settle(placed), Posted::Yes);
     });
@@ -251,7 +251,11 @@ fn a_sleeping_worker_that_was_taken_in_vain_is_told() {
     let pushed = unsafe { remotes[1].push_injected(task()) };
     assert_eq!(pushed, Pushed::First);
     // SAFETY: as above.
-    let placed = unsafe { remotes[0].scheduler().place_task(&remotes[0], task()) };
+    let placed = unsafe {
+        remotes[0]
+            .scheduler()
+            .place_task(&remotes[0], false, task())
+    };
     assert_eq!(settle(placed), Posted::Yes);
     assert!(remotes[1].bell().signalled(), "it sleeps on with a task");
     assert_eq!([0, 1].map(|at| take_injected(&remotes[at])), [1, 1]);
@@ -382,7 +386,11 @@ fn outranked(class: Class) -> (Vec<RemoteRef<Host>>, Vec<RemoteRef<Host>>) {
 /// The worker at which a task from outside is placed that prefers the first one.
 fn placed_at(remotes: &[RemoteRef<Host>]) -> usize {
     // SAFETY: the node lives until it is taken out.
-    let placed = unsafe { remotes[0].scheduler().place_task(&remotes[0], task()) };
+    let placed = unsafe {
+        remotes[0]
+            .scheduler()
+            .place_task(&remotes[0], false, task())
+    };
     assert_eq!(settle(placed), Posted::Yes);
     let at = remotes
         .iter()
