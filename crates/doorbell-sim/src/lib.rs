@@ -4,7 +4,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`bench`] | programs whose figures are measured |
+//! | [`mod@bench`] | programs whose figures are measured |
 //! | [`scenario`] | random programs over the protocols of `doorbell-core`, and what must hold of them |
 //! | [`fuzz`] | many seeds through many shapes of them, and mutants |
 //! | [`profile`] | machines as files, each number with its source |
