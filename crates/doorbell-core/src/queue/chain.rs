@@ -83,6 +83,18 @@ impl<M: Machine> Chain<M> {
         unsafe { self.last.as_ref() }.set_next(second);
         (first, Some(self))
     }
+
+    /// Takes the nodes out, the first one first, and hands each to `take`. It is in no queue then.
+    pub(crate) fn drain(self, mut take: impl FnMut(NonNull<Node<M>>)) {
+        let mut rest = Some(self);
+        while let Some(chain) = rest {
+            let (node, others) = chain.pop();
+            rest = others;
+            // SAFETY: taken out, so it is the holder's, and alive.
+            unsafe { node.as_ref() }.leave();
+            take(node);
+        }
+    }
 }
 
 /// The word that holds a chain, or null.

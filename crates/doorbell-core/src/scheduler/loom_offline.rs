@@ -141,13 +141,7 @@ fn drain(remote: &Member<Sound>) -> usize {
         count += 1;
     }
     if let Some((chain, len)) = remote.take_injected() {
-        let mut rest = Some(chain);
-        while let Some(chain) = rest {
-            let (node, others) = chain.pop();
-            // SAFETY: taken out of a queue, and alive.
-            unsafe { node.as_ref() }.leave();
-            rest = others;
-        }
+        chain.drain(drop);
         count += len as usize;
     }
     count

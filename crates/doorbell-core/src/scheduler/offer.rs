@@ -43,8 +43,8 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// There is something that its worker will do next, unless its current poll goes on for long: wakes workers to
-    /// be watchdogs if there are too few, unless the caller must not claim. Call it as [`Scheduler::offer`], directly after what made it known, and
-    /// a fence.
+    /// be watchdogs if there are too few, unless the caller must not claim. Call it as [`Scheduler::offer`], directly
+    /// after what made it known, and a fence.
     #[inline]
     pub fn arm_watchdog(&self, from: usize) {
         if self.idle().lacks_watchdog() && self.may_claim() {

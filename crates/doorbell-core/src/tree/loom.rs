@@ -152,9 +152,9 @@ fn three_at_once() {
     assert_eq!(tree.next_ns(2), 5, "the migrator does not see it");
 }
 
-/// A worker that was set aside arms a timer while the last one falls asleep.
-fn a_new_timer_against_the_last_to_sleep() {
-    let tree = tree(&[0, 0]);
+/// A worker that was set aside arms a timer while the last one falls asleep. `branches` are those of the two workers.
+fn a_new_timer_against_a_sleeper(branches: &[usize; 2]) {
+    let tree = tree(branches);
     tree.activate(1);
     let its = Arc::clone(&tree);
     let stuck = thread::spawn(move || its.publish(0, 3));
@@ -167,19 +167,14 @@ fn a_new_timer_against_the_last_to_sleep() {
     );
 }
 
-/// The same where both are in branches of their own.
+/// Both are in one branch.
+fn a_new_timer_against_the_last_to_sleep() {
+    a_new_timer_against_a_sleeper(&[0, 0]);
+}
+
+/// Each is in a branch of its own.
 fn a_new_timer_elsewhere_against_the_last_to_sleep() {
-    let tree = tree(&[0, 1]);
-    tree.activate(1);
-    let its = Arc::clone(&tree);
-    let stuck = thread::spawn(move || its.publish(0, 3));
-    let slept = sleep(&tree, 1, 9);
-    let told = stuck.join().unwrap();
-    let is_sentry = slept == Deactivated::SleepUntil(3);
-    assert!(
-        is_sentry || told == Told::WakeBy(3),
-        "nobody wakes in time: {slept:?}, {told:?}"
-    );
+    a_new_timer_against_a_sleeper(&[0, 1]);
 }
 
 /// A worker arms a timer while it is set aside.

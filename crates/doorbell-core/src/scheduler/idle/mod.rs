@@ -112,7 +112,7 @@ impl<M: Machine> std::fmt::Debug for IdleSet<M> {
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// The set of a scheduler of that class with a worker on each of these cores, none of which is idle.
+    /// The set of a scheduler of that class, which has a worker on each of these cores. No worker is idle yet.
     pub fn new(cores: &Arc<Cores<M>>, class: Class) -> Self {
         let workers = cores.workers();
         let others = u32::try_from(workers.saturating_sub(1)).unwrap_or(u32::MAX);
@@ -228,10 +228,9 @@ impl<M: Machine> IdleSet<M> {
     pub(crate) fn each_idle(
         &self,
         wish: Wish,
-        fits: impl Fn(usize) -> bool,
         mut takes: impl FnMut(usize) -> bool,
     ) -> Option<usize> {
-        self.choice(wish, Which::Idle, &fits).make(&mut takes)
+        self.choice(wish, Which::Idle, &|_| true).make(&mut takes)
     }
 
     /// Whether the worker is in the set, and whether no worker of another class runs on its core, as far as is known.

@@ -7,7 +7,7 @@ use crate::class::Class;
 use doorbell_machine::{Host, Machine};
 use std::sync::Arc;
 
-/// The cores of so many workers of which nothing is known.
+/// So many workers. Nothing is known of their cores.
 pub(in crate::scheduler) fn cores_of<M: Machine>(workers: usize) -> Arc<Cores<M>> {
     Cores::of_one_class(workers, |_, _| 0)
 }
@@ -94,7 +94,7 @@ fn smt<M: Machine>(workers: usize) -> Arc<Cores<M>> {
     })
 }
 
-/// The idle sets of all classes on these cores, in each of which all workers have begun.
+/// The idle set of each class on these cores. All workers have begun.
 fn classes(cores: &Arc<Cores<Host>>, workers: usize) -> [IdleSet<Host>; 3] {
     [Class::Batch, Class::Fair, Class::Rt].map(|class| {
         let set = IdleSet::new(cores, class);
@@ -110,7 +110,7 @@ fn order(set: &IdleSet<Host>, wish: Wish) -> Vec<usize> {
         order.push(worker);
         false
     };
-    assert_eq!(set.each_idle(wish, |_| true, note), None);
+    assert_eq!(set.each_idle(wish, note), None);
     order.dedup();
     let mut seen = Vec::new();
     order.retain(|worker| {

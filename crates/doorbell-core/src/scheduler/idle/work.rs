@@ -21,7 +21,7 @@ impl<M: Machine> std::fmt::Debug for WorkSet<M> {
 }
 
 impl<M: Machine> WorkSet<M> {
-    /// The set of a scheduler with a worker on each of these cores, none of which has anything.
+    /// The set of a scheduler that has a worker on each of these cores. No worker has anything yet.
     pub fn new(cores: &Arc<Cores<M>>) -> Self {
         let word = |_| M::Line::new(|| M::U32::new(0));
         WorkSet {

@@ -87,7 +87,7 @@ fn push_first_against_close() {
     let mailbox = Arc::new(Mailbox::<Loom>::default());
     let [first, second] = [(); 2].map(|()| nodes::boxed());
     let (theirs, sent) = (Arc::clone(&mailbox), Sent(first));
-    // What the other thread does before its push, and whoever takes its node sees.
+    // The other thread does this before its push. Whoever takes its node sees it.
     let did = Arc::new(UnsafeCell::new(false));
     let does = Arc::clone(&did);
     let other = thread::spawn(move || {
@@ -100,16 +100,14 @@ fn push_first_against_close() {
     let pushed = unsafe { mailbox.push_first(second) };
     let closed = mailbox.close_chain();
     let mut taken = 0;
-    let mut rest = closed.map(|(chain, _)| chain);
-    while let Some(chain) = rest {
-        let (node, others) = chain.pop();
-        if node == first {
-            // SAFETY: as above.
-            assert!(did.with(|did| unsafe { *did }));
-        }
-        // SAFETY: taken out.
-        unsafe { node.as_ref() }.leave();
-        (taken, rest) = (taken + 1, others);
+    if let Some((chain, _)) = closed {
+        chain.drain(|node| {
+            if node == first {
+                // SAFETY: as above.
+                assert!(did.with(|did| unsafe { *did }));
+            }
+            taken += 1;
+        });
     }
     let other = other.join().unwrap();
     let accepted = [pushed, other]
@@ -154,9 +152,7 @@ fn two_tasks(first_sleeps: bool) {
     for remote in &remotes {
         let (chain, count) = remote.take_injected().expect("two tasks at one worker");
         assert_eq!(count, 1, "two tasks at one worker");
-        let (node, _) = chain.pop();
-        // SAFETY: taken out.
-        unsafe { node.as_ref() }.leave();
+        chain.drain(drop);
     }
     let told = remotes[1].bell().signalled() && (!first_sleeps || remotes[0].bell().signalled());
     assert!(told, "a worker sleeps with a task");

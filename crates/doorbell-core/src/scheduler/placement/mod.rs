@@ -180,9 +180,7 @@ impl<M: Machine> Scheduler<M> {
             }
             placed.is_some()
         };
-        let _ = self
-            .idle()
-            .each_idle(Wish { near, ..wish }, |_| true, takes);
+        let _ = self.idle().each_idle(Wish { near, ..wish }, takes);
         placed
     }
 
@@ -224,20 +222,18 @@ impl<M: Machine> Scheduler<M> {
         if posted == Posted::Closed || !to.is_inside() || !to.has_injected() {
             return posted.into();
         }
-        let is_behind = runs_another(to, pulse) && !M::breaks(Bug::PlaceKeepsLostLate);
-        if is_behind && self.may_claim() {
-            return Placed::Behind(to);
+        let may_claim = self.may_claim();
+        if runs_another(to, pulse) && !M::breaks(Bug::PlaceKeepsLostLate) {
+            if may_claim {
+                return Placed::Behind(to);
+            }
+            // It takes no task back: it may lose its CPU while it holds it.
+            self.leave_behind(to);
+            return Placed::Yes;
         }
-        // From here on other workers find the task.
-        self.work().add_anew(to.worker());
-        // ORDER: with the announcement of a worker that falls asleep; unshown because no model has one more worker
-        // fall asleep here. `offer_against_sleep` shows the same fence in front of the offer of a push.
-        M::fence_recheck();
-        if is_behind {
-            to.counts().stacked.add_shared(1);
-        }
-        if !self.may_claim() {
-            // It takes no task back: it may lose its CPU while it holds it. And it cannot ask for a watchdog.
+        self.show_injected(to);
+        if !may_claim {
+            // It cannot ask for a watchdog.
             self.offer(to.worker());
         } else if !M::breaks(Bug::SchedulerPushUnoffered) {
             self.offer_one(to.worker());
@@ -245,18 +241,38 @@ impl<M: Machine> Scheduler<M> {
         Placed::Yes
     }
 
+    /// Leaves what lies in that worker's inject queue behind what the worker runs, and offers it to others.
+    pub(crate) fn leave_behind(&self, worker: &Member<M>) {
+        worker.counts().stacked.add_shared(1);
+        self.show_injected(worker);
+        self.offer(worker.worker());
+    }
+
+    /// In front of an offer of what lies in that worker's inject queue: from here on other workers find it.
+    fn show_injected(&self, of: &Member<M>) {
+        self.work().add_anew(of.worker());
+        // ORDER: with the announcement of a worker that falls asleep; unshown because no model has one more worker
+        // fall asleep here. `offer_against_sleep` shows the same fence in front of the offer of a push.
+        M::fence_recheck();
+    }
+
     /// Posts a call to the mailbox of a worker that takes it at once: `prefer`, or another idle one, whose mailbox is
-    /// empty. Nobody is claimed: the caller may be of a lower class. Says whether that worker has begun to run
-    /// something else before the post: then the call waits behind that.
+    /// empty; to that of `otherwise` if there is none. Nobody is claimed: the caller may be of a lower class. Says
+    /// whether an idle worker has begun to run something else before the post: then the call waits behind that.
     ///
     /// # Errors
-    /// The call, if there is no such worker.
-    pub(crate) fn post_call_to_idle<F>(&self, prefer: &Member<M>, f: F) -> Result<IsBehind, F>
+    /// The call, if the workers have ended.
+    pub(crate) fn place_call<F>(
+        &self,
+        prefer: &Member<M>,
+        otherwise: &Member<M>,
+        f: F,
+    ) -> Result<IsBehind, F>
     where
         F: FnOnce() + Send + 'static,
     {
         if self.remotes().len() == 1 {
-            return Err(f);
+            return post(otherwise, f).map(|()| IsBehind(false));
         }
         let (mut left, mut is_behind) = (Some(f), false);
         let mut takes = |worker: usize| {
@@ -271,9 +287,12 @@ impl<M: Machine> Scheduler<M> {
         };
         if !takes(prefer.worker()) {
             let wish = Self::wish(prefer.worker());
-            let _ = self.idle().each_idle(wish, |_| true, takes);
+            let _ = self.idle().each_idle(wish, takes);
         }
-        left.map_or(Ok(IsBehind(is_behind)), Err)
+        match left {
+            None => Ok(IsBehind(is_behind)),
+            Some(f) => post(otherwise, f).map(|()| IsBehind(false)),
+        }
     }
 
     /// The switched-off claim: chooses a worker by looks, and posts whatever lies there.
@@ -293,7 +312,7 @@ impl<M: Machine> Scheduler<M> {
         let to = if self.is_free(near) && is_open(near) {
             near
         } else {
-            self.idle().each_idle(Self::wish(near), |_| true, is_open)?
+            self.idle().each_idle(Self::wish(near), is_open)?
         };
         let to = &self.remotes()[to];
         if marks {

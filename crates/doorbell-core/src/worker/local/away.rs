@@ -41,14 +41,9 @@ impl<M: Machine> Local<M> {
     }
 
     pub(in crate::worker) fn hand_on_chain(&self, chain: Chain<M>) {
-        let mut rest = Some(chain);
-        while let Some(chain) = rest {
-            let (node, others) = chain.pop();
-            // SAFETY: taken out, so it is the caller's, and alive.
-            unsafe { node.as_ref() }.leave();
+        chain.drain(|node| {
             let _ = self.hand_on(node);
-            rest = others;
-        }
+        });
     }
 
     /// Gives a task that is in no queue to an idle worker near to this one, else to the nearest one that is on. Returns whether another worker has it. If

@@ -103,15 +103,8 @@ impl<M: Machine> Local<M> {
     /// As [`Local::keep`], for each task of a chain.
     #[cold]
     pub(in crate::worker) fn push_chain_by_group(&self, chain: Chain<M>) {
-        let mut rest = Some(chain);
-        while let Some(chain) = rest {
-            let (node, others) = chain.pop();
-            // SAFETY: taken out, so it is the caller's, and alive.
-            unsafe { node.as_ref() }.leave();
-            // SAFETY: the chain is of tasks that may run anywhere, and this is the worker's thread.
-            unsafe { self.keep(node) };
-            rest = others;
-        }
+        // SAFETY: the chain is of tasks that may run anywhere, and this is the worker's thread.
+        chain.drain(|node| unsafe { self.keep(node) });
     }
 
     /// Appends a pinned task.

@@ -85,14 +85,11 @@ impl<M: Machine> TaskRef<M> {
         } else {
             near
         };
-        match scheduler.post_call_to_idle(prefer, arrive) {
-            Ok(IsBehind(false)) => Ok(()),
-            Ok(IsBehind(true)) => {
-                self.send_once_more(scheduler, near, then);
-                Ok(())
-            }
-            Err(arrive) => post(near, arrive),
+        let IsBehind(is_behind) = scheduler.place_call(prefer, near, arrive)?;
+        if is_behind {
+            self.send_once_more(scheduler, near, then);
         }
+        Ok(())
     }
 
     /// The parcel went to a worker that runs something else. A second one does no harm: the first that arrives does
@@ -106,11 +103,7 @@ impl<M: Machine> TaskRef<M> {
         self.header().state.retain();
         let parcel = InParcel(self);
         let arrive = move || parcel.arrive(then);
-        let sent = match scheduler.post_call_to_idle(near, arrive) {
-            Ok(_) => true,
-            Err(arrive) => post(near, arrive).is_ok(),
-        };
-        if !sent {
+        if scheduler.place_call(near, near, arrive).is_err() {
             self.release();
         }
     }

@@ -8,7 +8,7 @@ use crate::task::TaskRef;
 use crate::task::queue_node;
 use crate::task::state::{By, Start};
 use crate::worker::Local;
-use doorbell_machine::{Counter, Machine};
+use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
 /// Places a task, by [`Scheduler::place_task`].
@@ -59,27 +59,16 @@ fn spread<M: Machine>(from: &Member<M>) {
 
 /// Places each of the tasks that were taken out of a worker's inject queue.
 pub(in crate::worker) fn place_anew<M: Machine>(from: &Member<M>, chain: Chain<M>) {
-    let mut rest = Some(chain);
-    while let Some(chain) = rest {
-        let (node, others) = chain.pop();
-        // SAFETY: taken out, so it is the caller's, and alive.
-        unsafe { node.as_ref() }.leave();
+    chain.drain(|node| {
         // SAFETY: a task that was posted, in no queue.
         match unsafe { from.scheduler().place_task(from, false, node) } {
             Placed::Yes => {}
             // A task is placed again only once. Then it waits like any task behind a poll.
-            Placed::Behind(worker) => {
-                worker.counts().stacked.add_shared(1);
-                worker.scheduler().work().add_anew(worker.worker());
-                // ORDER: as in `look_after`; unshown because of what is said there.
-                M::fence_recheck();
-                worker.scheduler().offer(worker.worker());
-            }
+            Placed::Behind(worker) => worker.scheduler().leave_behind(worker),
             // SAFETY: as above; refused.
             Placed::Closed => unsafe { end_unplaced(node) },
         }
-        rest = others;
-    }
+    });
 }
 
 /// The scheduler's workers have ended, and this node was in none of their queues: its task ends here, unless a worker

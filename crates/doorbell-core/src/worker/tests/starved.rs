@@ -180,15 +180,8 @@ fn post_to_one_seen_idle(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {
 /// Takes out what was posted so. How many.
 pub(super) fn take_injected(remote: &RemoteRef<Host>) -> u64 {
     let (chain, len) = remote.take_injected().expect("it was posted");
-    let mut rest = Some(chain);
-    while let Some(chain) = rest {
-        let (node, others) = chain.pop();
-        // SAFETY: taken out just now; it lives until here.
-        unsafe { node.as_ref() }.leave();
-        // SAFETY: leaked by `post_one`, and in no queue.
-        drop(unsafe { Box::from_raw(node.as_ptr()) });
-        rest = others;
-    }
+    // SAFETY: leaked by `task`, and in no queue.
+    chain.drain(|node| drop(unsafe { Box::from_raw(node.as_ptr()) }));
     len
 }
 
