@@ -276,6 +276,17 @@ fn nobody_waits_for_the_ring_of_a_lower_class() {
 }
 
 #[test]
+fn a_request_for_a_pass_waits_for_no_lower_ring_although_every_post_rings() {
+    let every_post = Switches {
+        call_coalesce: CallCoalesce::Base,
+        ..Switches::default()
+    };
+    let rt = Some(Class::Rt);
+    assert_eq!(rung(Class::Rt, every_post, &[None, rt]), (2, 1));
+    assert_eq!(rung(Class::Rt, every_post, &[rt, rt]), (1, 0));
+}
+
+#[test]
 fn a_post_after_a_request_does_not_ring_again() {
     let remote = remote_in(Worker::Parked, Switches::default());
     let log = Log::default();

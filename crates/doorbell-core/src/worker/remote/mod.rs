@@ -432,8 +432,8 @@ impl<M: Machine> Remote<M> {
         } else if rules.ring_every_post() && self.state() != WorkerState::Spinning {
             // Every post makes the wake syscall, also if another poster rang already. A worker that
             // spins is never rung here, told or not, like a polling CPU in the seed's baseline.
-            // Later posters ring too, so this one need not say that it may be below.
-            match self.shared.bell.notify(kick, Standing::Level) {
+            // A caller that only asks for a pass relies on this one's ring, unless this one says that it is below.
+            match self.shared.bell.notify(kick, self.standing()) {
                 notified @ (Notified::MustRing | Notified::MustHelp) => self.ring_if_due(notified),
                 Notified::Running | Notified::Spinning | Notified::Already => self.ring_awake(),
             }
