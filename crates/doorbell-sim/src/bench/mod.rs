@@ -75,13 +75,13 @@ pub enum BenchError {
 }
 
 impl Bench {
-    /// Runs a program on a machine with at least `cpus` CPUs, and returns what it measured. Its first thread is on CPU
-    /// `main_cpu`, where it may share the CPU: it sleeps while others are measured.
+    /// Runs a program with these settings on a machine with at least `cpus` CPUs, and returns what it measured. Its
+    /// first thread is on CPU `main_cpu`, where it may share the CPU: it sleeps while others are measured.
     fn run<T: Send + 'static>(
         &self,
         cpus: usize,
         main_cpu: usize,
-        program: impl FnOnce() -> Result<T, ThreadError> + 'static,
+        program: impl FnOnce(&Self) -> Result<T, ThreadError> + 'static,
     ) -> Result<T, BenchError> {
         if cpus > CPUS_MAX {
             return Err(BenchError::TooManyCpus { needed: cpus });
@@ -92,9 +92,10 @@ impl Bench {
             events_max: EVENTS_MAX,
             ..Config::default()
         };
+        let theirs = self.clone();
         let (report, mut reports) = unbounded();
         let outcome = sim::run_traced(config, None, move || {
-            let figures = Sim::<0>::bind_thread(&[main_cpu]).and_then(|()| program());
+            let figures = Sim::<0>::bind_thread(&[main_cpu]).and_then(|()| program(&theirs));
             match figures {
                 // The receiver outlives the run.
                 Ok(figures) => drop(report.unbounded_send(figures)),

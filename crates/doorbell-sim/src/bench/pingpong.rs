@@ -76,9 +76,8 @@ struct Span {
 /// # Errors
 /// [`BenchError`] if the machine cannot be simulated or an oracle fails.
 pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
-    let theirs = bench.clone();
-    bench.run(shape.workers, shape.workers - 1, move || {
-        play(&theirs, shape)
+    bench.run(shape.workers, shape.workers - 1, move |bench| {
+        play(bench, shape)
     })
 }
 

@@ -79,9 +79,8 @@ impl Figures {
 /// # Errors
 /// [`BenchError`] if the machine cannot be simulated or an oracle fails.
 pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
-    let theirs = bench.clone();
-    bench.run(shape.workers + 1, shape.workers, move || {
-        play(&theirs, shape)
+    bench.run(shape.workers + 1, shape.workers, move |bench| {
+        play(bench, shape)
     })
 }
 

@@ -136,8 +136,9 @@ impl Shape {
 /// # Errors
 /// [`BenchError`] if the machine cannot be simulated or an oracle fails.
 pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
-    let theirs = bench.clone();
-    bench.run(shape.cpus(), shape.cpus() - 1, move || play(&theirs, shape))
+    bench.run(shape.cpus(), shape.cpus() - 1, move |bench| {
+        play(bench, shape)
+    })
 }
 
 /// A worker: computes whenever it is woken, until its messenger ends.
