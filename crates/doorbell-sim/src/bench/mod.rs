@@ -22,6 +22,7 @@ use crate::fuzz::machine_for;
 use crate::scenario::{Classes, SchedulerConfig, Threads, Urgent, Workers, oracle};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
+use doorbell_core::task::Join;
 use doorbell_core::worker::{IdlePolicy, Local, WorkerCounts};
 use doorbell_machine::sim::{self, CPUS_MAX, Config, MachineSpec, RunError};
 use doorbell_machine::{Machine, Sim, ThreadError};
@@ -170,6 +171,23 @@ fn worker_here() -> usize {
         sim::fail("a task runs on no worker");
         0
     })
+}
+
+/// What a task has returned, once it has ended; `None`, and a failure of the run, if it was dropped.
+fn result_of<T>(workers: &Workers<0>, task: Join<T>) -> Option<T> {
+    let result = workers.wait_for(task, 0);
+    if result.is_err() {
+        sim::fail("lost: a task was dropped that nobody cancelled");
+    }
+    result.ok()
+}
+
+/// What all these tasks have returned.
+fn gather<T>(workers: &Workers<0>, tasks: Vec<Join<Vec<T>>>) -> Vec<T> {
+    let results = tasks
+        .into_iter()
+        .filter_map(|task| result_of(workers, task));
+    results.flatten().collect()
 }
 
 /// The sum of one count over all workers.

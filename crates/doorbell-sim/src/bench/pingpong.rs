@@ -3,7 +3,7 @@
 //! The messages lie in memory that both tasks of a pair use. Each KiB of one is a cache line that is charged as any
 //! other, and some work: on a real machine the line is waited for, and the prefetcher brings the rest of the KiB.
 
-use super::{Bench, BenchError, finish, start, sum};
+use super::{Bench, BenchError, finish, gather, start, sum};
 use crate::scenario::{Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim;
@@ -229,13 +229,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let before = sum(&workers.counts(), |it| it.rings);
     super::sleep_until(span.until_ns);
     let after = sum(&workers.counts(), |it| it.rings);
-    let mut trip_ns = Vec::new();
-    for task in asking {
-        match workers.wait_for(task, 0) {
-            Ok(all) => trip_ns.extend(all),
-            Err(_) => sim::fail("lost: a task was dropped that nobody cancelled"),
-        }
-    }
+    let trip_ns = gather(&workers, asking);
     for task in answering {
         drop(workers.wait_for(task, 0));
     }

@@ -4,7 +4,7 @@
 //! the movable task waits behind the periodic one, while all the others go idle. Or two workers stay overloaded with
 //! pinned tasks that no other worker may take.
 
-use super::{Bench, BenchError, finish, start, sum};
+use super::{Bench, BenchError, finish, gather, start, sum};
 use crate::scenario::{RT, Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::WorkerCounts;
@@ -210,19 +210,9 @@ impl Tasks {
 
     /// How late the periodic tasks were, and how long the others waited.
     fn join(self, workers: &Workers<0>) -> [Vec<u64>; 2] {
-        let gather = |tasks: Vec<Join<Vec<u64>>>| {
-            let mut all = Vec::new();
-            for task in tasks {
-                match workers.wait_for(task, 0) {
-                    Ok(times_ns) => all.extend(times_ns),
-                    Err(_) => sim::fail("lost: a task was dropped that nobody cancelled"),
-                }
-            }
-            all
-        };
-        let late_ns = gather(self.periodic);
+        let late_ns = gather(workers, self.periodic);
         self.stop.set(1);
-        [late_ns, gather(self.extra)]
+        [late_ns, gather(workers, self.extra)]
     }
 }
 

@@ -3,7 +3,7 @@
 //! Workers are tasks of one runtime, which has a worker of its own, on a CPU of its own, for each of them. So a machine
 //! with enough CPUs has an idle one for every wake, and a wake that waits behind another one was placed badly.
 
-use super::{Bench, BenchError, finish, sleep_until, start, sum, worker_here};
+use super::{Bench, BenchError, finish, gather, sleep_until, start, sum, worker_here};
 use crate::scenario::{Sleep, Workers, spawn};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimThread};
@@ -270,13 +270,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     sleep_until(first_ns + (WARM_UP + shape.rounds) * PERIOD_NS - BEFORE_NS);
     let after = Did::by_now(&workers, &messengers);
     messengers.join(&workers)?;
-    let mut ran = Vec::new();
-    for task in tasks {
-        match workers.wait_for(task, 0) {
-            Ok(all) => ran.extend(all),
-            Err(_) => sim::fail("lost: a task was dropped that nobody cancelled"),
-        }
-    }
+    let mut ran = gather(&workers, tasks);
     finish(workers, threads, bench.switches);
     ran.retain(|it| it.sent.round >= WARM_UP);
     if ran.len() as u64 != shape.rounds * shape.tasks() as u64 {
