@@ -190,6 +190,12 @@ fn gather<T>(workers: &Workers<0>, tasks: Vec<Join<Vec<T>>>) -> Vec<T> {
     results.flatten().collect()
 }
 
+/// What each worker has counted between two moments.
+fn counted(before: &[WorkerCounts], after: &[WorkerCounts]) -> Vec<WorkerCounts> {
+    let pairs = after.iter().zip(before);
+    pairs.map(|(after, before)| after.since(before)).collect()
+}
+
 /// The sum of one count over all workers.
 fn sum(counts: &[WorkerCounts], of: fn(&WorkerCounts) -> u64) -> u64 {
     counts.iter().map(of).sum()

@@ -3,7 +3,7 @@
 //! The messages lie in memory that both tasks of a pair use. Each KiB of one is a cache line that is charged as any
 //! other, and some work: on a real machine the line is waited for, and the prefetcher brings the rest of the KiB.
 
-use super::{Bench, BenchError, finish, gather, start, sum};
+use super::{Bench, BenchError, counted, finish, gather, start, sum};
 use crate::scenario::{Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim;
@@ -226,9 +226,9 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
         sim::fail("too late for the first exchange that counts");
     }
     super::sleep_until(from_ns);
-    let before = sum(&workers.counts(), |it| it.rings);
+    let before = workers.counts();
     super::sleep_until(span.until_ns);
-    let after = sum(&workers.counts(), |it| it.rings);
+    let after = workers.counts();
     let trip_ns = gather(&workers, asking);
     for task in answering {
         drop(workers.wait_for(task, 0));
@@ -237,6 +237,6 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     Ok(Figures {
         trip_ns,
         span_ns: shape.span_ns,
-        rings: after - before,
+        rings: sum(&counted(&before, &after), |it| it.rings),
     })
 }

@@ -4,7 +4,7 @@
 //! the movable task waits behind the periodic one, while all the others go idle. Or two workers stay overloaded with
 //! pinned tasks that no other worker may take.
 
-use super::{Bench, BenchError, finish, gather, start, sum};
+use super::{Bench, BenchError, counted, finish, gather, start, sum};
 use crate::scenario::{RT, Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::WorkerCounts;
@@ -236,11 +236,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let after = counts(&workers, shape);
     let [late_ns, extra_ns] = tasks.join(&workers);
     finish(workers, threads, bench.switches);
-    let did: Vec<_> = after
-        .iter()
-        .zip(&before)
-        .map(|(after, before)| after.since(before))
-        .collect();
+    let did = counted(&before, &after);
     Ok(Figures {
         late_ns,
         extra_ns,

@@ -3,9 +3,10 @@
 //! Workers are tasks of one runtime, which has a worker of its own, on a CPU of its own, for each of them. So a machine
 //! with enough CPUs has an idle one for every wake, and a wake that waits behind another one was placed badly.
 
-use super::{Bench, BenchError, finish, gather, sleep_until, start, sum, worker_here};
+use super::{Bench, BenchError, counted, finish, gather, sleep_until, start, sum, worker_here};
 use crate::scenario::{Sleep, Workers, spawn};
 use doorbell_core::task::{Join, Kind};
+use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::sim::{self, SimThread};
 use doorbell_machine::{ThreadError, ThreadHandle};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -226,24 +227,17 @@ impl Running {
 }
 
 /// What was counted by now.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Did {
-    stolen: u64,
-    left: u64,
-    claims_lost: u64,
-    rings: u64,
+    counts: Vec<WorkerCounts>,
     cpu_ns: u64,
 }
 
 impl Did {
     fn by_now(workers: &Workers<0>, messengers: &Running) -> Self {
-        let counts = workers.counts();
         let cpu_ns = (0..workers.len()).map(|worker| sim::ran_ns(workers.number(worker)));
         Did {
-            stolen: sum(&counts, |it| it.stolen),
-            left: sum(&counts, |it| it.stacked),
-            claims_lost: sum(&counts, |it| it.claims_lost),
-            rings: sum(&counts, |it| it.rings),
+            counts: workers.counts(),
             cpu_ns: cpu_ns.sum::<u64>() + messengers.cpu_ns(),
         }
     }
@@ -276,12 +270,13 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     if ran.len() as u64 != shape.rounds * shape.tasks() as u64 {
         sim::fail(format!("lost: {} runs of {shape:?}", ran.len()));
     }
+    let did = counted(&before.counts, &after.counts);
     Ok(Figures {
         late_ns: ran.iter().map(|it| it.began_ns - it.sent.at_ns).collect(),
-        stacked: after.stolen - before.stolen + behind(&mut ran),
-        left: after.left - before.left,
-        claims_lost: after.claims_lost - before.claims_lost,
-        rings: after.rings - before.rings,
+        stacked: sum(&did, |it| it.stolen) + behind(&mut ran),
+        left: sum(&did, |it| it.stacked),
+        claims_lost: sum(&did, |it| it.claims_lost),
+        rings: sum(&did, |it| it.rings),
         cpu_ns: after.cpu_ns - before.cpu_ns,
     })
 }
