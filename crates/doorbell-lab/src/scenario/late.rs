@@ -16,8 +16,17 @@ pub(super) const ENOUGH: &str = "A percentile needs at least 10 times beyond it,
 
 /// Percentiles by name, in µs; those for which there are enough times.
 pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
-    let found = late.percentiles_ns([50.0, 99.0, 99.5, 99.9, 100.0], 0.0);
     let names = ["p50_us", "p99_us", "p995_us", "p999_us", "max_us"];
+    named(late, [50.0, 99.0, 99.5, 99.9, 100.0], names)
+}
+
+/// These percentiles by these names, in µs; those for which there are enough times.
+pub(super) fn named<const N: usize>(
+    times: &Samples,
+    percentiles: [f64; N],
+    names: [&'static str; N],
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let found = times.percentiles_ns(percentiles, 0.0);
     let named = names.into_iter().zip(found);
     named.filter_map(|(name, ns)| Some((name, ns? / 1_000.0)))
 }

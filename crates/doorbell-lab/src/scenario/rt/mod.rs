@@ -11,6 +11,7 @@ mod cycle;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::late;
 use super::options::Options;
 use super::ranked::{Doorbell, Ranked, Threads, Tokio};
 use super::steps::steps_for;
@@ -113,10 +114,8 @@ impl<H: Ranked> Trial for Rt<H> {
 
 /// Percentiles of the waits by name, in µs; those for which there are enough waits.
 fn waits(waits: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
-    let found = waits.percentiles_ns([50.0, 99.0, 100.0], 0.0);
     let names = ["wait_p50_us", "wait_p99_us", "wait_max_us"];
-    let named = names.into_iter().zip(found);
-    named.filter_map(|(name, ns)| Some((name, ns? / 1_000.0)))
+    late::named(waits, [50.0, 99.0, 100.0], names)
 }
 
 /// All contestants, for ticks of this period on these CPUs.
