@@ -9,6 +9,9 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
     ["p99_us", "p99_min_us", "p99_max_us"],
 ];
 
+/// The same of the maximum, for tables that have it.
+pub(super) const MAX_SPREAD: [&str; 3] = ["max_us", "max_min_us", "max_max_us"];
+
 /// When a percentile exists. A part of the explanation of every table with percentiles.
 pub(super) const ENOUGH: &str = "A percentile needs at least 10 times beyond it, so p99 needs 1,000 times. If every round has enough, it is \
      taken in each round. Otherwise it is taken over all rounds together and has no spread. If those are too few, it \
@@ -33,16 +36,26 @@ pub(super) fn named<const N: usize>(
 
 /// The columns p50 and p99, each with its spread over the rounds.
 pub(super) fn columns() -> Vec<Column> {
-    let [p50, p99] = [["p50 us", "p50 spread"], ["p99 us", "p99 spread"]];
-    let columns = [p50, p99].into_iter().zip(SPREADS);
+    let titles = [["p50 us", "p50 spread"], ["p99 us", "p99 spread"]];
+    let columns = titles.into_iter().zip(SPREADS);
     columns
-        .flat_map(|([title, spread], [metric, low, high])| {
-            [
-                Column::figure(title, metric),
-                Column::spread(spread, low, high),
-            ]
-        })
+        .flat_map(|(titles, metrics)| with_spread(titles, metrics))
         .collect()
+}
+
+/// The maximum, with its spread over the rounds.
+pub(super) fn max() -> [Column; 2] {
+    with_spread(["max us", "max spread"], MAX_SPREAD)
+}
+
+fn with_spread(
+    [title, spread]: [&'static str; 2],
+    [metric, low, high]: [&'static str; 3],
+) -> [Column; 2] {
+    [
+        Column::figure(title, metric),
+        Column::spread(spread, low, high),
+    ]
 }
 
 /// The ratio to the baseline, with its spread over the rounds.

@@ -8,7 +8,7 @@ pub(super) const SPREADS: [[&str; 3]; 9] = [
     ["rate_per_s", "rate_min_per_s", "rate_max_per_s"],
     late::SPREADS[0],
     late::SPREADS[1],
-    ["max_us", "max_min_us", "max_max_us"],
+    late::MAX_SPREAD,
     [
         "server_cpu_us_per_op",
         "server_cpu_min_us_per_op",

@@ -7,20 +7,13 @@ use super::{BUSY, IDLE};
 use crate::report::{Chart, Column};
 
 /// Figures whose spread over the rounds is kept.
-pub(super) const SPREADS: [[&str; 3]; 3] = [
-    late::SPREADS[0],
-    late::SPREADS[1],
-    ["max_us", "max_min_us", "max_max_us"],
-];
+pub(super) const SPREADS: [[&str; 3]; 3] = [late::SPREADS[0], late::SPREADS[1], late::MAX_SPREAD];
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let (figure, spread) = (Column::figure, Column::spread);
+    let figure = Column::figure;
     let mut all = late::columns();
-    all.extend([
-        figure("max us", "max_us"),
-        spread("max spread", "max_min_us", "max_max_us"),
-    ]);
+    all.extend(late::max());
     all.extend(late::ratio("x FIFO"));
     all.extend([
         figure("moved %", "moved_percent"),

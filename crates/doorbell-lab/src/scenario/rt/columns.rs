@@ -10,7 +10,7 @@ use crate::report::{Chart, Column};
 pub(super) const SPREADS: [[&str; 3]; 5] = [
     late::SPREADS[0],
     late::SPREADS[1],
-    ["max_us", "max_min_us", "max_max_us"],
+    late::MAX_SPREAD,
     ["wait_p99_us", "wait_p99_min_us", "wait_p99_max_us"],
     ["wait_max_us", "wait_max_min_us", "wait_max_max_us"],
 ];
@@ -19,10 +19,7 @@ pub(super) const SPREADS: [[&str; 3]; 5] = [
 pub(super) fn columns() -> Vec<Column> {
     let (figure, spread) = (Column::figure, Column::spread);
     let mut all = late::columns();
-    all.extend([
-        figure("max us", "max_us"),
-        spread("max spread", "max_min_us", "max_max_us"),
-    ]);
+    all.extend(late::max());
     all.extend(late::ratio("x threads"));
     all.extend([
         figure("missed", "missed_count"),

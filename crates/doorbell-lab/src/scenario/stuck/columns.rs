@@ -18,19 +18,12 @@ const ONE_TWO_FOUR: [&str; 3] = [
 const TIMER: &str = "timer, other parked";
 
 /// Figures whose spread over the rounds is kept.
-pub(super) const SPREADS: [[&str; 3]; 3] = [
-    late::SPREADS[0],
-    late::SPREADS[1],
-    ["max_us", "max_min_us", "max_max_us"],
-];
+pub(super) const SPREADS: [[&str; 3]; 3] = [late::SPREADS[0], late::SPREADS[1], late::MAX_SPREAD];
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
     let mut all = late::columns();
-    all.extend([
-        Column::figure("max us", "max_us"),
-        Column::spread("max spread", "max_min_us", "max_max_us"),
-    ]);
+    all.extend(late::max());
     all.extend(ratio("x tokio"));
     all.extend([
         Column::figure("runs", "operations_count"),

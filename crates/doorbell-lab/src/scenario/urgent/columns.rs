@@ -11,7 +11,7 @@ pub(super) const SPREADS: [[&str; 3]; 5] = [
     late::SPREADS[0],
     late::SPREADS[1],
     ["p999_us", "p999_min_us", "p999_max_us"],
-    ["max_us", "max_min_us", "max_max_us"],
+    late::MAX_SPREAD,
     ["polls_per_s", "polls_min_per_s", "polls_max_per_s"],
 ];
 
@@ -22,9 +22,8 @@ pub(super) fn columns() -> Vec<Column> {
     all.extend([
         figure("p99.9 us", "p999_us"),
         spread("p99.9 spread", "p999_min_us", "p999_max_us"),
-        figure("max us", "max_us"),
-        spread("max spread", "max_min_us", "max_max_us"),
     ]);
+    all.extend(late::max());
     all.extend(late::ratio("x bare"));
     all.extend([
         figure("runs", "operations_count"),

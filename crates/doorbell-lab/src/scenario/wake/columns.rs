@@ -12,7 +12,7 @@ pub(super) const SPREADS: [[&str; 3]; 5] = [
     late::SPREADS[0],
     late::SPREADS[1],
     ["p995_us", "p995_min_us", "p995_max_us"],
-    ["max_us", "max_min_us", "max_max_us"],
+    late::MAX_SPREAD,
     ["cpu_us_per_op", "cpu_min_us_per_op", "cpu_max_us_per_op"],
 ];
 
