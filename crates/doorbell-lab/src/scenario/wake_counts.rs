@@ -25,7 +25,7 @@ impl WakeCounts {
     }
 
     /// What was added since `earlier`.
-    pub(super) fn since(self, earlier: Self) -> Self {
+    fn since(self, earlier: Self) -> Self {
         Self {
             rings: self.rings - earlier.rings,
             stacked: self.stacked - earlier.stacked,
@@ -33,8 +33,18 @@ impl WakeCounts {
         }
     }
 
+    /// The figures of what was added between two moments, in this many operations; none where nothing is counted.
+    pub(super) fn figures_between(
+        before: Option<Self>,
+        after: Option<Self>,
+        operations: u64,
+    ) -> impl Iterator<Item = (&'static str, f64)> {
+        let both = before.zip(after).into_iter();
+        both.flat_map(move |(before, after)| after.since(before).figures(operations))
+    }
+
     /// The figures of this many operations.
-    pub(super) fn figures(self, operations: u64) -> [(&'static str, f64); 3] {
+    fn figures(self, operations: u64) -> [(&'static str, f64); 3] {
         let per_op = |count: u64| count as f64 / operations.max(1) as f64;
         [
             ("rings_per_op", per_op(self.rings)),

@@ -23,6 +23,7 @@ use super::hosts::{Doorbell, Host, Smol, Threads, Tokio, Workers};
 use super::options::Options;
 use super::steps::steps_for;
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::wake_counts::WakeCounts;
 use crate::error::LabError;
 use crate::measure::{Usage, allowed_cpus};
 use crate::report::Report;
@@ -145,10 +146,8 @@ impl<H: Host> Trial for PingPong<H> {
         let operations = outcome.operations.max(1) as f64;
         let cpu_us = cpu.as_secs_f64() * 1e6;
         outcome.figures.insert("cpu_us_per_op", cpu_us / operations);
-        if let Some((before, after)) = counts.zip(host.counts()) {
-            let counted = after.since(before).figures(outcome.operations);
-            outcome.figures.extend(counted);
-        }
+        let counted = WakeCounts::figures_between(counts, host.counts(), outcome.operations);
+        outcome.figures.extend(counted);
         Ok(outcome)
     }
 

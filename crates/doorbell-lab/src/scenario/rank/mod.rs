@@ -17,6 +17,7 @@ use super::options::Options;
 use super::ranked::{Doorbell, Ranked, Threads, Tokio};
 use super::steps::steps_for;
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::wake_counts::WakeCounts;
 use super::wants::{Want, refused};
 use crate::error::LabError;
 use crate::report::Report;
@@ -90,11 +91,10 @@ impl<H: Ranked> Trial for Rank<H> {
         let turns = f64::from(amount.max(1));
         let moved = 100.0 * f64::from(waited.moved) / turns;
         let mut figures = BTreeMap::from([("moved_percent", moved)]);
-        if let Some((before, after)) = before.zip(host.counts()) {
-            figures.extend(after.since(before).figures(u64::from(amount)));
-        }
+        let (after, operations) = (host.counts(), u64::from(amount));
+        figures.extend(WakeCounts::figures_between(before, after, operations));
         Ok(Outcome {
-            operations: u64::from(amount),
+            operations,
             figures,
             late: waited.waits,
         })

@@ -16,6 +16,7 @@ use super::options::Options;
 use super::ranked::{Doorbell, Ranked, Threads, Tokio};
 use super::steps::steps_for;
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::wake_counts::WakeCounts;
 use super::wants::{Want, refused};
 use crate::error::LabError;
 use crate::measure::{Samples, allowed_cpus};
@@ -101,9 +102,8 @@ impl<H: Ranked> Trial for Rt<H> {
             figures.insert("skipped_count", f64::from(cycled.skipped));
             figures.extend(waits(&cycled.waits));
         }
-        if let Some((before, after)) = before.zip(host.counts()) {
-            figures.extend(after.since(before).figures(operations));
-        }
+        let after = host.counts();
+        figures.extend(WakeCounts::figures_between(before, after, operations));
         Ok(outcome)
     }
 

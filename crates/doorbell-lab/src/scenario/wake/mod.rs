@@ -288,9 +288,7 @@ impl Trial for Wake {
             ("skipped_count", skipped as f64),
             ("cpu_us_per_op", cpu_us / wakes.max(1) as f64),
         ]);
-        if let Some((before, after)) = counts.zip(runs.counts()) {
-            figures.extend(after.since(before).figures(wakes));
-        }
+        figures.extend(WakeCounts::figures_between(counts, runs.counts(), wakes));
         Ok(Outcome {
             operations: wakes,
             figures,
