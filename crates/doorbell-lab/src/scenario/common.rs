@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use rustix::thread::set_current_timer_slack;
 
@@ -79,6 +80,11 @@ pub(super) fn tokio_error(source: io::Error) -> LabError {
 pub(super) fn shortest_slack() {
     // A kernel that refuses this has no timer slack.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Lets the calling thread sleep until `due`, or not at all if that is over.
+pub(super) fn sleep_until(due: Instant) {
+    thread::sleep(due.saturating_duration_since(Instant::now()));
 }
 
 /// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io
@@ -174,7 +180,7 @@ pub(super) fn assert_fits(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn threads_of_contestants_have_the_shortest_slack() {

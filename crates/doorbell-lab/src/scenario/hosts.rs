@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use async_executor::Executor;
 use doorbell::{IdleClaim, Switches};
 use futures::channel::oneshot;
 
-use super::common::{join, shortest_slack, start_async_io, thread_on, tokio_error, tokio_on};
+use super::common::{
+    join, shortest_slack, sleep_until, start_async_io, thread_on, tokio_error, tokio_on,
+};
 use super::wake_counts::WakeCounts;
 use crate::error::LabError;
 
@@ -215,7 +217,7 @@ impl Host for Threads {
 
     async fn sleep(due: Instant) {
         // The thread belongs to the task.
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        sleep_until(due);
     }
 
     fn stop(self) -> Result<(), LabError> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use doorbell::Class;
 
-use super::common::{join, thread_on, tokio_on};
+use super::common::{join, sleep_until, thread_on, tokio_on};
 use super::wake_counts::WakeCounts;
 use super::wants::Want;
 use crate::error::LabError;
@@ -165,7 +165,7 @@ impl Ranked for Threads {
 
     async fn sleep_until(due: Instant) {
         // The thread belongs to the task.
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        sleep_until(due);
     }
 
     async fn yield_now() {

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::super::common::sleep_until;
 use super::super::wants::Want;
 use super::exchange::{connect, get};
 use super::part::Way;
@@ -105,7 +106,7 @@ fn look(address: SocketAddr, way: Way, schedule: Schedule, first: u32) -> Probed
             probed.errors += 1;
             continue;
         }
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        sleep_until(due);
         match ask(address, kept.take()) {
             Ok(stream) => {
                 probed.late.record(due.elapsed().as_nanos() as u64);

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::super::common::sleep_until;
 use super::super::hosts::Host;
 use super::super::slot::Slot;
 use super::super::steps::compute;
@@ -141,10 +142,6 @@ impl Frames {
         }
         Ok(begun)
     }
-}
-
-fn sleep_until(due: Instant) {
-    std::thread::sleep(due.saturating_duration_since(Instant::now()));
 }
 
 /// Shows this many frames.
