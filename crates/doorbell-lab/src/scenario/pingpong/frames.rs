@@ -1,7 +1,7 @@
 //! Frames: every 1/60 s a thread outside wakes short tasks, as a display does that asks for the next picture.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::super::common::sleep_until;
 use super::super::hosts::Host;
 use super::super::slot::Slot;
 use super::super::steps::compute;
-use super::super::timers::gather;
+use super::super::timers::{gather, tell};
 use crate::error::LabError;
 use crate::measure::Samples;
 
@@ -157,7 +157,8 @@ pub(super) fn show<H: Host>(
     let all = Arc::new(Frames::new(order, steps));
     let (done, results) = mpsc::channel();
     for place in 0..TASKS {
-        host.spawn(task(Arc::clone(&all), place, done.clone()))?;
+        let theirs = Arc::clone(&all);
+        host.spawn(tell(done.clone(), async move { theirs.run(place).await }))?;
     }
     drop(done);
     let begun = all.begin_all(frames);
@@ -174,12 +175,6 @@ pub(super) fn show<H: Host>(
         took,
         skipped: frames - begun,
     })
-}
-
-async fn task(frames: Arc<Frames>, place: usize, done: Sender<u32>) {
-    let runs = frames.run(place).await;
-    // The receiver is gone only if the waiting thread has panicked.
-    let _ = done.send(runs);
 }
 
 #[cfg(test)]

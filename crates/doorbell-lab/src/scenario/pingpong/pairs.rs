@@ -3,12 +3,12 @@
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::super::hosts::Host;
 use super::super::slot::Slot;
-use super::super::timers::gather;
+use super::super::timers::{gather, tell};
 use super::times::Times;
 use crate::error::LabError;
 use crate::measure::Samples;
@@ -132,12 +132,9 @@ pub(super) fn exchange<H: Host>(
     for pair in &pairs {
         let (server, client) = (Arc::clone(pair), Arc::clone(pair));
         host.spawn(async move { server.serve().await })?;
-        host.spawn(ask(
-            client,
-            Arc::clone(&goes_on),
-            KEPT_MAX / count,
-            done.clone(),
-        ))?;
+        let goes_on = Arc::clone(&goes_on);
+        let ask = async move { client.ask(&goes_on, KEPT_MAX / count).await };
+        host.spawn(tell(done.clone(), ask))?;
     }
     drop(done);
     let began = Instant::now();
@@ -149,12 +146,6 @@ pub(super) fn exchange<H: Host>(
     goes_on.store(false, Ordering::Relaxed);
     let clients = gather(&results, count)?;
     sum(&clients, began.elapsed())
-}
-
-async fn ask(pair: Arc<Pair>, goes_on: Arc<AtomicBool>, kept_max: usize, done: Sender<Client>) {
-    let client = pair.ask(&goes_on, kept_max).await;
-    // The receiver is gone only if the waiting thread has panicked.
-    let _ = done.send(client);
 }
 
 fn sum(clients: &[Client], span: Duration) -> Result<Exchanged, LabError> {

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::super::ranked::{Ranked, Role};
 use super::super::slot::Slot;
 use super::super::steps::compute;
-use super::super::timers::gather;
+use super::super::timers::{gather, tell};
 use crate::error::LabError;
 use crate::measure::{Samples, current_cpu};
 
@@ -130,7 +130,8 @@ pub(super) fn take<H: Ranked>(
 ) -> Result<Waited, LabError> {
     let scene = Arc::new(Scene::default());
     let (done, results) = mpsc::channel();
-    host.spawn(URGENT, urgent(Arc::clone(&scene), done))?;
+    let theirs = Arc::clone(&scene);
+    host.spawn(URGENT, tell(done, async move { theirs.be_urgent().await }))?;
     let theirs = Arc::clone(&scene);
     host.spawn(FILLER, async move { theirs.fill::<H>().await })?;
     host.spawn(BLOCKER, async move {
@@ -141,10 +142,4 @@ pub(super) fn take<H: Ranked>(
         return Err(LabError::TaskLost);
     }
     Ok(waited)
-}
-
-async fn urgent(scene: Arc<Scene>, done: Sender<Waited>) {
-    let waited = scene.be_urgent().await;
-    // The receiver is gone only if the waiting thread has panicked.
-    let _ = done.send(waited);
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::super::ranked::{Ranked, Role};
 use super::super::slot::Slot;
 use super::super::steps::compute;
-use super::super::timers::{Lateness, gather};
+use super::super::timers::{Lateness, gather, tell};
 use crate::error::LabError;
 use crate::measure::Samples;
 
@@ -141,7 +141,9 @@ pub(super) fn run<H: Ranked>(
     let woken: Arc<[Extra]> = (0..extras).map(|_| Extra::default()).collect();
     let (told, waits) = mpsc::channel();
     for place in 0..extras {
-        host.spawn(EXTRA, extra(Arc::clone(&woken), place, steps, told.clone()))?;
+        let theirs = Arc::clone(&woken);
+        let extra = async move { theirs[place].run(steps).await };
+        host.spawn(EXTRA, tell(told.clone(), extra))?;
     }
     let none: Arc<[Extra]> = Arc::default();
     let (done, results) = mpsc::channel();
@@ -151,24 +153,13 @@ pub(super) fn run<H: Ranked>(
             core: Some(core),
         };
         let wakes = if core == 0 { &woken } else { &none };
-        host.spawn(role, periodic::<H>(cycle, Arc::clone(wakes), done.clone()))?;
+        let periodic = tick::<H>(cycle, Arc::clone(wakes));
+        host.spawn(role, tell(done.clone(), periodic))?;
     }
     drop((told, done));
     let ticked = gather(&results, cores)?;
     let waits = gather(&waits, extras)?;
     sum(cycle, &ticked, &waits)
-}
-
-async fn extra(all: Arc<[Extra]>, place: usize, steps: u64, told: Sender<Samples>) {
-    let waits = all[place].run(steps).await;
-    // The receiver is gone only if the waiting thread has panicked.
-    let _ = told.send(waits);
-}
-
-async fn periodic<H: Ranked>(cycle: Cycle, extras: Arc<[Extra]>, done: Sender<Ticked>) {
-    let ticked = tick::<H>(cycle, extras).await;
-    // As above.
-    let _ = done.send(ticked);
 }
 
 /// All results together, if each tick came or was missed, and each wake led to a run.

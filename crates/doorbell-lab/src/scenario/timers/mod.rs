@@ -9,7 +9,7 @@ mod peers;
 mod random;
 mod shelf;
 
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
@@ -62,6 +62,13 @@ pub(super) trait Timers: Clone + Send + Sync + 'static {
 pub(super) trait Ticks: Send + 'static {
     /// Waits for the next tick.
     fn tick(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// Sends what a task has found to the one who gathers it.
+pub(super) async fn tell<T>(done: Sender<T>, task: impl Future<Output = T>) {
+    let found = task.await;
+    // The receiver is gone only if the waiting thread has panicked or given up.
+    let _ = done.send(found);
 }
 
 /// The results of `count` tasks.

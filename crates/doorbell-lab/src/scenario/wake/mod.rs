@@ -20,7 +20,7 @@ use super::contestant::Stage;
 use super::hosts::{Doorbell, Host, Smol, Threads, Tokio, Workers};
 use super::options::Options;
 use super::steps::steps_for;
-use super::timers::gather;
+use super::timers::{gather, tell};
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
 use super::wake_counts::WakeCounts;
 use crate::error::LabError;
@@ -141,11 +141,9 @@ impl<H: Host> Runs for Tasks<H> {
         let shape = variant.shape;
         let (done, results) = mpsc::channel();
         for place in 0..shape.all_workers() {
-            let (board, done) = (Arc::clone(board), done.clone());
-            self.0.spawn(async move {
-                // Fails only if the pass was given up.
-                let _ = done.send(board.worker(place).await);
-            })?;
+            let board = Arc::clone(board);
+            let worker = async move { board.worker(place).await };
+            self.0.spawn(tell(done.clone(), worker))?;
         }
         drop(done);
         let mut threads = Vec::new();
