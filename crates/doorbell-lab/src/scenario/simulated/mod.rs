@@ -219,6 +219,11 @@ fn failed(error: BenchError, name: &str, sim: &SimOptions, label: &str) -> LabEr
     }
 }
 
+/// The settings of a scenario that compares none.
+fn as_they_stand() -> Vec<Setting> {
+    vec![("default switches", Switches::default())]
+}
+
 /// Why a scenario cannot have so many workers.
 fn reject(scenario: &'static str, needs: &'static str, given: usize) -> LabError {
     LabError::Workers {

@@ -1,10 +1,9 @@
 //! `pingpong`: pairs of tasks that exchange messages, on simulated machines.
 
-use doorbell::Switches;
 use doorbell_sim::bench::pingpong::{BURST, Figures, Pace, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use super::{Case, Plan, as_they_stand, chart, per, put_times, reject};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -28,10 +27,6 @@ pub const READING: &[&str] = &[
     "rings/1k: system calls that woke workers, for 1,000 exchanges.",
 ];
 
-fn settings() -> Vec<Setting> {
-    vec![("default switches", Switches::default())]
-}
-
 pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.unwrap_or(profile.spec().cpus());
     if workers < WORKERS_MIN {
@@ -45,7 +40,7 @@ pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, La
         .map(|pairs| case(pairs, workers, Pace::Bursts));
     Ok(Plan {
         scenario: "pingpong",
-        settings: settings(),
+        settings: as_they_stand(),
         cases: always.chain(bursts).collect(),
         columns: columns(),
         reading: READING,

@@ -1,10 +1,9 @@
 //! `rank`: a task of high rank behind a long poll of a lower one, on simulated machines.
 
-use doorbell::Switches;
 use doorbell_sim::bench::rank::{Figures, Others, Shape, Waker, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, Setting, chart, put_times, reject};
+use super::{Case, Plan, as_they_stand, chart, put_times, reject};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -43,10 +42,6 @@ pub const READING: &[&str] = &[
     "skipped: tries that do not count, because another worker had taken the task before.",
 ];
 
-fn settings() -> Vec<Setting> {
-    vec![("default switches", Switches::default())]
-}
-
 pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.unwrap_or(WORKERS);
     if workers < WORKERS_MIN {
@@ -70,7 +65,7 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
     });
     Ok(Plan {
         scenario: "rank",
-        settings: settings(),
+        settings: as_they_stand(),
         cases: cases.into(),
         columns: columns(),
         reading: READING,

@@ -1,10 +1,9 @@
 //! `rt`: periodic urgent tasks in phase, on simulated machines.
 
-use doorbell::Switches;
 use doorbell_sim::bench::rt::{Figures, Load, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use super::{Case, Plan, as_they_stand, chart, per, put_times, reject};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -38,10 +37,6 @@ pub const READING: &[&str] = &[
      worker that it had chosen.",
 ];
 
-fn settings() -> Vec<Setting> {
-    vec![("default switches", Switches::default())]
-}
-
 pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.map_or_else(|| WORKERS.to_vec(), |workers| vec![workers]);
     if let Some(few) = workers.iter().find(|workers| **workers < WORKERS_MIN) {
@@ -55,7 +50,7 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
     };
     Ok(Plan {
         scenario: "rt",
-        settings: settings(),
+        settings: as_they_stand(),
         cases: workers.iter().copied().flat_map(of_each).collect(),
         columns: columns(),
         reading: READING,
