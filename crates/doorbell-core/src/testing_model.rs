@@ -202,6 +202,7 @@ fn killer_of_push(bug: Bug) -> (&'static str, Shows) {
         Bug::PushCountsLate => ("scheduler::push::loom::mutant_counts_late", WAITS),
         Bug::PushNoPostFence => ("scheduler::push::loom::mutant_no_post_fence", WAITS),
         Bug::PushNoLowerFence => ("scheduler::push::loom::mutant_no_lower_fence", WAITS),
+        Bug::PushNoSecondLook => ("scheduler::push::loom::mutant_no_second_look", WAITS),
         Bug::PushEndBlind => ("scheduler::push::loom_token::mutant_end_blind", TELL_LOST),
         Bug::PushLateEnds => (
             "scheduler::push::loom_token::mutant_late_ends",
@@ -378,7 +379,7 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 8] = [
+const SIMULATED: [Bug; 9] = [
     Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
@@ -387,6 +388,7 @@ const SIMULATED: [Bug; 8] = [
     Bug::PlaceKeepsLostLate,
     Bug::RtLeavesOneWaiting,
     Bug::WorkerStallOfAnyPoll,
+    Bug::PushNoLook,
 ];
 
 #[test]

@@ -211,11 +211,15 @@ pub enum Bug {
     PushLateEnds,
     /// push: a holder begins a round without checking whether the token was taken over.
     PushLateBegins,
+    /// push: a poster does not look again for a worker that runs lower.
+    PushNoSecondLook,
+    /// push: a worker begins a poll without a look at what waits elsewhere.
+    PushNoLook,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 99] = [
+    pub const ALL: [Bug; 101] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -315,6 +319,8 @@ impl Bug {
         Bug::PushEndBlind,
         Bug::PushLateEnds,
         Bug::PushLateBegins,
+        Bug::PushNoSecondLook,
+        Bug::PushNoLook,
     ];
 
     /// The mutant with this number; [`Bug::None`] for an unused number. The inverse of `as u8`, so that a

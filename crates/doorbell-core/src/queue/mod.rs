@@ -21,7 +21,7 @@ mod ring;
 mod tests;
 
 pub(crate) use chain::Chain;
-pub(crate) use order::{Order, RankOf};
+pub(crate) use order::{Ahead, Order, RankOf};
 
 use crate::link::Node;
 use chain::Backlog;
@@ -249,6 +249,15 @@ impl<M: Machine> Queue<M> {
                 return Some(node);
             }
         }
+    }
+
+    /// Which ranks wait, in an ordered queue and beside it.
+    ///
+    /// # Safety
+    /// Only the owner; `order` is that of this queue.
+    pub(crate) unsafe fn ahead(&self, order: &Order<M>) -> Ahead {
+        // SAFETY: passed on.
+        unsafe { order.ahead(&self.ring, &self.backlog) }
     }
 
     /// Moves some of the backlog to the empty ring; returns the oldest.

@@ -71,6 +71,17 @@ pub(super) enum Refilled {
     Nothing,
 }
 
+/// The ranks of tasks that wait at a worker, as its owner sees them: others may have taken some. 0 if there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// Of the task that the owner runs next.
+    pub(crate) next: u8,
+    /// The highest of the tasks that others may take.
+    pub(crate) movable: u8,
+    /// The highest of those, or a higher rank, once the owner runs its next task.
+    pub(crate) behind: u8,
+}
+
 impl<M: Machine> Order<M> {
     pub(super) fn new(capacity: usize, rank_of: RankOf<M>) -> Self {
         let list = || List {
@@ -184,6 +195,34 @@ impl<M: Machine> Order<M> {
         unsafe { self.with(look) }
     }
 
+    /// Which ranks wait. Takes nothing out.
+    ///
+    /// # Safety
+    /// Only the owner; ring and backlog are those of its queue.
+    pub(super) unsafe fn ahead(&self, ring: &Ring<M>, backlog: &Backlog<M>) -> Ahead {
+        let look = |own: &mut Own<M>| {
+            let (head, tail) = ring.ends();
+            let rest = (!backlog.is_empty())
+                .then(|| own.levels.highest())
+                .flatten();
+            let at = |at: u64| {
+                let stamp = (at < tail).then(|| own.stamp(at).place);
+                stamp.or(rest).map_or(0, rank_at)
+            };
+            let (movable, second) = (at(head), at(head + 1));
+            let pinned = own.pinned.there.highest().map_or(0, rank_at);
+            // Of equal ranks either may come first: then this is the higher answer.
+            let behind = if pinned >= movable { movable } else { second };
+            Ahead {
+                next: movable.max(pinned),
+                movable,
+                behind,
+            }
+        };
+        // SAFETY: passed on.
+        unsafe { self.with(look) }
+    }
+
     /// Appends a pinned task to those of its rank.
     ///
     /// # Safety
@@ -227,6 +266,11 @@ impl<M: Machine> Order<M> {
         // SAFETY: passed on.
         unsafe { self.with(pop) }
     }
+}
+
+/// The rank at that place of a table; 0 counts as 1.
+fn rank_at(place: usize) -> u8 {
+    (place as u8).max(1)
 }
 
 impl<M: Machine> Own<M> {

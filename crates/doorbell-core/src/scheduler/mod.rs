@@ -20,6 +20,7 @@ use crate::group::Groups;
 use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
 use crate::scheduler::idle::{Armed, Cores, IdleSet, WorkSet};
+use crate::scheduler::push::Push;
 use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Schedule, SchedulerId, TaskRef};
@@ -121,6 +122,8 @@ pub struct Scheduler<M: Machine> {
     /// are kept in memory as long as this one.
     above: Vec<RemoteRef<M>>,
     groups: Groups<M>,
+    /// `None` where tasks run by arrival, or the worker is alone.
+    push: Option<Push<M>>,
 }
 
 // SAFETY: the remote halves are Sync and are freed with the scheduler.
@@ -213,6 +216,7 @@ impl<M: Machine> Scheduler<M> {
             telemetry,
             above,
             groups: Groups::default(),
+            push: Push::of(&cores, rank_of),
         };
         // SAFETY: allocated above for a scheduler, and no other thread has it yet.
         unsafe { place.write(scheduler) };
@@ -284,6 +288,12 @@ impl<M: Machine> Scheduler<M> {
     #[inline]
     pub(crate) fn turns(&self) -> Turns {
         self.turns
+    }
+
+    /// What its workers know of each other's ranks; `None` where tasks run by arrival, or the worker is alone.
+    #[inline]
+    pub(crate) fn push(&self) -> Option<&Push<M>> {
+        self.push.as_ref()
     }
 
     /// Says whether the scheduler is armed: it has just begun, or one of its workers had a long poll lately.

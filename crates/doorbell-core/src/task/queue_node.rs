@@ -25,7 +25,7 @@ pub(crate) unsafe fn find<M: Schedule>(node: NonNull<Node<M>>) -> (TaskRef<M>, B
 
 /// The rank of a raised task in the scheduler above: the highest. The rank of the task that awaits it is not known
 /// here, and with a lower rank than that, other busy tasks could keep both waiting forever.
-const RAISED_RANK: u8 = 100;
+pub(crate) const RAISED_RANK: u8 = 100;
 
 /// The rank of a task that is only rescued, not awaited from above: half of `RAISED_RANK`, so that the program's tasks
 /// can go first.

@@ -176,6 +176,7 @@ impl<M: Machine> Worker<M> {
         remote.beat();
         self.end_watchdog();
         self.end_search();
+        self.say_takes_nothing();
         self.leave_to_others();
         let mut now_ns = from_ns;
         while now_ns < until_ns {

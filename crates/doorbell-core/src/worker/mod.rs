@@ -1,5 +1,6 @@
 //! The loop of a worker: take, run, pass, spin, park. See README.md in this folder.
 
+mod above;
 mod budget;
 mod counts;
 mod descriptors;
@@ -30,6 +31,7 @@ pub use tasks::{Sweep, TaskSeen, launch, launch_described};
 
 use crate::bell::WorkerState;
 use crate::scheduler::idle::{Searchers, Seen};
+use crate::scheduler::push::{OwnRank, Push};
 use crate::scheduler::{RemoteRef, Turns};
 use crate::switches::SwitchWord;
 use crate::wheel::Clock;
@@ -176,6 +178,8 @@ pub struct Worker<M: Machine> {
     flood: Flood,
     /// For how long it runs of each period, if that is limited.
     limit: Option<BudgetLimit<M>>,
+    /// The rank that it has published, if it is not alone and runs by rank.
+    own_rank: Option<OwnRank>,
 }
 
 impl<M: Machine> Worker<M> {
@@ -198,6 +202,8 @@ impl<M: Machine> Worker<M> {
         let local = Local::with_clock(shared.remote().clone(), Arc::clone(&shared.clock));
         let scheduler = shared.remote().scheduler();
         let (workers, seen) = (scheduler.remotes().len(), Seen::new(scheduler.work()));
+        let own = |push: &Push<M>| push.map.own(shared.remote().worker());
+        let own_rank = scheduler.push().map(own);
         Worker {
             governor: Governor::new(shared.config.idle),
             shared,
@@ -218,6 +224,7 @@ impl<M: Machine> Worker<M> {
             looks: Looks::new(),
             flood: Flood::new(),
             limit: budget.map(BudgetLimit::new),
+            own_rank,
         }
     }
 
@@ -319,9 +326,13 @@ impl<M: Machine> Worker<M> {
             Turns::ByArrival => POLLS_PER_CLOCK,
             Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
         };
+        let own_rank = self.own_rank.as_ref().filter(|_| self.has_others());
         for poll in 1..=POLLS_PER_PASS {
             if self.local.is_unattended() && !self.local.is_empty() {
                 self.ask_for_watchdog();
+            }
+            if let Some(own) = own_rank {
+                self.look_above(own);
             }
             if !self.local.run_one() {
                 return;

@@ -110,6 +110,7 @@ impl<M: Machine> Worker<M> {
         }
         self.unlooked_ns.set(0);
         self.enter_idle_set();
+        self.say_nothing_waits();
         let remote = self.shared.remote();
         // Claimed while it spun: the work may be gone, but the claim must be consumed. A later claimer
         // finds the worker parked, and notifies it.

@@ -95,6 +95,7 @@ impl<M: Machine> Worker<M> {
             return;
         }
         self.local.share_stolen();
+        self.say_all_wait();
         let remote = self.shared.remote();
         if remote.has_work() || self.has_scheduler_timers() {
             remote.queue().show_stored();

@@ -83,8 +83,15 @@ const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kil
 /// Why mutants of the timer tree do not show.
 const TREE: &str = "no worker uses the timer tree yet; loom kills it";
 
-/// Why mutants of push among urgent workers do not show.
-const PUSH: &str = "no worker uses the words of push yet; loom kills it";
+/// Why mutants of the words of push among urgent workers do not show.
+const PUSH: &str = "no oracle of the scenarios compares ranks of two workers; loom kills it";
+
+/// Why a worker that begins a poll in spite of a higher rank elsewhere does not show.
+const RANKS: &str =
+    "no oracle of the scenarios compares ranks of two workers; `scenario/tests/push.rs` kills it";
+
+/// Why mutants of the push token do not show.
+const TOKEN: &str = "no worker uses the push token; loom kills it";
 
 /// The shapes, built with the mutant of this number.
 macro_rules! shapes {
@@ -222,9 +229,11 @@ pub const MUTANTS: &[Mutant] = mutants![
     TreeSentryStays: not_here TREE,
     PushClearBlind: not_here PUSH,
     PushCountsLate: not_here PUSH,
-    PushNoPostFence: not_here PUSH,
-    PushNoLowerFence: not_here PUSH,
-    PushEndBlind: not_here PUSH,
-    PushLateEnds: not_here PUSH,
-    PushLateBegins: not_here PUSH,
+    PushNoPostFence: not_here FENCE,
+    PushNoLowerFence: not_here FENCE,
+    PushEndBlind: not_here TOKEN,
+    PushLateEnds: not_here TOKEN,
+    PushLateBegins: not_here TOKEN,
+    PushNoSecondLook: not_here PUSH,
+    PushNoLook: not_here RANKS,
 ];

@@ -2,7 +2,7 @@
 
 use super::{Thing, content, pop, push};
 use crate::link::Node;
-use crate::queue::{Greed, Queue};
+use crate::queue::{Ahead, Greed, Queue};
 use doorbell_machine::Host;
 use proptest::prelude::*;
 use std::ptr::NonNull;
@@ -131,6 +131,41 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => greed.prop_map(Step::Steal),
     ];
     proptest::collection::vec(step, 0..200)
+}
+
+/// What the owner sees of the ranks that wait.
+#[test]
+fn the_owner_sees_which_ranks_wait() {
+    let mut it = Ordered::new(2);
+    let seen = |it: &Ordered| {
+        let order = it.queue.order().unwrap();
+        // SAFETY: the test's thread is the owner.
+        let Ahead {
+            next,
+            movable,
+            behind,
+        } = unsafe { it.queue.ahead(order) };
+        (next, movable, behind)
+    };
+    assert_eq!(seen(&it), (0, 0, 0));
+    it.push(0, false);
+    assert_eq!(seen(&it), (1, 1, 0), "0 counts as 1");
+    it.push(20, true);
+    assert_eq!(seen(&it), (20, 1, 1));
+    it.push(30, false);
+    assert_eq!(seen(&it), (30, 30, 1));
+    it.push(25, false);
+    it.push(28, false);
+    assert_eq!(seen(&it), (30, 30, 28));
+    let _ = it.pop();
+    let _ = it.pop();
+    assert_eq!(
+        seen(&it),
+        (25, 25, 25),
+        "of a backlog only the highest rank is known"
+    );
+    while it.pop().is_some() {}
+    assert_eq!(seen(&it), (0, 0, 0));
 }
 
 proptest! {

@@ -105,7 +105,8 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free and
-    /// nobody else chooses it; else to another idle worker; to `prefer` if there is none. `is_own_core`: the caller is a
+    /// nobody else chooses it; else to another idle worker; if there is none, to `prefer`, or where tasks run by
+    /// rank to the worker that runs lowest. `is_own_core`: the caller is a
     /// worker of another class on the core of `prefer`; an urgent task may interrupt it, and then no other core.
     ///
     /// # Safety
@@ -120,8 +121,7 @@ impl<M: Machine> Scheduler<M> {
         // SAFETY: passed on.
         let placed = unsafe { self.post_to_idle(prefer, is_own_core, node) };
         // SAFETY: passed on; it was not posted.
-        let post = || unsafe { prefer.post_task(node) };
-        placed.unwrap_or_else(|| post().into())
+        placed.unwrap_or_else(|| unsafe { self.post_behind(prefer, node) })
     }
 
     /// As [`Scheduler::place_task`]; `None` if no worker is idle. Then the task is the caller's still.

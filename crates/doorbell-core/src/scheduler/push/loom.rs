@@ -4,8 +4,10 @@
 // What a model remembers with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Change, Cleared, Overloaded, OwnRank, PriorityMap};
+use super::{Change, Cleared, Overloaded, OwnRank, PriorityMap, Push};
+use crate::scheduler::idle::loom::nodes;
 use crate::scheduler::idle::tests::{cores_of, set_of};
+use crate::scheduler::{Placed, RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::testing::model::{check, check_large, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Ordering, Word};
@@ -220,6 +222,46 @@ fn post_against_clear_and_lower() {
     assert!(sees || learns, "the task waits for a poll");
 }
 
+fn push_of(remote: &RemoteRef<Loom>) -> &Push<Loom> {
+    let push = remote.scheduler().push();
+    push.expect("tasks run by rank")
+}
+
+/// As `post_against_lower`, by the steps of a poster: it places the task at a worker that runs lower, or places it anew.
+fn place_against_lower() {
+    let spec = SchedulerSpec {
+        turns: Turns::ByRank,
+        ..SchedulerSpec::default()
+    };
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
+    let its = push_of(&remotes[0]);
+    let owns = [0, 1].map(|worker| its.map.own(worker));
+    for own in &owns {
+        assert_eq!(its.map.publish(own, ABOVE), Change::Higher);
+    }
+    let [_, own] = owns;
+    let theirs = remotes[1].clone();
+    let lowers = thread::spawn(move || {
+        let push = push_of(&theirs);
+        assert_eq!(push.map.publish(&own, BELOW), Change::Lower);
+        push.overloaded.waits_above(1, BELOW)
+    });
+    let node = nodes::boxed();
+    let scheduler = remotes[0].scheduler();
+    // SAFETY: the node lives until the end of the model.
+    let placed = unsafe { scheduler.post_by_rank(its, &remotes[0], node, RANK) };
+    let learns = lowers.join().unwrap();
+    let is_lower = remotes[1].has_injected() || matches!(placed, Placed::Behind(_));
+    assert!(is_lower || learns, "the task waits for a poll");
+    for remote in &remotes {
+        if let Some((chain, _)) = remote.take_injected() {
+            // SAFETY: taken out.
+            unsafe { chain.pop().0.as_ref() }.leave();
+        }
+    }
+    nodes::free(node);
+}
+
 /// A task is posted to a worker that runs lower, and that begins a poll of a higher rank: the worker sees the task, or
 /// the poster sees that rank, and takes the task elsewhere.
 fn post_against_higher() {
@@ -294,6 +336,11 @@ fn a_task_posted_while_its_worker_begins_to_run_higher_is_seen() {
 }
 
 #[test]
+fn a_task_placed_while_a_worker_lowers_goes_there_or_is_seen() {
+    check(place_against_lower);
+}
+
+#[test]
 fn two_workers_change_their_ranks_in_one_word() {
     check(two_change_one_word);
 }
@@ -316,4 +363,9 @@ fn mutant_no_post_fence() {
 #[test]
 fn mutant_no_lower_fence() {
     mutant!(PushNoLowerFence, post_against_lower);
+}
+
+#[test]
+fn mutant_no_second_look() {
+    mutant!(PushNoSecondLook, place_against_lower);
 }

@@ -1,7 +1,5 @@
 //! Push among urgent workers: which workers have a task waiting behind a poll, which rank each worker runs, and which
 //! thread moves the waiting tasks. See README.md.
-//!
-//! These are the words alone: no worker uses them yet.
 
 mod bytes;
 #[cfg(test)]
@@ -10,8 +8,10 @@ mod loom;
 mod loom_token;
 mod map;
 mod overloaded;
+mod post;
 mod token;
 
 pub use map::{Change, NONE_YET, OwnRank, PriorityMap, TAKES_NOTHING};
 pub use overloaded::{Cleared, Overloaded};
+pub(crate) use post::Push;
 pub use token::{End, Generation, HeldSince, LATE_NS, PushToken, Round, Told};

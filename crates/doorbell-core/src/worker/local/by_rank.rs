@@ -2,7 +2,7 @@
 
 use super::Local;
 use crate::link::Node;
-use crate::queue::{Greed, Order, Share};
+use crate::queue::{Ahead, Greed, Order, Share};
 use crate::scheduler::{Member, Turns};
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
@@ -24,6 +24,38 @@ impl<M: Machine> Local<M> {
         // SAFETY: this worker owns its remote half's queue, and `order` is that queue's.
         let movable = unsafe { self.remote().queue().pop_unless_pinned(order, refilled) };
         movable.or_else(|| self.ready().pop())
+    }
+
+    /// Which ranks wait on this worker. Of a worker by arrival it says nothing.
+    pub(in crate::worker) fn ahead(&self) -> Ahead {
+        let Some(order) = self.ready().order() else {
+            return Ahead::default();
+        };
+        // SAFETY: this worker owns its remote half's queue, and `order` is that queue's.
+        unsafe { self.remote().queue().ahead(order) }
+    }
+
+    /// The rank of a node's task, if this worker runs by rank.
+    ///
+    /// # Safety
+    /// The node is one of a task, and alive.
+    #[inline]
+    pub(in crate::worker) unsafe fn rank_of(&self, node: NonNull<Node<M>>) -> Option<u8> {
+        self.ready().order()?;
+        let push = self.remote().scheduler().push()?;
+        // SAFETY: passed on.
+        Some(unsafe { push.rank_of(node) })
+    }
+
+    /// Call it after the push of a task of this rank. If something long may run before the task, it makes known that the
+    /// worker is overloaded.
+    pub(in crate::worker) fn note_waiting(&self, rank: u8) {
+        let (remote, brings) = (self.remote(), self.brings.get());
+        if let Some(push) = remote.scheduler().push()
+            && (!brings || self.runs_another_first())
+        {
+            push.overloaded.set(remote.worker(), rank);
+        }
     }
 
     /// As [`Local::steal`]: takes the task of the highest rank in the victim's ring buffer, or the backlog if that is

@@ -4,6 +4,7 @@
 
 use crate::call::post;
 use crate::scheduler::{IsBehind, Member, Scheduler};
+use crate::task::queue_node::RAISED_RANK;
 use crate::task::state_delegate::{Delegated, For};
 use crate::task::state_inheritance::Above;
 use crate::task::{Kind, TaskRef};
@@ -59,7 +60,8 @@ impl<M: Machine> TaskRef<M> {
     /// The parcel of a pinned task goes to its own worker. Otherwise it goes to an idle one: the last worker, that of
     /// the caller's core, or another. None is claimed, because the caller may lose its CPU before the post. If none is
     /// idle, it goes to the worker of the caller's core: where the OS runs it before the caller, it is not inside a
-    /// computing poll, since the caller runs.
+    /// computing poll, since the caller runs. From a thread that is no worker it goes to the worker that runs lowest,
+    /// where tasks run by rank, else to the last one.
     fn send<F>(
         self,
         scheduler: &Scheduler<M>,
@@ -79,7 +81,13 @@ impl<M: Machine> TaskRef<M> {
         let of_core = |core: usize| &workers[core % workers.len()];
         let last = if is_own { last } else { of_core(last.worker()) };
         let own = Local::<M>::with_current(|local| local.map(|local| local.remote().worker()));
-        let near = own.map_or(last, of_core);
+        let rank = if is_own {
+            self.header().rank
+        } else {
+            RAISED_RANK
+        };
+        let lower = || scheduler.lower_than(rank, last.worker());
+        let near = own.map(of_core).or_else(lower).unwrap_or(last);
         let prefer = if scheduler.takes_at_once(last.worker()) {
             last
         } else {

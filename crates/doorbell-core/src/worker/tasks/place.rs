@@ -53,6 +53,9 @@ pub(in crate::worker) fn settle<M: Machine>(placed: Placed<'_, M>) -> Posted {
 #[cold]
 fn spread<M: Machine>(from: &Member<M>) {
     if let Some((chain, _)) = from.take_injected() {
+        if let Some(push) = from.scheduler().push() {
+            let _ = from.scheduler().clear_overloaded(push, from.worker());
+        }
         place_anew(from, chain);
     }
 }

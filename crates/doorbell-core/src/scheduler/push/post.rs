@@ -1,0 +1,182 @@
+//! The poster's side: a task goes to the worker that runs lowest, and others learn where it waits.
+
+use super::{Cleared, Overloaded, PriorityMap};
+use crate::link::Node;
+use crate::mailbox::Posted;
+use crate::queue::RankOf;
+use crate::scheduler::idle::Cores;
+use crate::scheduler::{Member, Placed, Scheduler};
+use doorbell_machine::{Bug, Machine};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What the workers of a scheduler by rank, two or more, know of each other.
+#[derive(Debug)]
+pub(crate) struct Push<M: Machine> {
+    /// Where tasks wait behind a poll.
+    pub(crate) overloaded: Overloaded<M>,
+    /// What each worker runs.
+    pub(crate) map: PriorityMap<M>,
+    rank_of: RankOf<M>,
+}
+
+impl<M: Machine> Push<M> {
+    /// That of the workers on these cores. `None` if they run by arrival, or there is one worker.
+    pub(in crate::scheduler) fn of(
+        cores: &Arc<Cores<M>>,
+        rank_of: Option<RankOf<M>>,
+    ) -> Option<Self> {
+        let rank_of = rank_of.filter(|_| cores.workers() > 1)?;
+        Some(Push {
+            overloaded: Overloaded::new(cores),
+            map: PriorityMap::new(cores),
+            rank_of,
+        })
+    }
+
+    /// The rank of a node's task; 0 counts as 1.
+    ///
+    /// # Safety
+    /// The node is one of a task, and alive.
+    pub(crate) unsafe fn rank_of(&self, node: NonNull<Node<M>>) -> u8 {
+        // SAFETY: passed on.
+        unsafe { (self.rank_of)(node) }.max(1)
+    }
+}
+
+impl<M: Machine> Scheduler<M> {
+    /// Posts a task to the worker that prefers it, or where tasks run by rank to the worker that runs lowest. No worker
+    /// was idle.
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    pub(in crate::scheduler) unsafe fn post_behind<'a>(
+        &'a self,
+        prefer: &'a Member<M>,
+        node: NonNull<Node<M>>,
+    ) -> Placed<'a, M> {
+        let Some(push) = self.push() else {
+            // SAFETY: passed on.
+            return unsafe { prefer.post_task(node) }.into();
+        };
+        // SAFETY: passed on; it is read before the post, since the task may be gone after it.
+        let rank = unsafe { push.rank_of(node) };
+        // SAFETY: passed on.
+        unsafe { self.post_by_rank(push, prefer, node, rank) }
+    }
+
+    /// As [`Scheduler::post_behind`], of a task with this rank.
+    ///
+    /// # Safety
+    /// As for [`Member::post_task`].
+    pub(super) unsafe fn post_by_rank<'a>(
+        &'a self,
+        push: &Push<M>,
+        prefer: &'a Member<M>,
+        node: NonNull<Node<M>>,
+        rank: u8,
+    ) -> Placed<'a, M> {
+        let lower = || self.lowest_below(push, rank, prefer.worker());
+        let to = lower().unwrap_or(prefer);
+        // SAFETY: passed on.
+        if unsafe { to.post_task(node) } == Posted::Closed {
+            return Placed::Closed;
+        }
+        push.overloaded.set(to.worker(), rank);
+        if !to.has_work() && self.clear_overloaded(push, to.worker()) == Cleared::Yes {
+            return Placed::Yes;
+        }
+        // The second look: a worker that lowered meanwhile has seen no task here, or this sees that worker. No task may
+        // wait in the hands of a caller of a lower class.
+        let is_behind = push.map.rank(to.worker()) >= rank && self.may_claim();
+        if is_behind && !M::breaks(Bug::PushNoSecondLook) && lower().is_some() {
+            return Placed::Behind(to);
+        }
+        Placed::Yes
+    }
+
+    /// Of the workers that run below this rank the lowest, and of equal ones that nearest to `near`. Without ranks
+    /// there is none.
+    pub(crate) fn lower_than(&self, rank: u8, near: usize) -> Option<&Member<M>> {
+        self.lowest_below(self.push()?, rank.max(1), near)
+    }
+
+    fn lowest_below(&self, push: &Push<M>, rank: u8, near: usize) -> Option<&Member<M>> {
+        // One that wakes just now may get no CPU.
+        let runs = |worker: usize| {
+            let remote = &self.remotes()[worker];
+            remote.is_inside() && !remote.is_off()
+        };
+        let found = push.map.lowest_below(rank, near, runs);
+        found.map(|worker| &self.remotes()[worker])
+    }
+
+    /// Tasks were taken from this worker, and maybe none waits there any more: then it is not overloaded.
+    pub(crate) fn clear_overloaded(&self, push: &Push<M>, worker: usize) -> Cleared {
+        let remote = &self.remotes()[worker];
+        push.overloaded.clear(worker, |before| {
+            // Which ranks are left, only the worker knows.
+            if remote.has_work() { before } else { 0 }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
+    use crate::task::{About, Kind};
+    use crate::testing::launch_about;
+    use crate::worker::Local;
+    use doorbell_machine::Host;
+
+    fn by_rank() -> Vec<RemoteRef<Host>> {
+        let spec = SchedulerSpec {
+            turns: Turns::ByRank,
+            ..SchedulerSpec::default()
+        };
+        Scheduler::described(3, &std::sync::Arc::default(), spec, |_, _| 0)
+    }
+
+    fn spawn(remote: &RemoteRef<Host>, rank: u8) {
+        let about = About {
+            rank,
+            ..About::default()
+        };
+        drop(launch_about(remote, Kind::Task, about, async {}));
+    }
+
+    #[test]
+    fn a_task_goes_to_the_worker_that_runs_lowest_which_is_overloaded_then() {
+        let remotes = by_rank();
+        let push = remotes[0].scheduler().push().unwrap();
+        let owns = [0, 1, 2].map(|worker| push.map.own(worker));
+        for (own, rank) in owns.iter().zip([50, 20, 10]) {
+            let _ = push.map.publish(own, rank);
+        }
+        spawn(&remotes[0], 40);
+        assert!(remotes[2].has_injected() && !remotes[0].has_injected());
+        assert_eq!(push.overloaded.rank(2), 40);
+        spawn(&remotes[0], 10);
+        assert!(remotes[0].has_injected(), "none runs lower");
+        assert_eq!(push.overloaded.rank(0), 10);
+        for remote in &remotes {
+            Local::new(remote.clone()).close();
+        }
+    }
+
+    #[test]
+    fn a_worker_without_tasks_is_not_overloaded() {
+        let remotes = by_rank();
+        let scheduler = remotes[0].scheduler();
+        let push = scheduler.push().unwrap();
+        push.overloaded.set(1, 50);
+        let _ = scheduler.clear_overloaded(push, 1);
+        assert_eq!(push.overloaded.rank(1), 0);
+        let local = Local::new(remotes[1].clone());
+        local.enter(|| spawn(&remotes[1], 60));
+        assert_eq!(push.overloaded.rank(1), 60, "a poll may be long");
+        let _ = scheduler.clear_overloaded(push, 1);
+        assert_eq!(push.overloaded.rank(1), 60, "it has a task");
+        local.enter(|| local.close());
+    }
+}

@@ -1,0 +1,269 @@
+//! Rank order across the workers of a scheduler: no worker begins a poll while a task of a higher rank has waited 50 us
+//! elsewhere.
+
+// What the test itself records is not part of the runtime.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::one_scheduler;
+use crate::fuzz::machine_for;
+use crate::scenario::program::{Ended, yield_now};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
+use crate::scenario::{oracle, spawn};
+use doorbell_core::scheduler::Turns;
+use doorbell_core::task::Kind;
+use doorbell_machine::sim::{self, Config};
+use doorbell_machine::{Bug, Machine, Sim, ThreadHandle};
+use std::sync::{Arc, Mutex};
+
+const US: u64 = 1_000;
+/// How long a task may wait while others begin polls of lower rank.
+const WAIT_NS: u64 = 50 * US;
+/// How long before or after a theft the tasks that a worker has in its hands may be missed by another one that begins a
+/// poll. A worker takes an inject queue or a backlog whole.
+const IN_HAND_NS: u64 = 10 * US;
+/// By then all workers sleep.
+const SETTLE_NS: u64 = 1_000 * US;
+
+/// A task that was posted, and has not begun.
+#[derive(Debug)]
+struct Waiting {
+    task: usize,
+    rank: u8,
+    since_ns: u64,
+    /// When a poll of lower rank first began although this task had waited for too long.
+    passed_ns: Option<u64>,
+}
+
+/// What a run has seen of rank order.
+#[derive(Debug, Default)]
+struct Seen {
+    waiting: Vec<Waiting>,
+    /// The ranks of the polls that began just now, and when.
+    begun: Vec<(u8, u64)>,
+    /// The longest wait of a task of the highest rank, 99.
+    slowest_ns: u64,
+    /// Tasks that had to wait for a poll of lower rank.
+    passed: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Order(Arc<Mutex<Seen>>);
+
+impl Order {
+    fn posted(&self, task: usize, rank: u8) {
+        let since_ns = sim::time_ns();
+        self.0.lock().unwrap().waiting.push(Waiting {
+            task,
+            rank,
+            since_ns,
+            passed_ns: None,
+        });
+    }
+
+    /// A poll of this rank begins: that of a task that was posted, or another.
+    fn begins(&self, task: Option<usize>, rank: u8) {
+        let now_ns = sim::time_ns();
+        let mut seen = self.0.lock().unwrap();
+        let found = seen.waiting.iter().position(|it| Some(it.task) == task);
+        if let Some(begun) = found.map(|at| seen.waiting.swap_remove(at)) {
+            if begun.rank == 99 {
+                seen.slowest_ns = seen.slowest_ns.max(now_ns - begun.since_ns);
+            }
+            let was_passed = begun
+                .passed_ns
+                .is_some_and(|at_ns| now_ns > at_ns + IN_HAND_NS);
+            seen.passed += u64::from(was_passed);
+        }
+        for waiting in seen.waiting.iter_mut().filter(|it| it.rank <= rank) {
+            // A thief had it in its hands when that other poll began, and now begins the first of what it took.
+            let in_hand = |at_ns: &u64| now_ns <= at_ns + IN_HAND_NS;
+            waiting.passed_ns = waiting.passed_ns.filter(|at_ns| !in_hand(at_ns));
+        }
+        seen.begun.retain(|(_, at_ns)| now_ns <= at_ns + IN_HAND_NS);
+        let Seen { waiting, begun, .. } = &mut *seen;
+        let in_hand = |it: &Waiting| begun.iter().any(|(rank, _)| *rank >= it.rank);
+        let late = |it: &&mut Waiting| it.rank > rank && now_ns > it.since_ns + WAIT_NS;
+        for waiting in waiting.iter_mut().filter(late).filter(|it| !in_hand(it)) {
+            waiting.passed_ns.get_or_insert(now_ns);
+        }
+        begun.push((rank, now_ns));
+    }
+}
+
+fn config(workers: usize) -> SchedulerConfig {
+    SchedulerConfig {
+        turns: Turns::ByRank,
+        ..one_scheduler(workers)
+    }
+}
+
+/// Runs a program over that many workers. Returns what it has seen.
+fn run<const BUG: u8>(
+    workers: usize,
+    seed: u64,
+    program: impl FnOnce(&Arc<Workers<BUG>>, &Order) + Send + 'static,
+) -> Seen {
+    let machine = Config {
+        seed,
+        machine: machine_for(workers + 2, None),
+        ..Config::default()
+    };
+    let order = Order::default();
+    let theirs = order.clone();
+    let outcome = sim::run_traced(machine, None, move || {
+        Sim::<BUG>::bind_thread(&[workers]).unwrap();
+        let (all, threads) = Workers::<BUG>::start(config(workers), Arc::default()).unwrap();
+        sim::sleep(SETTLE_NS);
+        program(&all, &theirs);
+        oracle::until_quiet(&all);
+        all.close(threads);
+        oracle::check_quiescence(&all);
+        oracle::check_freed(all);
+    });
+    assert_eq!(outcome.unwrap().failure, None);
+    let seen = std::mem::take(&mut *order.0.lock().unwrap());
+    assert!(seen.waiting.is_empty(), "a task never began: {seen:?}");
+    seen
+}
+
+/// Launches a task of that rank that works in one poll.
+fn launch<const BUG: u8>(
+    workers: &Arc<Workers<BUG>>,
+    order: &Order,
+    (task, rank): (usize, u8),
+    prefer: usize,
+    works: impl FnOnce() + Send + 'static,
+) {
+    let (ended, theirs) = (Ended::new(workers), order.clone());
+    let poll = async move {
+        let _ended = ended;
+        theirs.begins(Some(task), rank);
+        works();
+    };
+    order.posted(task, rank);
+    drop(workers.launch_ranked(prefer, Kind::Task, rank, poll));
+}
+
+/// A pinned task that runs in polls of that rank until then.
+fn keep_busy<const BUG: u8>(
+    workers: &Arc<Workers<BUG>>,
+    order: &Order,
+    (worker, rank): (usize, u8),
+    poll_ns: u64,
+    until_ns: u64,
+) {
+    let (ended, theirs) = (Ended::new(workers), order.clone());
+    let polls = async move {
+        let _ended = ended;
+        while sim::time_ns() < until_ns {
+            theirs.begins(None, rank);
+            sim::work(poll_ns);
+            yield_now().await;
+        }
+    };
+    drop(workers.launch_ranked(worker, Kind::Pinned, rank, polls));
+}
+
+/// Who posts the task of rank 99.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Outside,
+    /// The poll of rank 50 itself.
+    Within,
+}
+
+/// Rank 99 is posted to a worker that is inside a poll of rank 50 for 600 us. The other workers idle, or run rank 1 in
+/// polls of 5 us. Returns how long it waits.
+fn wait_ns<const BUG: u8>(by: By, others_run: bool, seed: u64) -> u64 {
+    const WORKERS: usize = 4;
+    let seen = run::<BUG>(WORKERS, seed, move |workers, order| {
+        let until_ns = sim::time_ns() + 3_000 * US;
+        for worker in (1..WORKERS).filter(|_| others_run) {
+            keep_busy(workers, order, (worker, 1), 5 * US, until_ns);
+        }
+        sim::sleep(200 * US + sim::random() % (10 * US));
+        let (all, theirs) = (Arc::clone(workers), order.clone());
+        let posts = move || launch(&all, &theirs, (1, 99), 0, || sim::work(10 * US));
+        let (ended, within) = (Ended::new(workers), matches!(by, By::Within));
+        let mine = within.then(|| posts.clone());
+        let long = async move {
+            let _ended = ended;
+            sim::work(75 * US);
+            if let Some(posts) = mine {
+                posts();
+            }
+            sim::work(525 * US);
+        };
+        drop(workers.launch_ranked(0, Kind::Pinned, 50, long));
+        sim::sleep(75 * US);
+        if !within {
+            posts();
+        }
+    });
+    seen.slowest_ns
+}
+
+/// Many tasks of many ranks, from outside and from other tasks. Returns how many had to wait for a poll of lower rank.
+fn passed<const BUG: u8>(seed: u64) -> u64 {
+    const WORKERS: usize = 6;
+    const TASKS: usize = 60;
+    let random = |below: u64| sim::random() % below;
+    let one_of = move |count: usize| random(count as u64) as usize;
+    let posts = move |workers: &Arc<Workers<BUG>>, order: &Order, first: usize| {
+        for task in first..first + TASKS {
+            let rank = [1, 20, 50, 80, 99][one_of(5)];
+            let long_ns = [5, 20, 100, 600][one_of(4)] * US;
+            let (all, theirs) = (Arc::clone(workers), order.clone());
+            let (further, child) = (one_of(3) == 0, 2 * TASKS + task);
+            let works = move || {
+                sim::work(long_ns / 2);
+                if further {
+                    let rank = [1, 50, 99][one_of(3)];
+                    launch(&all, &theirs, (child, rank), 0, || sim::work(30 * US));
+                }
+                sim::work(long_ns / 2);
+            };
+            launch(workers, order, (task, rank), one_of(WORKERS), works);
+            sim::sleep(random(60 * US));
+        }
+    };
+    let seen = run::<BUG>(WORKERS, seed, move |workers, order| {
+        let (all, theirs) = (Arc::clone(workers), order.clone());
+        let other = move || posts(&all, &theirs, TASKS);
+        let other = spawn::<BUG>("poster", WORKERS + 1, other).unwrap();
+        posts(workers, order, 0);
+        other.join().unwrap();
+    });
+    seen.passed
+}
+
+const SEEDS: u64 = 20;
+
+#[test]
+fn rank_99_does_not_wait_for_a_poll_of_rank_50() {
+    for seed in 0..SEEDS {
+        for (by, others_run) in [By::Outside, By::Within]
+            .into_iter()
+            .flat_map(|by| [(by, false), (by, true)])
+        {
+            let wait_ns = wait_ns::<0>(by, others_run, seed);
+            assert!(
+                wait_ns <= WAIT_NS,
+                "{by:?}, others run: {others_run}, seed {seed}: {wait_ns} ns"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_poll_begins_while_a_task_of_higher_rank_waits() {
+    for seed in 0..SEEDS {
+        assert_eq!(passed::<0>(seed), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_worker_that_does_not_look_lets_tasks_of_higher_rank_wait() {
+    const BUG: u8 = Bug::PushNoLook as u8;
+    assert!((0..SEEDS).any(|seed| passed::<BUG>(seed) > 0));
+}
