@@ -51,15 +51,39 @@ impl IdleClaim {
     ];
 }
 
+/// How an urgent worker gets a task of a higher rank that waits at another urgent worker, before it begins a poll or
+/// parks (seed: the kernel's `RT_PUSH_IPI`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RtPush {
+    /// `On` in a scheduler of 100 workers or more, else `Pull`.
+    #[default]
+    Auto,
+    /// Before a poll the worker takes such a task itself. Of the workers that park at one moment, one visits the others
+    /// on behalf of all.
+    On,
+    /// The worker takes such a task itself, also before it parks. Many workers may visit the same one at once.
+    Pull,
+    /// The seed's baseline. The worker takes nothing: it asks each worker where such a task waits for a pass. That
+    /// worker makes the pass after its poll, and offers the task to an idle worker. No bound holds then.
+    Each,
+}
+
+impl RtPush {
+    /// All settings, in the order of their numbers in the word.
+    pub const ALL: [RtPush; 4] = [RtPush::Auto, RtPush::On, RtPush::Pull, RtPush::Each];
+}
+
 /// The settings of all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// Protocol 1.
+    /// What a call to a spinning worker does.
     pub idle_notify: IdleNotify,
-    /// Protocol 2.
+    /// Which posts touch the bell.
     pub call_coalesce: CallCoalesce,
-    /// Protocol 5.
+    /// How a waker gets an idle worker.
     pub idle_claim: IdleClaim,
+    /// How an urgent worker gets a task of a higher rank that waits elsewhere.
+    pub rt_push: RtPush,
 }
 
 /// Why a text names no setting.
@@ -71,7 +95,9 @@ pub enum SwitchError {
     )]
     Form(String),
     /// No switch has this name.
-    #[error("there is no switch `{0}`; there are idle_notify, call_coalesce and idle_claim")]
+    #[error(
+        "there is no switch `{0}`; there are idle_notify, call_coalesce, idle_claim and rt_push"
+    )]
     Switch(String),
     /// The switch has no such setting.
     #[error("switch `{switch}` has no setting `{setting}`; it has {known}")]
@@ -137,6 +163,15 @@ impl Switches {
                     _ => return Err(unknown("idle_claim", "on, off, mark, base")),
                 }
             }
+            "rt_push" => {
+                self.rt_push = match setting {
+                    "auto" => RtPush::Auto,
+                    "on" => RtPush::On,
+                    "pull" => RtPush::Pull,
+                    "each" => RtPush::Each,
+                    _ => return Err(unknown("rt_push", "auto, on, pull, each")),
+                }
+            }
             other => return Err(SwitchError::Switch(other.to_owned())),
         }
         Ok(())
@@ -160,9 +195,15 @@ impl fmt::Display for Switches {
             IdleClaim::Mark => "mark",
             IdleClaim::Base => "base",
         };
+        let rt_push = match self.rt_push {
+            RtPush::Auto => "auto",
+            RtPush::On => "on",
+            RtPush::Pull => "pull",
+            RtPush::Each => "each",
+        };
         write!(
             f,
-            "idle_notify={idle_notify},call_coalesce={call_coalesce},idle_claim={idle_claim}"
+            "idle_notify={idle_notify},call_coalesce={call_coalesce},idle_claim={idle_claim},rt_push={rt_push}"
         )
     }
 }
@@ -181,6 +222,7 @@ pub struct SwitchWord<C>(C);
 /// | 1 | a spinning worker is rung too (`idle_notify=always_ring`) |
 /// | 2 | every post to a worker that is not spinning rings (`call_coalesce=base`) |
 /// | 3 to 4 | the number of the setting of `idle_claim`; posts do not look at it |
+/// | 5 to 6 | the number of the setting of `rt_push`; posts do not look at it |
 mod bits {
     pub(super) const KICK_PASSES: u64 = 1 << 0;
     pub(super) const RING_SPINNING: u64 = 1 << 1;
@@ -188,10 +230,14 @@ mod bits {
     pub(super) const OF_POSTS: u64 = KICK_PASSES | RING_SPINNING | RING_EVERY_POST;
     pub(super) const CLAIM: u64 = 1 << 3;
     pub(super) const CLAIM_MAX: u64 = 3;
+    pub(super) const PUSH: u64 = 1 << 5;
+    pub(super) const PUSH_MAX: u64 = 3;
     const _: () = assert!(OF_POSTS == 0b111 && CLAIM == OF_POSTS + 1);
+    const _: () = assert!(PUSH == CLAIM * (CLAIM_MAX + 1));
 }
 
 const _: () = assert!(IdleClaim::ALL.len() as u64 == bits::CLAIM_MAX + 1);
+const _: () = assert!(RtPush::ALL.len() as u64 == bits::PUSH_MAX + 1);
 
 /// The rules of a post, read once per post.
 #[derive(Clone, Copy, Debug)]
@@ -207,6 +253,11 @@ impl PostRules {
     #[inline(always)]
     pub fn idle_claim(self) -> IdleClaim {
         IdleClaim::ALL[((self.0 / bits::CLAIM) & bits::CLAIM_MAX) as usize]
+    }
+    /// How an urgent worker gets a task of a higher rank from another worker.
+    #[inline(always)]
+    pub fn rt_push(self) -> RtPush {
+        RtPush::ALL[((self.0 / bits::PUSH) & bits::PUSH_MAX) as usize]
     }
     /// Whether a kick also asks for a pass.
     #[inline(always)]
@@ -244,6 +295,7 @@ impl<C: Counter> SwitchWord<C> {
             word |= bits::RING_EVERY_POST;
         }
         word |= switches.idle_claim as u64 * bits::CLAIM;
+        word |= switches.rt_push as u64 * bits::PUSH;
         self.0.set(word);
     }
 
@@ -264,6 +316,7 @@ impl<C: Counter> SwitchWord<C> {
                 CallCoalesce::On
             },
             idle_claim: rules.idle_claim(),
+            rt_push: rules.rt_push(),
         }
     }
 
@@ -276,7 +329,7 @@ impl<C: Counter> SwitchWord<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallCoalesce, IdleClaim, IdleNotify, SwitchError, SwitchWord, Switches};
+    use super::{CallCoalesce, IdleClaim, IdleNotify, RtPush, SwitchError, SwitchWord, Switches};
     use doorbell_machine::host::HostCounter;
 
     #[test]
@@ -287,11 +340,14 @@ mod tests {
             .into_iter()
             .flat_map(|notify| coalesces.map(|coalesce| (notify, coalesce)));
         for (idle_notify, call_coalesce) in of_posts {
-            for idle_claim in IdleClaim::ALL {
+            let claims = IdleClaim::ALL.into_iter();
+            let of_others = claims.flat_map(|claim| RtPush::ALL.map(|push| (claim, push)));
+            for (idle_claim, rt_push) in of_others {
                 let switches = Switches {
                     idle_notify,
                     call_coalesce,
                     idle_claim,
+                    rt_push,
                 };
                 assert_eq!(switches.to_string().parse(), Ok(switches));
                 let word = SwitchWord::<HostCounter>::new(switches);
@@ -300,7 +356,7 @@ mod tests {
                 assert_eq!(rules.kick_passes(), idle_notify == IdleNotify::Off);
                 assert_eq!(rules.ring_spinning(), idle_notify == IdleNotify::AlwaysRing);
                 assert_eq!(rules.ring_every_post(), call_coalesce == CallCoalesce::Base);
-                assert_eq!(rules.idle_claim(), idle_claim);
+                assert_eq!((rules.idle_claim(), rules.rt_push()), (idle_claim, rt_push));
                 let of_posts = (IdleNotify::On, CallCoalesce::On);
                 assert_eq!(rules.is_default(), (idle_notify, call_coalesce) == of_posts);
             }
@@ -326,6 +382,11 @@ mod tests {
             error("idle_claim=no")
                 .to_string()
                 .contains("on, off, mark, base")
+        );
+        assert!(
+            error("rt_push=off")
+                .to_string()
+                .contains("auto, on, pull, each")
         );
     }
 }

@@ -204,11 +204,14 @@ fn killer_of_push(bug: Bug) -> (&'static str, Shows) {
         Bug::PushNoLowerFence => ("scheduler::push::loom::mutant_no_lower_fence", WAITS),
         Bug::PushNoSecondLook => ("scheduler::push::loom::mutant_no_second_look", WAITS),
         Bug::PushEndBlind => ("scheduler::push::loom_token::mutant_end_blind", TELL_LOST),
-        Bug::PushLateEnds => (
-            "scheduler::push::loom_token::mutant_late_ends",
-            Says("a late holder took the token away"),
+        Bug::PushGivesUpBlind => (
+            "scheduler::push::loom_token::mutant_gives_up_blind",
+            TELL_LOST,
         ),
-        Bug::PushLateBegins => ("scheduler::push::loom_token::mutant_late_begins", TELL_LOST),
+        Bug::PushWatchdogRelies => (
+            "worker::loom::push::mutant_watchdog_relies",
+            Says("the task waits for a holder without a CPU"),
+        ),
         _ => killer_of_workers(bug),
     }
 }

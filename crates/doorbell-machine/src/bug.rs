@@ -207,10 +207,10 @@ pub enum Bug {
     PushNoLowerFence,
     /// push: the holder ends by an exchange that compares nothing, and so ignores a tell since its last round began.
     PushEndBlind,
-    /// push: a holder ends without checking whether the token was taken over.
-    PushLateEnds,
-    /// push: a holder begins a round without checking whether the token was taken over.
-    PushLateBegins,
+    /// push: a watchdog that parks relies on the token's holder.
+    PushWatchdogRelies,
+    /// push: the holder of the token gives up without the fence in front of its look for what is left.
+    PushGivesUpBlind,
     /// push: a poster does not look again for a worker that runs lower.
     PushNoSecondLook,
     /// push: a worker begins a poll without a look at what waits elsewhere.
@@ -317,8 +317,8 @@ impl Bug {
         Bug::PushNoPostFence,
         Bug::PushNoLowerFence,
         Bug::PushEndBlind,
-        Bug::PushLateEnds,
-        Bug::PushLateBegins,
+        Bug::PushWatchdogRelies,
+        Bug::PushGivesUpBlind,
         Bug::PushNoSecondLook,
         Bug::PushNoLook,
     ];

@@ -43,12 +43,14 @@ impl Class {
     /// The default class.
     pub const FAIR: Class = Class(1);
 
-    /// An urgent class. The number, 1 to 99, orders the Rt tasks that can run on the same core, pinned or
-    /// not: the highest number runs next, and equal numbers run in the order in which they became ready.
+    /// An urgent class. The number, 1 to 99, is the rank of its tasks. It orders the Rt tasks that can run on
+    /// the same core, pinned or not: the highest number runs next, and equal numbers run in the order in which
+    /// they became ready.
     ///
-    /// A task that becomes ready while another Rt task is polled waits for the end of that poll, whatever the
-    /// numbers are. So keep Rt polls short. An idle core takes over the most urgent task that waits
-    /// elsewhere, one at a time. The numbers of two tasks on two cores are not compared.
+    /// No poll is interrupted for another Rt task of the same core, whatever the numbers are: a pinned task
+    /// that becomes ready meanwhile waits for the end of that poll. So keep Rt polls short. A task that is not
+    /// pinned may run elsewhere. An idle core takes it at once. If no core is idle, the first core whose next
+    /// poll would be of a lower number takes it instead.
     ///
     /// With a [paused clock](crate::Builder::start_paused) the number orders nothing.
     ///

@@ -11,7 +11,8 @@
 )]
 
 use doorbell::{
-    Builder, CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, Switches, current_core,
+    Builder, CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, RtPush, Switches,
+    current_core,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,6 +106,7 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
                         [dice.roll(3) as usize],
                     call_coalesce: [CallCoalesce::On, CallCoalesce::Base][dice.roll(2) as usize],
                     idle_claim: IdleClaim::ALL[dice.roll(4) as usize],
+                    rt_push: RtPush::ALL[dice.roll(4) as usize],
                 };
                 handle.set_switches(switches);
             }

@@ -1,21 +1,26 @@
-//! Where tasks run by rank: a worker begins no poll while a task of a higher rank waits at another worker. See
-//! ../scheduler/push/README.md.
+//! Where tasks run by rank: before a poll, and before it parks, a worker looks whether a task of a higher rank waits at
+//! another worker, and takes it. See ../scheduler/push/README.md.
 
 use super::Worker;
 use crate::queue::{Ahead, Greed};
-use crate::scheduler::push::{OwnRank, Push, TAKES_NOTHING};
-use crate::switches::IdleClaim;
+use crate::scheduler::push::{End, OwnRank, Push, TAKES_NOTHING, TOKEN_FROM, Told};
+use crate::switches::{IdleClaim, RtPush};
 use doorbell_machine::{Bug, Counter, Machine};
 
+/// The holder of the push token makes at most this many rounds. Then it leaves the rest to an offer.
+const ROUNDS_MAX: usize = 8;
+
 impl<M: Machine> Worker<M> {
-    /// What a worker by rank shares with others, and its own part of that.
+    /// What the workers share where tasks run by rank, and this worker's own rank in it. `None` if they run by arrival,
+    /// or if there is only one worker.
     fn push_and_rank(&self) -> Option<(&Push<M>, &OwnRank)> {
         let push = self.shared.remote().scheduler().push()?;
         Some((push, self.own_rank.as_ref()?))
     }
 
-    /// Before a poll: publishes the rank of the next task, takes what waits above it at other workers, and says what
-    /// waits here. While no worker is overloaded, and one task waits here, this is one load.
+    /// Before a poll: publishes the rank of the next task, takes tasks of a higher rank that wait at other workers, and
+    /// sets or clears this worker's overloaded byte. If the rank is as before, no worker is overloaded and one task
+    /// waits here, this is one load, beside the look at the worker's own queues.
     #[inline]
     pub(super) fn look_above(&self, own: &OwnRank) {
         let Some(push) = self.shared.remote().scheduler().push() else {
@@ -35,17 +40,22 @@ impl<M: Machine> Worker<M> {
         let mut ahead = ahead;
         // A worker without tasks looks at the others when it parks.
         if ahead.next != 0 && !M::breaks(Bug::PushNoLook) {
-            ahead = self.take_above(push, own, ahead);
+            if self.rt_push() == RtPush::Each {
+                self.ask_each(push, ahead.next);
+            } else {
+                ahead = self.take_above(push, own, ahead);
+            }
         }
         self.say_what_waits(push, ahead);
     }
 
-    /// Takes one task of each worker at which a task above this worker's next one waits.
+    /// Takes from each worker at which a task above this worker's next one waits: its most urgent task, and its whole
+    /// inject queue. Returns what waits here after that.
     fn take_above(&self, push: &Push<M>, own: &OwnRank, ahead: Ahead) -> Ahead {
         let remote = self.shared.remote();
         let (scheduler, worker) = (remote.scheduler(), remote.worker());
         let mut ahead = ahead;
-        // By that setting no worker takes from one that makes progress.
+        // With `idle_claim=base` no worker takes from one that makes progress.
         let may_take = remote.idle_claim() != IdleClaim::Base;
         if !may_take || !push.overloaded.waits_above(worker, ahead.next) {
             return ahead;
@@ -67,7 +77,74 @@ impl<M: Machine> Worker<M> {
         ahead
     }
 
-    /// Makes the worker's overloaded byte say what waits behind its next task.
+    /// The setting of the switch. `Auto` is returned as `Pull` if the scheduler is small; otherwise it means `On`.
+    fn rt_push(&self) -> RtPush {
+        let remote = self.shared.remote();
+        match remote.rt_push() {
+            RtPush::Auto if remote.scheduler().remotes().len() < TOKEN_FROM => RtPush::Pull,
+            setting => setting,
+        }
+    }
+
+    /// The setting `each`: asks each worker at which a task above this rank waits for a pass. In that pass the worker
+    /// offers the task.
+    #[cold]
+    fn ask_each(&self, push: &Push<M>, above: u8) {
+        let remote = self.shared.remote();
+        for (other, rank) in push.overloaded.among(remote.worker()) {
+            if other != remote.worker() && rank > above {
+                remote.scheduler().remotes()[other].request_pass();
+            }
+        }
+    }
+
+    /// The last visit of a worker that parks, behind its entry into the idle set. With the token, if a worker is
+    /// overloaded, the holder visits the others on behalf of the workers that park. A watchdog visits them itself,
+    /// because the holder may get no CPU. Returns whether this worker found something.
+    pub(super) fn visit_before_sleep(&self) -> bool {
+        let remote = self.shared.remote();
+        let push = remote.scheduler().push();
+        let relies = !remote.is_watchdog() || M::breaks(Bug::PushWatchdogRelies);
+        let push = push.filter(|push| relies && push.overloaded.any());
+        match (push, self.rt_push()) {
+            (None, _) | (_, RtPush::Pull) => self.visit_others(),
+            (Some(push), RtPush::Each) => {
+                self.ask_each(push, 0);
+                false
+            }
+            (Some(push), RtPush::On | RtPush::Auto) => match push.token.tell() {
+                Told::Noted => false,
+                Told::Holder => self.visit_for_all(push),
+            },
+        }
+    }
+
+    /// The rounds of the token's holder. Returns whether it found something. The token is free afterwards.
+    #[cold]
+    fn visit_for_all(&self, push: &Push<M>) -> bool {
+        let mut found = false;
+        for _ in 0..ROUNDS_MAX {
+            push.token.begin_round();
+            found = self.visit_others();
+            if found {
+                break;
+            }
+            if push.token.end() == End::Ended {
+                return false;
+            }
+        }
+        push.token.give_up();
+        if push.overloaded.any() {
+            self.shared
+                .remote()
+                .scheduler()
+                .offer(self.shared.remote().worker());
+        }
+        found
+    }
+
+    /// Sets the worker's overloaded byte to the highest rank that waits behind its next task, or clears it. Keeps a
+    /// higher byte while its inject queue is not empty.
     fn say_what_waits(&self, push: &Push<M>, ahead: Ahead) {
         let remote = self.shared.remote();
         let (worker, said) = (remote.worker(), push.overloaded.rank(remote.worker()));
@@ -85,7 +162,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Before calls that may be long: all tasks here wait behind them.
+    /// Before calls that may be long: sets the overloaded byte to the highest rank that waits here, since all tasks
+    /// here wait behind the calls.
     pub(super) fn say_all_wait(&self) {
         if let Some((push, _)) = self.push_and_rank() {
             let movable = self.local.ahead().movable;
@@ -95,7 +173,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Before the worker is throttled: it takes nothing until it runs again.
+    /// Before the worker is throttled: sets the overloaded byte as before calls, and publishes that it takes nothing.
+    /// The worker publishes a rank again before its next poll.
     pub(super) fn say_takes_nothing(&self) {
         self.say_all_wait();
         if let Some((push, own)) = self.push_and_rank() {
@@ -103,8 +182,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Before the worker sleeps, behind its entry into the idle set: a poster may have said that a task waits here which
-    /// the worker had taken before.
+    /// Before the worker sleeps, behind its entry into the idle set: clears the overloaded byte if nothing waits here.
+    /// A poster may have set it after the worker had taken the task.
     pub(super) fn say_nothing_waits(&self) {
         let remote = self.shared.remote();
         if let Some((push, _)) = self.push_and_rank()

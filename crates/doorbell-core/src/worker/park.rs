@@ -123,7 +123,7 @@ impl<M: Machine> Worker<M> {
         }
         // The thread that posted these timers may have found no idle worker to take them.
         self.take_timers();
-        let found = self.visit_others();
+        let found = self.visit_before_sleep();
         if found {
             self.offer_new_surplus();
         }

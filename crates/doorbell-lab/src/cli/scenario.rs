@@ -152,8 +152,8 @@ pub enum LabCommand {
     /// `SCHED_FIFO` threads and tokio.
     ///
     /// With --sim the tasks run on 8 to 192 cores of a simulated machine, by doorbell alone, every 100 us for
-    /// 3 us. The extra tasks have timers of their own. In one more row two cores stay overloaded with pinned
-    /// tasks.
+    /// 3 us. The extra tasks have timers of their own. In one more row two cores are always busy with pinned
+    /// tasks that no other core may take.
     #[command(after_long_help = rt_help())]
     Rt(RtArgs),
 

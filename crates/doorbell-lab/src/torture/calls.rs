@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use doorbell::{
-    CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, ManyResults, Switches,
+    CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, ManyResults, RtPush, Switches,
 };
 
 use super::cores::Turns;
@@ -338,6 +338,7 @@ impl Driver {
                 IdleClaim::Mark,
                 IdleClaim::Base,
             ]),
+            rt_push: self.dice.choose(&RtPush::ALL),
         };
         self.handle.set_switches(switches);
     }

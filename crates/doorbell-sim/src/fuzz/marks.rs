@@ -12,10 +12,7 @@ use super::{Fuzzed, MarkRow};
 pub const RARE_PERCENT: f64 = 1.0;
 
 /// The marks that are rare in a run of all shapes. Each reason is one line.
-const EXPLAINED: &[(Mark, &str)] = &[(
-    Mark::TaskDelegatedTwice,
-    "the worker of a parcel must begin to run between a waker's look at it and its post",
-)];
+const EXPLAINED: &[(Mark, &str)] = &[];
 
 /// Why a mark is rare in a run of all shapes; `None` if it should not be rare.
 #[must_use]

@@ -90,8 +90,11 @@ const PUSH: &str = "no oracle of the scenarios compares ranks of two workers; lo
 const RANKS: &str =
     "no oracle of the scenarios compares ranks of two workers; `scenario/tests/push.rs` kills it";
 
-/// Why mutants of the push token do not show.
-const TOKEN: &str = "no worker uses the push token; loom kills it";
+/// Why a lost tell does not show.
+const TOKEN: &str = "a watchdog looks 250 us later; loom kills it";
+
+/// Why a watchdog that relies on a holder does not show.
+const RELIES: &str = "it needs a holder without a CPU; `scenario/tests/push.rs` kills it";
 
 /// The shapes, built with the mutant of this number.
 macro_rules! shapes {
@@ -232,8 +235,8 @@ pub const MUTANTS: &[Mutant] = mutants![
     PushNoPostFence: not_here FENCE,
     PushNoLowerFence: not_here FENCE,
     PushEndBlind: not_here TOKEN,
-    PushLateEnds: not_here TOKEN,
-    PushLateBegins: not_here TOKEN,
+    PushWatchdogRelies: not_here RELIES,
+    PushGivesUpBlind: not_here FENCE,
     PushNoSecondLook: not_here PUSH,
     PushNoLook: not_here RANKS,
 ];

@@ -2,7 +2,7 @@
 
 use super::{Classes, Repertoire, Rescues, Urgent};
 use doorbell_core::scheduler::Turns;
-use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
+use doorbell_core::switches::{CallCoalesce, IdleNotify, RtPush, Switches};
 use doorbell_core::worker::{IdlePolicy, RunBudget};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Parkers, Planned, Range};
 
@@ -383,6 +383,10 @@ impl Plan {
             },
             1 => Switches {
                 call_coalesce: CallCoalesce::Base,
+                ..Switches::default()
+            },
+            2 => Switches {
+                rt_push: RtPush::On,
                 ..Switches::default()
             },
             _ => Switches::default(),

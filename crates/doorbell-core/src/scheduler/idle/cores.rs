@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | 0 to 15 | `IDLE` | the worker has nothing to do, and can be taken |
 //! | 16 to 31 | `COUNTED` | the worker is counted as searching: it was claimed, or searches by itself |
-//! | 32 to 47 | `STARTED` | the worker has begun to run. One that has not is on no CPU, so its core is free of that class |
+//! | 32 to 47 | `STARTED` | the worker has begun to run. Before that it is on no CPU: its core is free of that class |
 
 use crate::class::Class;
 use doorbell_machine::{Line, Machine, Ordering, Word};
@@ -84,8 +84,8 @@ impl<M: Machine> std::fmt::Debug for Cores<M> {
 }
 
 impl<M: Machine> Cores<M> {
-    /// The groups of `workers` workers, for the schedulers of a runtime. `distance` says how far one worker is from another: 0 on one core, 1 if their
-    /// cores share a last-level cache, more if not.
+    /// The groups of `workers` workers, for the schedulers of a runtime. `distance` says how far one worker is from
+    /// another: 0 on one core, 1 if their cores share a last-level cache, more if not.
     #[must_use]
     pub fn new(workers: usize, distance: impl Fn(usize, usize) -> u32) -> Arc<Self> {
         Self::shared(workers, distance, true)
@@ -177,7 +177,8 @@ impl<M: Machine> Cores<M> {
         &self.words[group][class as usize]
     }
 
-    /// Which workers of a group are idle, and on which of their cores other classes run. A hint: each word is read once.
+    /// Which workers of a group are idle, and on which of their cores other classes run. A hint: each word is read
+    /// once.
     pub(super) fn free(&self, group: usize, class: Class) -> Free {
         // ORDER: Relaxed; a hint, the read-modify-write of a claim decides.
         let load = |of: Class| self.word(group, of).load(Ordering::Relaxed);

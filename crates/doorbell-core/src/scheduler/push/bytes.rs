@@ -1,4 +1,5 @@
-//! Where the byte of a worker is. Each group of [`Cores`] has one cache line of each kind, with two words:
+//! Where a worker's byte is, in the overloaded words and in the priority map. Both have one cache line for each group
+//! of [`Cores`], with two words:
 //!
 //! | bits of a word | meaning |
 //! |---|---|
@@ -13,7 +14,7 @@ pub(super) const GROUP_WORDS: usize = GROUP_MAX / WORD_SLOTS;
 const _: () = assert!(WORD_SLOTS * 8 == u64::BITS as usize && GROUP_WORDS * WORD_SLOTS == 16);
 
 impl Place {
-    /// The word of the group.
+    /// The index, in the group's cache line, of the word with the worker's byte.
     pub(super) const fn word(self) -> usize {
         self.slot / WORD_SLOTS
     }

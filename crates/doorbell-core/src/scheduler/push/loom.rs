@@ -227,7 +227,8 @@ fn push_of(remote: &RemoteRef<Loom>) -> &Push<Loom> {
     push.expect("tasks run by rank")
 }
 
-/// As `post_against_lower`, by the steps of a poster: it places the task at a worker that runs lower, or places it anew.
+/// As `post_against_lower`, by the steps of a poster: it places the task at a worker that runs lower, or places it
+/// anew.
 fn place_against_lower() {
     let spec = SchedulerSpec {
         turns: Turns::ByRank,

@@ -1,135 +1,108 @@
-//! The push token in every interleaving: no tell is lost, and a holder that was late does no harm.
+//! The push token in every interleaving: no tell is lost.
 
 // What a model remembers with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{End, Generation, PushToken, Round, Told};
+use super::{End, PushToken, Told};
 use crate::testing::model::{check, check_large, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Ordering, Word};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A token, which of two workers have lowered, and whose lowering some round has seen.
+/// A token, which of two workers park, and whose parking a look has seen since it told.
 struct Workers {
     token: PushToken<Loom>,
-    lowered: [<Loom as Machine>::U32; 2],
+    parks: [<Loom as Machine>::U32; 2],
     seen: [AtomicBool; 2],
 }
 
 impl Workers {
     /// The caller holds the token.
-    fn new() -> (Arc<Self>, Generation) {
+    fn new() -> Arc<Self> {
         let it = Workers {
             token: PushToken::default(),
-            lowered: [0; 2].map(Word::new),
+            parks: [0; 2].map(Word::new),
             seen: [false; 2].map(AtomicBool::new),
         };
-        let Told::Holder(own) = it.token.tell() else {
-            unreachable!("it was free");
-        };
-        (Arc::new(it), own)
+        assert_eq!(it.token.tell(), Told::Holder, "it was free");
+        Arc::new(it)
     }
 
-    /// A worker lowers, tells, and does what follows.
-    fn lower(&self, worker: usize) {
-        self.lowered[worker].fetch_or(1, Ordering::Relaxed);
+    /// A worker announces that it parks, tells, and does what follows.
+    fn park(&self, worker: usize) {
+        self.parks[worker].fetch_or(1, Ordering::Relaxed);
         <Loom as Machine>::fence_announce();
-        if let Told::Holder(own) = self.token.tell() {
-            self.hold(own);
+        if self.token.tell() == Told::Holder {
+            self.hold();
         }
     }
 
-    /// Makes rounds until the token is free, or lost. Returns whether it ended by itself.
-    fn hold(&self, own: Generation) -> bool {
-        while self.token.begin_round(own) == Round::Begun {
+    /// Makes rounds until the token is free.
+    fn hold(&self) {
+        loop {
+            self.token.begin_round();
             self.look();
-            match self.token.end(own) {
-                End::Ended => return true,
-                End::Again => {}
-                End::Lost => return false,
+            if self.token.end() == End::Ended {
+                return;
             }
         }
-        false
+    }
+
+    /// Makes one round, gives up, and looks once more.
+    fn hold_once(&self) {
+        self.token.begin_round();
+        self.token.give_up();
+        self.look();
     }
 
     fn look(&self) {
-        for (lowered, seen) in self.lowered.iter().zip(&self.seen) {
-            if lowered.load(Ordering::Relaxed) == 1 {
+        for (parks, seen) in self.parks.iter().zip(&self.seen) {
+            if parks.load(Ordering::Relaxed) == 1 {
                 seen.store(true, Ordering::Relaxed);
             }
         }
     }
 
-    /// All threads are done: a round has seen what this worker told.
+    /// All threads are done: a look has seen what this worker told.
     #[track_caller]
     fn assert_seen(&self, worker: usize) {
         let seen = self.seen[worker].load(Ordering::Relaxed);
         assert!(seen, "a tell was lost");
-        assert_eq!(self.token.holder(), None, "a hold has no end");
+        assert!(!self.token.is_held(), "a hold has no end");
     }
 }
 
-/// A worker tells while the holder ends.
-fn tell_against_end() {
-    let (it, own) = Workers::new();
+/// A worker tells while the holder does that.
+fn tell_against(holds: fn(&Workers)) {
+    let it = Workers::new();
     let theirs = Arc::clone(&it);
-    let holder = thread::spawn(move || theirs.hold(own));
-    it.lower(0);
-    assert!(holder.join().unwrap(), "nobody took it over");
+    let holder = thread::spawn(move || holds(&theirs));
+    it.park(0);
+    holder.join().unwrap();
     it.assert_seen(0);
 }
 
-/// Two workers tell while the holder ends.
-fn two_tell_against_end() {
-    let (it, own) = Workers::new();
+/// Two workers tell while the holder does that.
+fn two_tell_against(holds: fn(&Workers)) {
+    let it = Workers::new();
     let theirs = Arc::clone(&it);
-    let holder = thread::spawn(move || theirs.hold(own));
+    let holder = thread::spawn(move || holds(&theirs));
     let theirs = Arc::clone(&it);
-    let other = thread::spawn(move || theirs.lower(1));
-    it.lower(0);
-    assert!(holder.join().unwrap(), "nobody took it over");
+    let other = thread::spawn(move || theirs.park(1));
+    it.park(0);
+    holder.join().unwrap();
     other.join().unwrap();
     it.assert_seen(0);
     it.assert_seen(1);
 }
 
-/// The token is taken over from a holder that was late, and goes on: that one learns of it at its next step, and the
-/// new holder keeps the token until it ends.
-fn take_over_against_a_late_holder() {
-    let (it, late) = Workers::new();
-    assert_eq!(it.token.begin_round(late), Round::Begun);
-    let theirs = Arc::clone(&it);
-    let holder = thread::spawn(move || {
-        let ended = theirs.token.end(late);
-        assert_ne!(ended, End::Again, "nobody told it");
-        assert_eq!(theirs.token.begin_round(late), Round::Lost);
-    });
-    let Told::Holder(own) = it.token.take_over(late) else {
-        unreachable!("nobody else tells");
-    };
-    assert!(it.hold(own), "a late holder took the token away");
-    holder.join().unwrap();
-    assert_eq!(it.token.holder(), None, "a hold has no end");
+fn tell_against_end() {
+    tell_against(Workers::hold);
 }
 
-/// The same, while another worker tells: the late holder does not take that tell.
-fn take_over_and_a_tell_against_a_late_holder() {
-    let (it, late) = Workers::new();
-    let theirs = Arc::clone(&it);
-    let holder = thread::spawn(move || {
-        // Its round goes on for long: a next one does not come.
-        let _ = theirs.token.begin_round(late);
-    });
-    let theirs = Arc::clone(&it);
-    let teller = thread::spawn(move || theirs.lower(1));
-    let Told::Holder(own) = it.token.take_over(late) else {
-        unreachable!("the late holder does not end");
-    };
-    assert!(it.hold(own), "a late holder took the token away");
-    holder.join().unwrap();
-    teller.join().unwrap();
-    it.assert_seen(1);
+fn tell_against_give_up() {
+    tell_against(Workers::hold_once);
 }
 
 #[test]
@@ -139,17 +112,17 @@ fn no_tell_is_lost_at_the_end_of_a_hold() {
 
 #[test]
 fn no_tell_of_two_is_lost_at_the_end_of_a_hold() {
-    check_large(two_tell_against_end);
+    check_large(|| two_tell_against(Workers::hold));
 }
 
 #[test]
-fn a_late_holder_learns_that_the_token_was_taken_over() {
-    check(take_over_against_a_late_holder);
+fn no_tell_is_lost_where_the_holder_gives_up() {
+    check(tell_against_give_up);
 }
 
 #[test]
-fn a_late_holder_takes_no_tell_of_the_next_one() {
-    check_large(take_over_and_a_tell_against_a_late_holder);
+fn no_tell_of_two_is_lost_where_the_holder_gives_up() {
+    check_large(|| two_tell_against(Workers::hold_once));
 }
 
 #[test]
@@ -158,11 +131,6 @@ fn mutant_end_blind() {
 }
 
 #[test]
-fn mutant_late_ends() {
-    mutant!(PushLateEnds, take_over_against_a_late_holder);
-}
-
-#[test]
-fn mutant_late_begins() {
-    mutant!(PushLateBegins, take_over_and_a_tell_against_a_late_holder);
+fn mutant_gives_up_blind() {
+    mutant!(PushGivesUpBlind, tell_against_give_up);
 }

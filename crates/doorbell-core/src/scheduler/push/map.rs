@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 | [`NONE_YET`] | the worker has begun no poll yet |
 //! | 1 to 99 | | the rank of the poll under way, or of the last one |
-//! | 255 | [`TAKES_NOTHING`] | the worker takes no task: it is off or throttled |
+//! | 255 | [`TAKES_NOTHING`] | the worker is throttled: it takes no task |
 //!
 //! A worker that idles keeps its byte; the idle set says that it idles.
 
@@ -19,17 +19,17 @@ use std::sync::Arc;
 /// Byte of a worker that has begun no poll yet.
 pub const NONE_YET: u8 = 0;
 
-/// Byte of a worker that takes no task.
+/// Byte of a throttled worker: it takes no task. A worker that is off keeps its byte; posters ask `Member::is_off`.
 pub const TAKES_NOTHING: u8 = u8::MAX;
 
-/// What a worker does after it has published its rank.
+/// How a worker's published rank has changed.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The rank is as before: nothing was written, and there was no fence.
     Same,
-    /// It runs higher. It looks whether a task came to it that it does not run next: the poster may have seen the old
-    /// rank.
+    /// It runs higher. A poster that saw the old rank may have posted a task here that this worker does not run next.
+    /// Other workers find that task by the overloaded byte.
     Higher,
     /// It runs lower. Its next look by `Overloaded::waits_above` misses no task of a poster that saw the old rank.
     Lower,
@@ -72,8 +72,8 @@ impl<M: Machine> PriorityMap<M> {
         }
     }
 
-    /// The worker begins a poll of this rank, or takes nothing from now on. Writes only if that is a change, and then
-    /// makes a fence. The result says what the worker looks at after this.
+    /// The worker begins a poll of this rank, or takes nothing from now on ([`TAKES_NOTHING`]). If the rank is a new
+    /// one, writes it and makes a fence. Returns how the rank has changed.
     #[inline]
     pub fn publish(&self, own: &OwnRank, rank: u8) -> Change {
         if own.byte.get() == rank {
@@ -95,7 +95,8 @@ impl<M: Machine> PriorityMap<M> {
         debug_assert_eq!(found, before, "a worker has one own rank at a time");
         // Store buffering. Of a worker that lowers, with `Overloaded::set` and its fence: either this worker sees the
         // count, or the poster sees this rank. Of a worker that runs higher, with the push of a poster and the same
-        // fence: either this worker sees the task, or the poster sees this rank.
+        // fence: either a look at the inject queue after this sees the task, or the poster sees this rank. (The worker
+        // makes no such look: others find the task.)
         if !M::breaks(Bug::PushNoLowerFence) {
             M::fence_announce();
         }
@@ -106,7 +107,8 @@ impl<M: Machine> PriorityMap<M> {
         }
     }
 
-    /// The byte of the worker.
+    /// The worker's byte: the rank of its poll under way or of its last one, [`NONE_YET`] or [`TAKES_NOTHING`]. It may
+    /// change at any moment.
     pub fn rank(&self, worker: usize) -> u8 {
         let at = self.cores.place(worker);
         // ORDER: Relaxed; behind the fence of `Overloaded::set`, or a hint.
@@ -116,9 +118,10 @@ impl<M: Machine> PriorityMap<M> {
         )
     }
 
-    /// Of the workers that `fits` accepts, the one with the lowest byte below `rank`. Of equal ones that of the group
-    /// nearest to `near`, and within a group the first by slot, from that of `near` on: so different callers choose
-    /// different workers. It is not claimed: a moment later it may run higher.
+    /// Of the workers that `fits` accepts, the one with the lowest byte below `rank`; `None` if no byte is below. Of
+    /// equal ones it returns that of the group nearest to `near`, and within a group the first by slot, from the slot
+    /// of `near` on, so that callers on different workers mostly choose different ones. The worker is not claimed: a
+    /// moment later it may run higher.
     pub fn lowest_below(
         &self,
         rank: u8,

@@ -1,5 +1,5 @@
-//! Push among urgent workers: which workers have a task waiting behind a poll, which rank each worker runs, and which
-//! thread moves the waiting tasks. See README.md.
+//! Push among urgent workers: at which workers a task waits behind a poll, which rank each worker runs, and which of
+//! the workers that park looks for the waiting tasks. See README.md.
 
 mod bytes;
 #[cfg(test)]
@@ -14,4 +14,4 @@ mod token;
 pub use map::{Change, NONE_YET, OwnRank, PriorityMap, TAKES_NOTHING};
 pub use overloaded::{Cleared, Overloaded};
 pub(crate) use post::Push;
-pub use token::{End, Generation, HeldSince, LATE_NS, PushToken, Round, Told};
+pub use token::{End, PushToken, TOKEN_FROM, Told};

@@ -4,22 +4,22 @@
 //!
 //! | value of a byte | meaning |
 //! |---|---|
-//! | 0 | no task waits behind a poll or a call of the worker that others may run |
-//! | 1 to 99 | the worker is overloaded: no such task of a higher rank waits there, and maybe none of this one |
+//! | 0 | no task that other workers may run waits behind a poll or a call of the worker |
+//! | 1 to 99 | the worker is overloaded: no such task of a higher rank waits there; one of this rank may be gone |
 
 use super::bytes::{GROUP_WORDS, bits, byte, members};
 use crate::scheduler::idle::Cores;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::sync::Arc;
 
-/// Whether a byte stayed zero.
+/// Whether a byte is zero after [`Overloaded::clear`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleared {
-    /// It did, or it was zero before.
+    /// It is.
     Yes,
-    /// A task still waits, so the byte was set again. The caller looks for a worker that runs lower, as after any
-    /// [`Overloaded::set`].
+    /// A task still waits, so the byte was set again. While it was zero, a worker may have lowered without seeing it. A
+    /// poster therefore looks once more for a worker that runs lower, as after [`Overloaded::set`].
     SetAgain,
 }
 
@@ -28,7 +28,8 @@ pub enum Cleared {
 pub struct Overloaded<M: Machine> {
     cores: Arc<Cores<M>>,
     groups: Box<[M::Line<[M::U64; GROUP_WORDS]>]>,
-    /// The number of words that are not zero, and for a moment more than that; never fewer.
+    /// The number of words that are not zero, and for a moment more than that; never fewer
+    /// (`the_count_is_not_zero_while_a_byte_is_set`).
     nonzero: M::Line<M::U32>,
 }
 
@@ -56,9 +57,9 @@ impl<M: Machine> Overloaded<M> {
     }
 
     /// A task of this rank (0 counts as 1) waits at the worker, which is inside a poll or a call: the task was pushed
-    /// before this call. Makes a read-modify-write even if it changes nothing, and a fence. After this call the caller
-    /// looks once more for a worker that runs lower: either it finds each worker that lowered, or that worker finds
-    /// this rank by [`Overloaded::waits_above`].
+    /// before this call. Keeps a higher rank that is there. Makes a read-modify-write even if it changes nothing, and a
+    /// fence. A poster looks after this call once more for a worker that runs lower: either it finds a worker that
+    /// lowered meanwhile, or that worker finds this rank by [`Overloaded::waits_above`].
     pub fn set(&self, worker: usize, rank: u8) {
         let (word, shift) = self.word(worker);
         let late = M::breaks(Bug::PushCountsLate);
@@ -97,8 +98,9 @@ impl<M: Machine> Overloaded<M> {
 
     /// Nothing waits at the worker, or nothing of so high a rank: makes its byte zero, then asks `what_waits` for the
     /// highest rank that waits there now, 0 for none, and sets that. `what_waits` gets the rank before, which it may
-    /// return if it does not know better. Called by the worker at the end of a poll, or by a poster that finds its task
-    /// gone behind its [`Overloaded::set`].
+    /// return if it does not know better; it is not called if the byte was zero. Any thread may call this: the worker
+    /// itself before a poll and before it sleeps, a thread that has taken tasks from the worker, and a poster that
+    /// finds its task gone after its [`Overloaded::set`].
     pub fn clear(&self, worker: usize, what_waits: impl FnOnce(u8) -> u8) -> Cleared {
         let (word, shift) = self.word(worker);
         let mask = bits(u8::MAX, shift);
@@ -148,8 +150,8 @@ impl<M: Machine> Overloaded<M> {
         self.nonzero.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a task of a higher rank than this may wait at a worker other than `own`. Mostly one load: it reads all
-    /// words only while any worker is overloaded. A worker that lowers has a fence before this.
+    /// Whether a task of a higher rank than this may wait at a worker other than `own`. This is one load while no
+    /// worker is overloaded; otherwise it reads the words. A worker that lowers has a fence before this.
     #[inline]
     pub fn waits_above(&self, own: usize, rank: u8) -> bool {
         self.any() && self.finds_above(own, rank)
@@ -181,7 +183,7 @@ impl<M: Machine> Overloaded<M> {
         let cores = &*self.cores;
         let groups = cores.order(cores.place(near).group).iter();
         groups.flat_map(move |group| {
-            // ORDER: Relaxed; behind the fence of the round (`PushToken::begin_round`), or a hint.
+            // ORDER: Relaxed; behind the fence of a worker that lowers or parks, or a hint.
             let words = self.groups[*group]
                 .each_ref()
                 .map(|word| word.load(Ordering::Relaxed));

@@ -1,6 +1,6 @@
 //! The poster's side: a task goes to the worker that runs lowest, and others learn where it waits.
 
-use super::{Cleared, Overloaded, PriorityMap};
+use super::{Cleared, Overloaded, PriorityMap, PushToken};
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::queue::RankOf;
@@ -10,18 +10,21 @@ use doorbell_machine::{Bug, Machine};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What the workers of a scheduler by rank, two or more, know of each other.
+/// What the workers of a scheduler know of each other's ranks. Only a scheduler that runs tasks by rank and has two or
+/// more workers has this.
 #[derive(Debug)]
 pub(crate) struct Push<M: Machine> {
-    /// Where tasks wait behind a poll.
+    /// At which workers tasks wait behind a poll.
     pub(crate) overloaded: Overloaded<M>,
-    /// What each worker runs.
+    /// Which rank each worker runs.
     pub(crate) map: PriorityMap<M>,
+    /// Which of the workers that park visits the others.
+    pub(crate) token: PushToken<M>,
     rank_of: RankOf<M>,
 }
 
 impl<M: Machine> Push<M> {
-    /// That of the workers on these cores. `None` if they run by arrival, or there is one worker.
+    /// For the workers on these cores. `None` if they run tasks by arrival, or if there is only one worker.
     pub(in crate::scheduler) fn of(
         cores: &Arc<Cores<M>>,
         rank_of: Option<RankOf<M>>,
@@ -30,6 +33,7 @@ impl<M: Machine> Push<M> {
         Some(Push {
             overloaded: Overloaded::new(cores),
             map: PriorityMap::new(cores),
+            token: PushToken::default(),
             rank_of,
         })
     }
@@ -45,8 +49,12 @@ impl<M: Machine> Push<M> {
 }
 
 impl<M: Machine> Scheduler<M> {
-    /// Posts a task to the worker that prefers it, or where tasks run by rank to the worker that runs lowest. No worker
-    /// was idle.
+    /// Posts a task for which no worker was idle: to `prefer`, or where tasks run by rank to the worker that runs the
+    /// lowest rank below the task's, if there is one. Returns [`Placed::Behind`] if the caller has to place the tasks
+    /// of that worker's inject queue anew.
+    ///
+    /// # Panics
+    /// As for [`Member::post_task`].
     ///
     /// # Safety
     /// As for [`Member::post_task`].
@@ -65,7 +73,7 @@ impl<M: Machine> Scheduler<M> {
         unsafe { self.post_by_rank(push, prefer, node, rank) }
     }
 
-    /// As [`Scheduler::post_behind`], of a task with this rank.
+    /// As [`Scheduler::post_behind`], of a task with this rank. Sets the overloaded byte of the worker.
     ///
     /// # Safety
     /// As for [`Member::post_task`].
@@ -95,8 +103,8 @@ impl<M: Machine> Scheduler<M> {
         Placed::Yes
     }
 
-    /// Of the workers that run below this rank the lowest, and of equal ones that nearest to `near`. Without ranks
-    /// there is none.
+    /// Of the workers that run below this rank (0 counts as 1), the one that runs the lowest, and of equal ones the one
+    /// nearest to `near`. `None` if no worker runs below it, or if tasks do not run by rank.
     pub(crate) fn lower_than(&self, rank: u8, near: usize) -> Option<&Member<M>> {
         self.lowest_below(self.push()?, rank.max(1), near)
     }
@@ -111,7 +119,7 @@ impl<M: Machine> Scheduler<M> {
         found.map(|worker| &self.remotes()[worker])
     }
 
-    /// Tasks were taken from this worker, and maybe none waits there any more: then it is not overloaded.
+    /// Call it after tasks were taken from this worker. If none waits there any more, clears its overloaded byte.
     pub(crate) fn clear_overloaded(&self, push: &Push<M>, worker: usize) -> Cleared {
         let remote = &self.remotes()[worker];
         push.overloaded.clear(worker, |before| {

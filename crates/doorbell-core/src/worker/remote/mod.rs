@@ -12,7 +12,7 @@ use crate::class::{Class, Standing};
 use crate::link::{Node, Taker};
 use crate::mailbox::{Batch, Mailbox, Posted, Pushed};
 use crate::queue::{Chain, Queue, RankOf};
-use crate::switches::{IdleClaim, PostRules, SwitchWord};
+use crate::switches::{IdleClaim, PostRules, RtPush, SwitchWord};
 use core_use::Occupant;
 use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, Spun, Word};
 use pulse::Pulse;
@@ -178,6 +178,11 @@ impl<M: Machine> Remote<M> {
     /// How a waker gets an idle worker.
     pub(crate) fn idle_claim(&self) -> IdleClaim {
         self.switches.rules().idle_claim()
+    }
+
+    /// How an urgent worker gets at a task of higher rank elsewhere.
+    pub(crate) fn rt_push(&self) -> RtPush {
+        self.switches.rules().rt_push()
     }
 
     /// The seed's flag: whether a waker has chosen this worker since it last parked.

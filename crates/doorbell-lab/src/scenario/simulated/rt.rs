@@ -3,14 +3,16 @@
 use doorbell_sim::bench::rt::{Figures, Load, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, as_they_stand, chart, per, put_times, reject};
+use doorbell::{RtPush, Switches};
+
+use super::{Case, Plan, Setting, chart, per, put_times, reject};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
-/// How many urgent workers there are, unless `--workers` says it.
+/// How many urgent workers there are, unless `--workers` sets another number.
 const WORKERS: [usize; 7] = [8, 16, 24, 40, 80, 120, 192];
 const WORKERS_MIN: usize = 4;
-/// How many periods count: 20 ms.
+/// How many periods are measured: 20 ms.
 const PERIODS: u64 = 200;
 
 const LOADS: [(Load, &str); 3] = [
@@ -23,18 +25,23 @@ const STORM: (Load, &str) = (Load::Storm, "2 overloaded");
 
 /// How to read the table.
 pub const READING: &[&str] = &[
-    "Each urgent worker has a pinned task of rank 95 that runs every 100 us for about 3 us, all at one instant, like \
-     cyclictest. extra: movable tasks with the same period, one of rank 50, or two of ranks 60 and 40: each waits behind \
-     a periodic task while other workers go idle. overloaded: two workers have pinned tasks that always run or wait, in \
-     polls of 3 us, which no other worker may take, and no periodic one.",
-    "p50, p99, max: how late the periodic tasks ran, of all seeds together. A percentile needs at least 10 times beyond \
-     it.",
-    "extra p50, p99, max: how late the extra tasks ran; beside overloaded workers how long each poll of a pinned task was \
-     waited for.",
-    "rings/core/s: system calls that woke a worker, for each core and second; most: those of the core with the most, in \
+    "Each urgent worker has a pinned periodic task of rank 95. All of these run at the same instants, every 100 us, \
+     for about 3 us, like cyclictest. extra: movable tasks with the same period, one of rank 50, or two of ranks 60 \
+     and 40. Each waits behind a periodic task while other workers go idle. overloaded: two workers have two pinned \
+     tasks each and no periodic one. One of the two runs, in polls of 3 us, and the other waits. No other worker may \
+     take them.",
+    "rt_push: what an urgent worker does before it parks or begins a poll, while a task of a higher rank waits behind \
+     a poll at another worker. pull: it takes the task. on: before a poll as pull; of the workers that park at one \
+     moment, one looks at the others on behalf of all. each: it asks the other worker to offer the task after its \
+     poll. The default is on from 100 workers on, else pull.",
+    "p50, p99, max: how late the periodic tasks ran, over all seeds. A percentile is shown if at least 10 of the times \
+     are longer.",
+    "extra p50, p99, max: how late the extra tasks ran. In the row overloaded: how long a pinned task waited for each \
+     of its polls.",
+    "rings/core/s: system calls that woke a worker, per core and second. most: the same for the core with the most, in \
      one seed. vain/core/s: how often a worker looked for work at others and found none.",
-    "taken, lost: in all seeds, how many tasks a worker took from another one; and how often a waker did not get the idle \
-     worker that it had chosen.",
+    "taken: how many tasks a worker took from another one, in all seeds. lost: how often another waker got the idle \
+     worker that a waker had chosen.",
 ];
 
 pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
@@ -50,7 +57,7 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
     };
     Ok(Plan {
         scenario: "rt",
-        settings: as_they_stand(),
+        settings: settings(),
         cases: workers.iter().copied().flat_map(of_each).collect(),
         columns: columns(),
         reading: READING,
@@ -60,6 +67,24 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         ),
         gist,
     })
+}
+
+fn settings() -> Vec<Setting> {
+    let setting = |rt_push| {
+        let name = match rt_push {
+            RtPush::Auto => "rt_push=auto",
+            RtPush::On => "rt_push=on",
+            RtPush::Pull => "rt_push=pull",
+            RtPush::Each => "rt_push=each",
+        };
+        let switches = Switches {
+            rt_push,
+            ..Switches::default()
+        };
+        (name, switches)
+    };
+    // `auto` is one of these.
+    [RtPush::On, RtPush::Pull, RtPush::Each].map(setting).into()
 }
 
 fn case(workers: usize, load: Load, name: &str) -> Case {
@@ -122,15 +147,21 @@ fn columns() -> Vec<Column> {
 }
 
 fn gist(rows: &[Row]) -> String {
-    let last = |load: &str| rows.iter().rev().find(|row| row.variant.ends_with(load));
-    let worst = |row: Option<&Row>| known(row.and_then(|row| row.metrics.get("max_us")));
+    let worst = |setting: &str, load: &str| {
+        let mut of = rows.iter().rev();
+        let row = of.find(|row| row.contestant.ends_with(setting) && row.variant.ends_with(load));
+        known(row.and_then(|row| row.metrics.get("max_us")))
+    };
     let Some(row) = rows.last() else {
         return String::new();
     };
     format!(
-        "With {} a periodic task is at most {} us late alone, and {} us beside one movable task.",
+        "With {} a periodic task is at most {} us late alone; beside one movable task {} us with rt_push=on, {} us \
+         with pull and {} us with each.",
         row.variant.split(',').next().unwrap_or_default(),
-        worst(last("alone")),
-        worst(last("1 extra")),
+        worst("on", "alone"),
+        worst("on", "1 extra"),
+        worst("pull", "1 extra"),
+        worst("each", "1 extra"),
     )
 }

@@ -10,6 +10,7 @@ use crate::scenario::program::{Ended, yield_now};
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::{oracle, spawn};
 use doorbell_core::scheduler::Turns;
+use doorbell_core::switches::RtPush;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, Config};
 use doorbell_machine::{Bug, Machine, Sim, ThreadHandle};
@@ -90,17 +91,19 @@ impl Order {
     }
 }
 
-fn config(workers: usize) -> SchedulerConfig {
-    SchedulerConfig {
+fn config(workers: usize, rt_push: RtPush) -> SchedulerConfig {
+    let mut config = SchedulerConfig {
         turns: Turns::ByRank,
         ..one_scheduler(workers)
-    }
+    };
+    config.switches.rt_push = rt_push;
+    config
 }
 
 /// Runs a program over that many workers. Returns what it has seen.
 fn run<const BUG: u8>(
     workers: usize,
-    seed: u64,
+    (rt_push, seed): (RtPush, u64),
     program: impl FnOnce(&Arc<Workers<BUG>>, &Order) + Send + 'static,
 ) -> Seen {
     let machine = Config {
@@ -112,7 +115,8 @@ fn run<const BUG: u8>(
     let theirs = order.clone();
     let outcome = sim::run_traced(machine, None, move || {
         Sim::<BUG>::bind_thread(&[workers]).unwrap();
-        let (all, threads) = Workers::<BUG>::start(config(workers), Arc::default()).unwrap();
+        let (all, threads) =
+            Workers::<BUG>::start(config(workers, rt_push), Arc::default()).unwrap();
         sim::sleep(SETTLE_NS);
         program(&all, &theirs);
         oracle::until_quiet(&all);
@@ -174,9 +178,9 @@ enum By {
 
 /// Rank 99 is posted to a worker that is inside a poll of rank 50 for 600 us. The other workers idle, or run rank 1 in
 /// polls of 5 us. Returns how long it waits.
-fn wait_ns<const BUG: u8>(by: By, others_run: bool, seed: u64) -> u64 {
+fn wait_ns(by: By, others_run: bool, setting: (RtPush, u64)) -> u64 {
     const WORKERS: usize = 4;
-    let seen = run::<BUG>(WORKERS, seed, move |workers, order| {
+    let seen = run::<0>(WORKERS, setting, move |workers, order| {
         let until_ns = sim::time_ns() + 3_000 * US;
         for worker in (1..WORKERS).filter(|_| others_run) {
             keep_busy(workers, order, (worker, 1), 5 * US, until_ns);
@@ -204,7 +208,7 @@ fn wait_ns<const BUG: u8>(by: By, others_run: bool, seed: u64) -> u64 {
 }
 
 /// Many tasks of many ranks, from outside and from other tasks. Returns how many had to wait for a poll of lower rank.
-fn passed<const BUG: u8>(seed: u64) -> u64 {
+fn passed<const BUG: u8>(setting: (RtPush, u64)) -> u64 {
     const WORKERS: usize = 6;
     const TASKS: usize = 60;
     let random = |below: u64| sim::random() % below;
@@ -227,7 +231,7 @@ fn passed<const BUG: u8>(seed: u64) -> u64 {
             sim::sleep(random(60 * US));
         }
     };
-    let seen = run::<BUG>(WORKERS, seed, move |workers, order| {
+    let seen = run::<BUG>(WORKERS, setting, move |workers, order| {
         let (all, theirs) = (Arc::clone(workers), order.clone());
         let other = move || posts(&all, &theirs, TASKS);
         let other = spawn::<BUG>("poster", WORKERS + 1, other).unwrap();
@@ -239,31 +243,47 @@ fn passed<const BUG: u8>(seed: u64) -> u64 {
 
 const SEEDS: u64 = 20;
 
+fn settings() -> impl Iterator<Item = (RtPush, u64)> {
+    [RtPush::On, RtPush::Pull]
+        .into_iter()
+        .flat_map(|rt_push| (0..SEEDS).map(move |seed| (rt_push, seed)))
+}
+
 #[test]
 fn rank_99_does_not_wait_for_a_poll_of_rank_50() {
-    for seed in 0..SEEDS {
-        for (by, others_run) in [By::Outside, By::Within]
-            .into_iter()
-            .flat_map(|by| [(by, false), (by, true)])
-        {
-            let wait_ns = wait_ns::<0>(by, others_run, seed);
+    let ways = [By::Outside, By::Within].map(|by| [(by, false), (by, true)]);
+    for setting in settings() {
+        for (by, others_run) in ways.into_iter().flatten() {
+            let wait_ns = wait_ns(by, others_run, setting);
             assert!(
                 wait_ns <= WAIT_NS,
-                "{by:?}, others run: {others_run}, seed {seed}: {wait_ns} ns"
+                "{by:?}, others run: {others_run}, {setting:?}: {wait_ns} ns"
             );
         }
     }
 }
 
+/// By that setting nobody takes it: until a watchdog looks, or the poll ends, rank 99 waits.
+#[test]
+fn rank_99_waits_where_the_worker_is_only_asked_to_push() {
+    for seed in 0..SEEDS {
+        let wait_ns = wait_ns(By::Within, true, (RtPush::Each, seed));
+        assert!(
+            (150 * US..=600 * US).contains(&wait_ns),
+            "seed {seed}: {wait_ns} ns"
+        );
+    }
+}
+
 #[test]
 fn no_poll_begins_while_a_task_of_higher_rank_waits() {
-    for seed in 0..SEEDS {
-        assert_eq!(passed::<0>(seed), 0, "seed {seed}");
+    for setting in settings() {
+        assert_eq!(passed::<0>(setting), 0, "{setting:?}");
     }
 }
 
 #[test]
 fn a_worker_that_does_not_look_lets_tasks_of_higher_rank_wait() {
     const BUG: u8 = Bug::PushNoLook as u8;
-    assert!((0..SEEDS).any(|seed| passed::<BUG>(seed) > 0));
+    assert!((0..SEEDS).any(|seed| passed::<BUG>((RtPush::On, seed)) > 0));
 }

@@ -1,0 +1,66 @@
+//! Workers by rank: who visits an overloaded worker before it sleeps.
+
+use super::{IdlePolicy, Worker, WorkerConfig, WorkerShared, check_large, mutant};
+use crate::scheduler::push::Told;
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
+use crate::switches::{RtPush, SwitchWord, Switches};
+use crate::testing::spawn;
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::sync::Arc;
+
+fn worker(remote: RemoteRef<Loom>) -> Worker<Loom> {
+    let config = WorkerConfig {
+        idle: IdlePolicy::Park,
+    };
+    Worker::new(Arc::new(WorkerShared::with(config, remote, Arc::default())))
+}
+
+/// Two workers by rank that use the token.
+fn pair() -> Vec<RemoteRef<Loom>> {
+    let switches = Switches {
+        rt_push: RtPush::On,
+        ..Switches::default()
+    };
+    let spec = SchedulerSpec {
+        turns: Turns::ByRank,
+        ..SchedulerSpec::default()
+    };
+    let switches = Arc::new(SwitchWord::new(switches));
+    Scheduler::<Loom>::described(2, &switches, spec, |_, _| 0)
+}
+
+/// The holder of the push token gets no CPU. A watchdog that parks does not rely on it: it sees a task that waits at
+/// another worker, or that worker claims it.
+fn watchdog_beside_a_late_holder() {
+    let remotes = pair();
+    let push = remotes[0].scheduler().push().expect("they run by rank");
+    assert_eq!(push.token.tell(), Told::Holder);
+    let theirs = remotes[1].clone();
+    let watchdog = thread::spawn(move || {
+        theirs.set_watchdog(true);
+        let idles = worker(theirs.clone());
+        let found = idles.local.enter(|| idles.look_for_the_last_time());
+        idles.local.enter(|| idles.local.close());
+        found
+    });
+    let busy = worker(remotes[0].clone());
+    busy.local.enter(|| drop(spawn(&remotes[0], async {})));
+    let found = watchdog.join().unwrap();
+    let is_claimed = !remotes[0].scheduler().idle().holds(1);
+    assert!(
+        found || is_claimed,
+        "the task waits for a holder without a CPU"
+    );
+    busy.local.enter(|| busy.local.close());
+}
+
+#[test]
+fn a_watchdog_does_not_rely_on_the_holder_of_the_push_token() {
+    check_large(watchdog_beside_a_late_holder);
+}
+
+#[test]
+fn mutant_watchdog_relies() {
+    mutant!(PushWatchdogRelies, watchdog_beside_a_late_holder);
+}
