@@ -240,6 +240,11 @@ impl<M: Machine> Local<M> {
         self.closed.get()
     }
 
+    /// Whether the poll under way has pushed a task.
+    pub(in crate::worker) fn has_pushed(&self) -> bool {
+        self.pushed.get()
+    }
+
     /// Appends a task that may run anywhere. If there is work for one more worker, or this poll has pushed a task
     /// before, offers it to an idle worker. Else, if the task may wait behind something long, asks for a watchdog, or
     /// by rank has an idle worker take it.

@@ -249,13 +249,16 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { remote.post(self.node()) });
     }
 
-    /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one spins and is free, as
+    /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one is free and spins, as
     /// its cache is warm, or where another waker has chosen that worker at the same moment, at another idle one; else
-    /// here. A running worker may be inside a long poll, and a sleeping one costs a ring.
+    /// here. A running worker may be inside a long poll, and a sleeping one costs a ring: but the second and each later
+    /// task of a poll waits for another worker anyway, so it wakes its own.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();
-        let awaits_it =
-            || last.bell().look() == Look::Spinning && last.scheduler().is_free(last.worker());
+        let awaits_it = || {
+            (last.bell().look() == Look::Spinning || local.has_pushed())
+                && last.scheduler().is_free(last.worker())
+        };
         if local.is(last) || local.is_closed() || !awaits_it() {
             return self.push_here(local);
         }
