@@ -5,6 +5,7 @@ use super::Worker;
 use crate::queue::{Ahead, Greed};
 use crate::scheduler::push::{End, OwnRank, Push, TAKES_NOTHING, TOKEN_FROM, Told};
 use crate::switches::{IdleClaim, RtPush};
+use crate::task::queue_node::RAISED_RANK;
 use doorbell_machine::{Bug, Counter, Machine};
 
 /// The holder of the push token makes at most this many rounds. Then it leaves the rest to an offer.
@@ -78,11 +79,15 @@ impl<M: Machine> Worker<M> {
     }
 
     /// The setting of the switch. `Auto` is returned as `Pull` if the scheduler is small; otherwise it means `On`.
-    fn rt_push(&self) -> RtPush {
+    pub(super) fn rt_push(&self) -> RtPush {
         let remote = self.shared.remote();
-        match remote.rt_push() {
-            RtPush::Auto if remote.scheduler().remotes().len() < TOKEN_FROM => RtPush::Pull,
-            setting => setting,
+        let setting = remote.rt_push();
+        if setting != RtPush::Auto {
+            setting
+        } else if remote.scheduler().remotes().len() < TOKEN_FROM {
+            RtPush::Pull
+        } else {
+            RtPush::On
         }
     }
 
@@ -134,7 +139,8 @@ impl<M: Machine> Worker<M> {
             }
         }
         push.token.give_up();
-        if push.overloaded.any() {
+        // Also what no byte speaks of: those that told have not looked.
+        if self.others_have_work() {
             self.shared
                 .remote()
                 .scheduler()
@@ -150,15 +156,9 @@ impl<M: Machine> Worker<M> {
         let (worker, said) = (remote.worker(), push.overloaded.rank(remote.worker()));
         if ahead.behind > said {
             push.overloaded.set(worker, ahead.behind);
-        } else if ahead.behind < said {
-            let waits = |before| {
-                if remote.has_injected() {
-                    before
-                } else {
-                    ahead.behind
-                }
-            };
-            let _ = push.overloaded.clear(worker, waits);
+        } else if ahead.behind < said && !remote.has_injected() {
+            let waits = |before| if remote.has_injected() { before } else { 0 };
+            let _ = push.overloaded.lower(worker, ahead.behind, waits);
         }
     }
 
@@ -166,9 +166,15 @@ impl<M: Machine> Worker<M> {
     /// here wait behind the calls.
     pub(super) fn say_all_wait(&self) {
         if let Some((push, _)) = self.push_and_rank() {
-            let movable = self.local.ahead().movable;
-            if movable > push.overloaded.rank(self.shared.remote().worker()) {
-                push.overloaded.set(self.shared.remote().worker(), movable);
+            let remote = self.shared.remote();
+            let waits = if remote.has_injected() {
+                // Of which rank, is not known here.
+                RAISED_RANK
+            } else {
+                self.local.ahead().movable
+            };
+            if waits > push.overloaded.rank(remote.worker()) {
+                push.overloaded.set(remote.worker(), waits);
             }
         }
     }

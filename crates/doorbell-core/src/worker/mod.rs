@@ -326,12 +326,11 @@ impl<M: Machine> Worker<M> {
             Turns::ByArrival => POLLS_PER_CLOCK,
             Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
         };
-        let own_rank = self.own_rank.as_ref().filter(|_| self.has_others());
         for poll in 1..=POLLS_PER_PASS {
             if self.local.is_unattended() && !self.local.is_empty() {
                 self.ask_for_watchdog();
             }
-            if let Some(own) = own_rank {
+            if let Some(own) = self.own_rank.as_ref().filter(|_| self.has_others()) {
                 self.look_above(own);
             }
             if !self.local.run_one() {

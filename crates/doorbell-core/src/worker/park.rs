@@ -106,6 +106,8 @@ impl<M: Machine> Worker<M> {
     pub(super) fn look_for_the_last_time(&self) -> bool {
         if !self.has_others() {
             self.local.unlist();
+            // It is off, and has handed on its tasks.
+            self.say_nothing_waits();
             return false;
         }
         self.unlooked_ns.set(0);

@@ -96,34 +96,46 @@ impl<M: Machine> Overloaded<M> {
         }
     }
 
-    /// Nothing waits at the worker, or nothing of so high a rank: makes its byte zero, then asks `what_waits` for the
-    /// highest rank that waits there now, 0 for none, and sets that. `what_waits` gets the rank before, which it may
-    /// return if it does not know better; it is not called if the byte was zero. Any thread may call this: the worker
-    /// itself before a poll and before it sleeps, a thread that has taken tasks from the worker, and a poster that
-    /// finds its task gone after its [`Overloaded::set`].
-    pub fn clear(&self, worker: usize, what_waits: impl FnOnce(u8) -> u8) -> Cleared {
+    /// Nothing above this rank waits at the worker, or nothing at all if it is 0: lowers the byte to it, then asks
+    /// `what_waits` for the highest rank that waits there now, 0 for none, and sets that if it is higher. `what_waits`
+    /// gets the rank before, which it may return if it does not know better; it is not called if the byte was not
+    /// higher. Any thread may call this: the worker itself before a poll and before it sleeps, a thread that has taken
+    /// tasks from the worker, and a poster that finds its task gone after its [`Overloaded::set`].
+    pub fn lower(&self, worker: usize, rank: u8, what_waits: impl FnOnce(u8) -> u8) -> Cleared {
         let (word, shift) = self.word(worker);
-        let mask = bits(u8::MAX, shift);
-        // ORDER: Acquire pairs with the Release of `set`: if this clears a byte, `what_waits` sees the push before
-        // that, and the word was counted before it is counted no more. No fence: each poster makes a read-modify-write
-        // of this word, and one that comes later sets the byte again.
-        let before = word.fetch_and(!mask, Ordering::Acquire);
-        if before & mask == 0 {
-            return Cleared::Yes;
-        }
-        if before & !mask == 0 {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = word.load(Ordering::Relaxed);
+        let next = loop {
+            if byte(seen, shift) <= rank {
+                return Cleared::Yes;
+            }
+            let next = seen & !bits(u8::MAX, shift) | bits(rank, shift);
+            // ORDER: Acquire pairs with the Release of `set`: if this lowers a byte, `what_waits` sees the push before
+            // that, and the word was counted before it is counted no more. No fence: each poster makes a
+            // read-modify-write of this word, and one that comes later sets the byte again. Relaxed on failure: only
+            // the next guess.
+            match word.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break next,
+                Err(now) => seen = now,
+            }
+        };
+        if next == 0 {
             self.count_one_less();
         }
         if M::breaks(Bug::PushClearBlind) {
             return Cleared::Yes;
         }
-        match what_waits(byte(before, shift)) {
-            0 => Cleared::Yes,
-            rank => {
-                self.set(worker, rank);
-                Cleared::SetAgain
-            }
+        let waits = what_waits(byte(seen, shift));
+        if waits <= rank {
+            return Cleared::Yes;
         }
+        self.set(worker, waits);
+        Cleared::SetAgain
+    }
+
+    /// [`Overloaded::lower`] to 0: nothing waits at the worker.
+    pub fn clear(&self, worker: usize, what_waits: impl FnOnce(u8) -> u8) -> Cleared {
+        self.lower(worker, 0, what_waits)
     }
 
     fn count_one_more(&self) {

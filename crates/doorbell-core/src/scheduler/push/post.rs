@@ -122,10 +122,12 @@ impl<M: Machine> Scheduler<M> {
     /// Call it after tasks were taken from this worker. If none waits there any more, clears its overloaded byte.
     pub(crate) fn clear_overloaded(&self, push: &Push<M>, worker: usize) -> Cleared {
         let remote = &self.remotes()[worker];
-        push.overloaded.clear(worker, |before| {
+        if remote.has_work() {
             // Which ranks are left, only the worker knows.
-            if remote.has_work() { before } else { 0 }
-        })
+            return Cleared::SetAgain;
+        }
+        push.overloaded
+            .clear(worker, |before| if remote.has_work() { before } else { 0 })
     }
 }
 

@@ -35,26 +35,19 @@ impl<M: Machine> Local<M> {
         unsafe { self.remote().queue().ahead(order) }
     }
 
-    /// The rank of a node's task, if this worker runs by rank.
-    ///
-    /// # Safety
-    /// The node is one of a task, and alive.
-    #[inline]
-    pub(in crate::worker) unsafe fn rank_of(&self, node: NonNull<Node<M>>) -> Option<u8> {
-        self.ready().order()?;
-        let push = self.remote().scheduler().push()?;
-        // SAFETY: passed on.
-        Some(unsafe { push.rank_of(node) })
-    }
-
-    /// Call it after the push of a task of this rank. If something long may run before the task, it makes known that the
-    /// worker is overloaded.
-    pub(in crate::worker) fn note_waiting(&self, rank: u8) {
-        let (remote, brings) = (self.remote(), self.brings.get());
-        if let Some(push) = remote.scheduler().push()
+    /// Call it after the push of a task. If something long may run before what waits here, it makes known that the
+    /// worker is overloaded: by all that waits, since another worker that looked while the push sorted the queue may
+    /// have found nothing, and said so.
+    pub(in crate::worker) fn note_waiting(&self) {
+        let brings = self.brings.get();
+        if self.ready().order().is_some()
+            && let Some(push) = self.remote().scheduler().push()
             && (!brings || self.runs_another_first())
         {
-            push.overloaded.set(remote.worker(), rank);
+            let waits = self.ahead().movable;
+            if waits != 0 {
+                push.overloaded.set(self.remote().worker(), waits);
+            }
         }
     }
 

@@ -263,15 +263,11 @@ impl<M: Machine> Local<M> {
             // SAFETY: passed on.
             return unsafe { self.push_of_group(node, group, Tell::Always) };
         }
-        // SAFETY: as above; another worker may have it as soon as it is pushed.
-        let rank = unsafe { self.rank_of(node) };
         // SAFETY: passed on; this worker owns its remote half's queue.
         let len = unsafe { self.remote.queue().push(node, Share::Always) };
         self.list();
         M::fence_recheck();
-        if let Some(rank) = rank {
-            self.note_waiting(rank);
-        }
+        self.note_waiting();
         let scheduler = self.remote.scheduler();
         // A poll that wakes or spawns more than one task may take long.
         if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {

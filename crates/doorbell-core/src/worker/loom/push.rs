@@ -4,7 +4,8 @@ use super::{IdlePolicy, Worker, WorkerConfig, WorkerShared, check_large, mutant}
 use crate::scheduler::push::Told;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::switches::{RtPush, SwitchWord, Switches};
-use crate::testing::spawn;
+use crate::task::{About, Kind};
+use crate::testing::{launch_about, spawn};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;
@@ -63,4 +64,51 @@ fn a_watchdog_does_not_rely_on_the_holder_of_the_push_token() {
 #[test]
 fn mutant_watchdog_relies() {
     mutant!(PushWatchdogRelies, watchdog_beside_a_late_holder);
+}
+
+/// So many workers by rank, none of which idles.
+fn by_rank(workers: usize) -> Vec<RemoteRef<Loom>> {
+    let spec = SchedulerSpec {
+        turns: Turns::ByRank,
+        ..SchedulerSpec::default()
+    };
+    Scheduler::<Loom>::described(workers, &Arc::default(), spec, |_, _| 0)
+}
+
+fn spawn_ranked(remote: &RemoteRef<Loom>, rank: u8) {
+    let about = About {
+        rank,
+        ..About::default()
+    };
+    drop(launch_about(remote, Kind::Task, about, async {}));
+}
+
+/// A poll wakes a task of rank 50 while ranks 90 and 10 wait there, and another worker that runs rank 60 looks for tasks:
+/// the byte is not below what waits then.
+fn push_against_a_look() {
+    let remotes = by_rank(2);
+    let (busy, push) = (worker(remotes[0].clone()), remotes[0].scheduler().push());
+    let overloaded = &push.expect("they run by rank").overloaded;
+    let spawns = |rank| busy.local.enter(|| spawn_ranked(&remotes[0], rank));
+    spawns(90);
+    spawns(10);
+    let theirs = remotes[1].clone();
+    let looks = thread::spawn(move || {
+        let looks = worker(theirs.clone());
+        looks.local.enter(|| {
+            spawn_ranked(&theirs, 60);
+            looks.look_above(looks.own_rank.as_ref().unwrap());
+            looks.local.close();
+        });
+    });
+    spawns(50);
+    looks.join().unwrap();
+    let (waits, said) = (busy.local.ahead().movable, overloaded.rank(0));
+    busy.local.enter(|| busy.local.close());
+    assert!(said >= waits, "rank {waits} waits, the byte says {said}");
+}
+
+#[test]
+fn a_byte_is_not_below_what_waits_while_the_queue_is_sorted() {
+    check_large(push_against_a_look);
 }

@@ -64,7 +64,7 @@ fn each_scenario_has_its_figures() {
     of(
         "rt",
         12,
-        "1 extra",
+        "rt_push=on (12 workers, 1 extra",
         &["p99_us", "extra_max_us", "rings_per_core_s"],
     );
     of("rank", 2, "by the poll, others idle", &["p50_us", "max_us"]);

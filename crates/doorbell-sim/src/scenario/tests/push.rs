@@ -12,6 +12,7 @@ use crate::scenario::{oracle, spawn};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::RtPush;
 use doorbell_core::task::Kind;
+use doorbell_core::worker::RunBudget;
 use doorbell_machine::sim::{self, Config};
 use doorbell_machine::{Bug, Machine, Sim, ThreadHandle};
 use std::sync::{Arc, Mutex};
@@ -106,6 +107,16 @@ fn run<const BUG: u8>(
     (rt_push, seed): (RtPush, u64),
     program: impl FnOnce(&Arc<Workers<BUG>>, &Order) + Send + 'static,
 ) -> Seen {
+    run_in(config(workers, rt_push), seed, program)
+}
+
+/// As [`run`], with these workers.
+fn run_in<const BUG: u8>(
+    config: SchedulerConfig,
+    seed: u64,
+    program: impl FnOnce(&Arc<Workers<BUG>>, &Order) + Send + 'static,
+) -> Seen {
+    let workers = config.workers;
     let machine = Config {
         seed,
         machine: machine_for(workers + 2, None),
@@ -115,8 +126,7 @@ fn run<const BUG: u8>(
     let theirs = order.clone();
     let outcome = sim::run_traced(machine, None, move || {
         Sim::<BUG>::bind_thread(&[workers]).unwrap();
-        let (all, threads) =
-            Workers::<BUG>::start(config(workers, rt_push), Arc::default()).unwrap();
+        let (all, threads) = Workers::<BUG>::start(config, Arc::default()).unwrap();
         sim::sleep(SETTLE_NS);
         program(&all, &theirs);
         oracle::until_quiet(&all);
@@ -286,4 +296,105 @@ fn no_poll_begins_while_a_task_of_higher_rank_waits() {
 fn a_worker_that_does_not_look_lets_tasks_of_higher_rank_wait() {
     const BUG: u8 = Bug::PushNoLook as u8;
     assert!((0..SEEDS).any(|seed| passed::<BUG>((RtPush::On, seed)) > 0));
+}
+
+/// Polls of rank 30 spawn ranks 50, 99, 99 and 55, while others run rank 60 in polls of 1 us. Returns how many of the tasks of
+/// rank 99 waited for polls of rank 60.
+fn passed_while_sorting(setting: (RtPush, u64)) -> u64 {
+    const WORKERS: usize = 4;
+    const TIMES: usize = 40;
+    let seen = run::<0>(WORKERS, setting, move |workers, order| {
+        let until_ns = sim::time_ns() + 8_000 * US;
+        for worker in 1..WORKERS {
+            keep_busy(workers, order, (worker, 60), US, until_ns);
+        }
+        sim::sleep(200 * US);
+        let (all, theirs) = (Arc::clone(workers), order.clone());
+        let ended = Ended::new(workers);
+        let long = async move {
+            let _ended = ended;
+            for times in 0..TIMES {
+                let spawn =
+                    |which, rank| launch(&all, &theirs, (4 * times + which, rank), 0, || {});
+                spawn(0, 50);
+                spawn(1, 99);
+                spawn(2, 99);
+                sim::work(sim::random() % US);
+                spawn(3, 55);
+                sim::work(150 * US);
+                yield_now().await;
+            }
+        };
+        drop(workers.launch_ranked(0, Kind::Pinned, 30, long));
+    });
+    seen.passed
+}
+
+#[test]
+fn a_task_stays_known_while_its_worker_sorts_another_one_in() {
+    let passed: Vec<_> = settings().map(passed_while_sorting).collect();
+    assert_eq!(passed.iter().sum::<u64>(), 0, "{passed:?}");
+}
+
+/// Worker 0 has used up its budget, and idles. Then it gets a task of rank 99, and is throttled. The others run rank 1.
+/// Returns how long the task waits.
+fn wait_of_throttled_ns(setting: (RtPush, u64)) -> u64 {
+    const WORKERS: usize = 3;
+    let mut config = config(WORKERS, setting.0);
+    config.budget = Some(RunBudget {
+        run_ns: 2_000 * US,
+        period_ns: 6_000 * US,
+    });
+    let seen = run_in::<0>(config, setting.1, |workers, order| {
+        let uses = Ended::new(workers);
+        let uses = async move {
+            let _ended = uses;
+            sim::work(2_100 * US);
+        };
+        drop(workers.launch_ranked(0, Kind::Pinned, 50, uses));
+        sim::sleep(2_200 * US);
+        let until_ns = sim::time_ns() + 1_500 * US;
+        for worker in 1..WORKERS {
+            keep_busy(workers, order, (worker, 1), 5 * US, until_ns);
+        }
+        sim::sleep(100 * US);
+        launch(workers, order, (1, 99), 0, || sim::work(10 * US));
+        sim::sleep(2_000 * US);
+    });
+    seen.slowest_ns
+}
+
+#[test]
+fn rank_99_does_not_wait_for_the_end_of_a_throttle() {
+    for setting in settings().step_by(5) {
+        let wait_ns = wait_of_throttled_ns(setting);
+        assert!(wait_ns <= WAIT_NS, "{setting:?}: {wait_ns} ns");
+    }
+}
+
+/// An idle worker gets a task of rank 99 and a call of 600 us at the same moment. The others run rank 1. Returns how long
+/// the task waits.
+fn wait_beside_call_ns(setting: (RtPush, u64)) -> u64 {
+    const WORKERS: usize = 3;
+    let seen = run::<0>(WORKERS, setting, |workers, order| {
+        // Later than the first second, in which running workers look at the others at intervals.
+        sim::sleep(1_500_000 * US);
+        let until_ns = sim::time_ns() + 1_500 * US;
+        for worker in 1..WORKERS {
+            keep_busy(workers, order, (worker, 1), 5 * US, until_ns);
+        }
+        sim::sleep(100 * US);
+        launch(workers, order, (1, 99), 0, || sim::work(10 * US));
+        let called = workers.call(0, || sim::work(600 * US));
+        assert!(called.is_some());
+    });
+    seen.slowest_ns
+}
+
+#[test]
+fn rank_99_does_not_wait_for_the_end_of_a_call() {
+    for setting in settings().step_by(5) {
+        let wait_ns = wait_beside_call_ns(setting);
+        assert!(wait_ns <= WAIT_NS, "{setting:?}: {wait_ns} ns");
+    }
 }
