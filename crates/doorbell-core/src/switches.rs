@@ -73,6 +73,22 @@ impl RtPush {
     pub const ALL: [RtPush; 4] = [RtPush::Auto, RtPush::On, RtPush::Pull, RtPush::Each];
 }
 
+/// Which worker fires the timer of a task that may run anywhere, if the worker that has it sleeps (seed: the kernel's
+/// timer pull model).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimerPull {
+    /// The worker itself: it sleeps until then.
+    #[default]
+    Off,
+    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all.
+    On,
+}
+
+impl TimerPull {
+    /// All settings, in the order of their numbers in the word.
+    pub const ALL: [TimerPull; 2] = [TimerPull::Off, TimerPull::On];
+}
+
 /// The settings of all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
@@ -80,6 +96,8 @@ pub struct Switches {
     pub idle_notify: IdleNotify,
     /// Which posts touch the bell.
     pub call_coalesce: CallCoalesce,
+    /// Which worker fires the timers of one that sleeps.
+    pub timer_pull: TimerPull,
     /// How a waker gets an idle worker.
     pub idle_claim: IdleClaim,
     /// How an urgent worker gets a task of a higher rank that waits elsewhere.
@@ -96,7 +114,7 @@ pub enum SwitchError {
     Form(String),
     /// No switch has this name.
     #[error(
-        "there is no switch `{0}`; there are idle_notify, call_coalesce, idle_claim and rt_push"
+        "there is no switch `{0}`; there are idle_notify, call_coalesce, timer_pull, idle_claim and rt_push"
     )]
     Switch(String),
     /// The switch has no such setting.
@@ -154,6 +172,13 @@ impl Switches {
                     _ => return Err(unknown("call_coalesce", "on, base")),
                 }
             }
+            "timer_pull" => {
+                self.timer_pull = match setting {
+                    "on" => TimerPull::On,
+                    "off" => TimerPull::Off,
+                    _ => return Err(unknown("timer_pull", "on, off")),
+                }
+            }
             "idle_claim" => {
                 self.idle_claim = match setting {
                     "on" => IdleClaim::On,
@@ -189,6 +214,10 @@ impl fmt::Display for Switches {
             CallCoalesce::On => "on",
             CallCoalesce::Base => "base",
         };
+        let timer_pull = match self.timer_pull {
+            TimerPull::On => "on",
+            TimerPull::Off => "off",
+        };
         let idle_claim = match self.idle_claim {
             IdleClaim::On => "on",
             IdleClaim::Off => "off",
@@ -203,7 +232,8 @@ impl fmt::Display for Switches {
         };
         write!(
             f,
-            "idle_notify={idle_notify},call_coalesce={call_coalesce},idle_claim={idle_claim},rt_push={rt_push}"
+            "idle_notify={idle_notify},call_coalesce={call_coalesce},timer_pull={timer_pull},idle_claim={idle_claim},\
+             rt_push={rt_push}"
         )
     }
 }
@@ -223,6 +253,7 @@ pub struct SwitchWord<C>(C);
 /// | 2 | every post to a worker that is not spinning rings (`call_coalesce=base`) |
 /// | 3 to 4 | the number of the setting of `idle_claim`; posts do not look at it |
 /// | 5 to 6 | the number of the setting of `rt_push`; posts do not look at it |
+/// | 7 to 8 | the number of the setting of `timer_pull`; posts do not look at it |
 mod bits {
     pub(super) const KICK_PASSES: u64 = 1 << 0;
     pub(super) const RING_SPINNING: u64 = 1 << 1;
@@ -232,12 +263,15 @@ mod bits {
     pub(super) const CLAIM_MAX: u64 = 3;
     pub(super) const PUSH: u64 = 1 << 5;
     pub(super) const PUSH_MAX: u64 = 3;
+    pub(super) const PULL: u64 = 1 << 7;
+    pub(super) const PULL_MAX: u64 = 3;
     const _: () = assert!(OF_POSTS == 0b111 && CLAIM == OF_POSTS + 1);
-    const _: () = assert!(PUSH == CLAIM * (CLAIM_MAX + 1));
+    const _: () = assert!(PUSH == CLAIM * (CLAIM_MAX + 1) && PULL == PUSH * (PUSH_MAX + 1));
 }
 
 const _: () = assert!(IdleClaim::ALL.len() as u64 == bits::CLAIM_MAX + 1);
 const _: () = assert!(RtPush::ALL.len() as u64 == bits::PUSH_MAX + 1);
+const _: () = assert!(TimerPull::ALL.len() as u64 <= bits::PULL_MAX + 1);
 
 /// The rules of a post, read once per post.
 #[derive(Clone, Copy, Debug)]
@@ -258,6 +292,11 @@ impl PostRules {
     #[inline(always)]
     pub fn rt_push(self) -> RtPush {
         RtPush::ALL[((self.0 / bits::PUSH) & bits::PUSH_MAX) as usize]
+    }
+    /// Which worker fires the timers of one that sleeps.
+    #[inline(always)]
+    pub fn timer_pull(self) -> TimerPull {
+        TimerPull::ALL[((self.0 / bits::PULL) & bits::PULL_MAX) as usize]
     }
     /// Whether a kick also asks for a pass.
     #[inline(always)]
@@ -296,6 +335,7 @@ impl<C: Counter> SwitchWord<C> {
         }
         word |= switches.idle_claim as u64 * bits::CLAIM;
         word |= switches.rt_push as u64 * bits::PUSH;
+        word |= switches.timer_pull as u64 * bits::PULL;
         self.0.set(word);
     }
 
@@ -315,6 +355,7 @@ impl<C: Counter> SwitchWord<C> {
             } else {
                 CallCoalesce::On
             },
+            timer_pull: rules.timer_pull(),
             idle_claim: rules.idle_claim(),
             rt_push: rules.rt_push(),
         }
@@ -329,7 +370,9 @@ impl<C: Counter> SwitchWord<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallCoalesce, IdleClaim, IdleNotify, RtPush, SwitchError, SwitchWord, Switches};
+    use super::{
+        CallCoalesce, IdleClaim, IdleNotify, RtPush, SwitchError, SwitchWord, Switches, TimerPull,
+    };
     use doorbell_machine::host::HostCounter;
 
     #[test]
@@ -339,13 +382,15 @@ mod tests {
         let of_posts = notifies
             .into_iter()
             .flat_map(|notify| coalesces.map(|coalesce| (notify, coalesce)));
+        let claims = IdleClaim::ALL.map(|claim| TimerPull::ALL.map(|pull| (claim, pull)));
+        let others = claims.into_iter().flatten();
+        let others = others.flat_map(|setting| RtPush::ALL.map(|push| (setting, push)));
         for (idle_notify, call_coalesce) in of_posts {
-            let claims = IdleClaim::ALL.into_iter();
-            let of_others = claims.flat_map(|claim| RtPush::ALL.map(|push| (claim, push)));
-            for (idle_claim, rt_push) in of_others {
+            for ((idle_claim, timer_pull), rt_push) in others.clone() {
                 let switches = Switches {
                     idle_notify,
                     call_coalesce,
+                    timer_pull,
                     idle_claim,
                     rt_push,
                 };
@@ -357,6 +402,7 @@ mod tests {
                 assert_eq!(rules.ring_spinning(), idle_notify == IdleNotify::AlwaysRing);
                 assert_eq!(rules.ring_every_post(), call_coalesce == CallCoalesce::Base);
                 assert_eq!((rules.idle_claim(), rules.rt_push()), (idle_claim, rt_push));
+                assert_eq!(rules.timer_pull(), timer_pull);
                 let of_posts = (IdleNotify::On, CallCoalesce::On);
                 assert_eq!(rules.is_default(), (idle_notify, call_coalesce) == of_posts);
             }
@@ -388,5 +434,6 @@ mod tests {
                 .to_string()
                 .contains("auto, on, pull, each")
         );
+        assert!(error("timer_pull=base").to_string().contains("on, off"));
     }
 }

@@ -136,6 +136,9 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             Says("fired after its drop"),
         ),
         Bug::WheelGateNoFence => ("wheel::loom_gate::mutant_no_fence", Race),
+        Bug::WheelLendRelaxed => ("wheel::loom_lent::mutant_lend_relaxed", Race),
+        Bug::WheelTakeBackNoFence => ("wheel::loom_lent::mutant_take_back_no_fence", Race),
+        Bug::WheelVisitNoFence => ("wheel::loom_lent::mutant_visit_no_fence", Race),
         Bug::QuiescenceNoEpoch => (
             "wheel::loom_quiescence::mutant_quiescence_no_epoch",
             Says("told of more to do"),
@@ -221,6 +224,7 @@ fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
     use Shows::Deadlock;
     match bug {
         Bug::WorkerAsksOnce => ("worker::loom::watchdog::mutant_asks_once", NOBODY_TOLD),
+        Bug::PullLeavesNoFence => ("worker::loom::pull::mutant_leaves_no_fence", NOBODY_TOLD),
         Bug::SchedulerPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::WorkerStallNoFence => ("worker::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),
@@ -301,9 +305,7 @@ fn killer_of_the_tree(bug: Bug) -> (&'static str, Shows) {
         Bug::TreeReadRelaxed => ("tree::loom::mutant_read_relaxed", LATE),
         Bug::TreeExchangeRelaxed => ("tree::loom::mutant_exchange_relaxed", LATE),
         Bug::TreeLookRelaxed => ("tree::loom::mutant_look_relaxed", UNSEEN),
-        Bug::TreePublishNoFence => ("tree::loom::mutant_publish_no_fence", UNSEEN),
         Bug::TreeSentryBlind => ("tree::loom::mutant_sentry_blind", TWO),
-        Bug::TreeSentryNoSequence => ("tree::loom::mutant_sentry_no_sequence", TWO),
         Bug::TreeSentryStays => ("tree::loom::mutant_sentry_stays", LATE),
         _ => unreachable!("{bug:?} has no killer"),
     }
@@ -382,7 +384,7 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 9] = [
+const SIMULATED: [Bug; 13] = [
     Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
@@ -392,6 +394,10 @@ const SIMULATED: [Bug; 9] = [
     Bug::RtLeavesOneWaiting,
     Bug::WorkerStallOfAnyPoll,
     Bug::PushNoLook,
+    Bug::PullForgetsDuty,
+    Bug::PullNeverLooks,
+    Bug::PullReportsNothing,
+    Bug::PullTrustsStuck,
 ];
 
 #[test]

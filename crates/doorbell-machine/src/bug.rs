@@ -189,14 +189,26 @@ pub enum Bug {
     TreeExchangeRelaxed,
     /// tree: a migrator looks at its branch's word without Acquire.
     TreeLookRelaxed,
-    /// tree: the fence between a new deadline and the look whether the worker was set aside is gone.
-    TreePublishNoFence,
-    /// tree: a worker enters the list of the sentries by a load and a store.
+    /// tree: a worker becomes the sentry by a load and a store.
     TreeSentryBlind,
-    /// tree: an exchange of the list of the sentries does not count its sequence.
-    TreeSentryNoSequence,
-    /// tree: a sentry that has woken stays in the list.
+    /// tree: a sentry that has woken stays the sentry.
     TreeSentryStays,
+    /// wheel: a worker lends its wheel without publishing what it did in it.
+    WheelLendRelaxed,
+    /// wheel: the fence between a worker's wake and its look whether a visitor has its lent wheel is gone.
+    WheelTakeBackNoFence,
+    /// wheel: the fence between a visitor's claim and its look whether the wheel is lent is gone.
+    WheelVisitNoFence,
+    /// pull: the fence between a worker's leave of the tree and its look for a worker that began to run is gone.
+    PullLeavesNoFence,
+    /// pull: the last worker that falls asleep does not stay up for the timers of the others.
+    PullForgetsDuty,
+    /// pull: a migrator does not look for timers of sleepers between its polls and in its spin.
+    PullNeverLooks,
+    /// pull: a visitor does not tell the tree what a sleeper's wheel has next.
+    PullReportsNothing,
+    /// pull: a stuck worker is not set aside.
+    PullTrustsStuck,
     /// push: an overloaded byte is cleared without another look at what waits.
     PushClearBlind,
     /// push: an overloaded word is counted only after it says that a worker is overloaded.
@@ -219,7 +231,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 101] = [
+    pub const ALL: [Bug; 107] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -308,10 +320,16 @@ impl Bug {
         Bug::TreeReadRelaxed,
         Bug::TreeExchangeRelaxed,
         Bug::TreeLookRelaxed,
-        Bug::TreePublishNoFence,
         Bug::TreeSentryBlind,
-        Bug::TreeSentryNoSequence,
         Bug::TreeSentryStays,
+        Bug::WheelLendRelaxed,
+        Bug::WheelTakeBackNoFence,
+        Bug::WheelVisitNoFence,
+        Bug::PullLeavesNoFence,
+        Bug::PullForgetsDuty,
+        Bug::PullNeverLooks,
+        Bug::PullReportsNothing,
+        Bug::PullTrustsStuck,
         Bug::PushClearBlind,
         Bug::PushCountsLate,
         Bug::PushNoPostFence,

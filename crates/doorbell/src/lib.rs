@@ -183,7 +183,7 @@ pub use core_state::CoreError;
 pub use doorbell_core::bell::WorkerState;
 pub use doorbell_core::scheduler::telemetry::Times;
 pub use doorbell_core::switches::{
-    CallCoalesce, IdleClaim, IdleNotify, RtPush, SwitchError, Switches,
+    CallCoalesce, IdleClaim, IdleNotify, RtPush, SwitchError, Switches, TimerPull,
 };
 pub use doorbell_core::task::{JoinError, Name as TaskName, Payload};
 pub use doorbell_core::worker::WorkerCounts;

@@ -12,7 +12,7 @@
 
 use doorbell::{
     Builder, CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, RtPush, Switches,
-    current_core,
+    TimerPull, current_core,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,6 +105,7 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
                     idle_notify: [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing]
                         [dice.roll(3) as usize],
                     call_coalesce: [CallCoalesce::On, CallCoalesce::Base][dice.roll(2) as usize],
+                    timer_pull: TimerPull::ALL[dice.roll(2) as usize],
                     idle_claim: IdleClaim::ALL[dice.roll(4) as usize],
                     rt_push: RtPush::ALL[dice.roll(4) as usize],
                 };

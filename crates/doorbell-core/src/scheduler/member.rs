@@ -190,6 +190,9 @@ impl<M: Machine> Visited<M> for Member<M> {
 
     fn publish_next_global(&self, when_ns: u64) {
         Remote::publish_next_global(self, when_ns);
+        if let Some(tree) = self.scheduler().tree() {
+            tree.note(self.worker(), when_ns);
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::scheduler::push::Push;
 use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Schedule, SchedulerId, TaskRef};
+use crate::tree::Tree;
 use crate::wheel::Sleepers;
 use crate::worker::remote::RemoteSpec;
 use crate::worker::remote::core_use::Occupant;
@@ -114,6 +115,8 @@ pub struct Scheduler<M: Machine> {
     /// Timers armed by threads outside the scheduler, and movable ones of a worker whose wheel has a visitor. The
     /// next worker that makes a pass takes them, because any one worker may be inside a long poll.
     timers: M::Line<Mailbox<M>>,
+    /// Which worker looks after the timers of sleeping ones.
+    tree: Option<Tree<M>>,
     /// How many workers are on.
     on: M::Line<M::U32>,
     /// Records its tasks, if anything does.
@@ -212,6 +215,7 @@ impl<M: Machine> Scheduler<M> {
             work: WorkSet::new(&cores),
             armed: Armed::new(turns),
             timers: M::Line::new(Mailbox::default),
+            tree: timers::tree_of(class, workers, &distance),
             on: M::Line::new(|| M::U32::new(workers as u32)),
             telemetry,
             above,

@@ -1,12 +1,12 @@
 //! The timer tree: which awake worker looks after the timers of which sleeping ones. See README.md.
 //!
 //! A pure state machine: it reads no clock, fires no timer and wakes no thread. It is told deadlines, and returns what
-//! the caller has to do. No worker uses it yet.
+//! the caller has to do. The workers use it in `worker/pull.rs`.
 
 mod climb;
 #[cfg(test)]
 mod loom;
-mod sentries;
+mod sentry;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -16,8 +16,8 @@ mod word;
 pub use walk::{Step, Walk};
 
 use climb::{Bit, Climb, Top};
-use doorbell_machine::{Bug, Cpu, Fenced, Line, Machine, Ordering, Word};
-use sentries::{Own, Sentries, Stood, WORKERS_MAX};
+use doorbell_machine::{Bug, Cpu, Line, Machine, Ordering, Word};
+use sentry::{Own, Sentry, Stood, WORKERS_MAX};
 use shape::{Children, Seat, Shape};
 use std::ops::Range;
 use word::State;
@@ -101,7 +101,7 @@ pub struct Tree<M: Machine> {
     /// The workers in the order of their branches.
     order: Box<[usize]>,
     own: Box<[M::Line<Own<M>>]>,
-    sentries: Sentries<M>,
+    sentry: Sentry<M>,
 }
 
 impl<M: Machine> std::fmt::Debug for Tree<M> {
@@ -147,22 +147,22 @@ impl<M: Machine> Tree<M> {
             own: (0..cpus.len()).map(|_| M::Line::new(Own::new)).collect(),
             seats: shape.seats.into(),
             order: shape.order.into(),
-            sentries: Sentries::new(),
+            sentry: Sentry::new(),
         }
     }
 
     /// Whether the tree takes the worker for active. A worker that runs and finds that it is not was set aside, and
-    /// [activates](Tree::activate) at the end of its poll.
+    /// [activates](Tree::activate) between two polls.
     pub fn is_active(&self, worker: usize) -> bool {
         let seat = self.seats[worker];
-        // ORDER: Relaxed; of a worker's own bit. Where another thread may clear it, `publish` has a fence before this.
+        // ORDER: Relaxed; of a worker's own bit. It changes while the worker runs only if another thread sets it aside.
         let state = State(self.branches[seat.branch].word.load(Ordering::Relaxed));
         state.holds(seat.child)
     }
 
     /// The worker is awake: it looks after its own timers again, and after those of others. Called by itself.
     pub fn activate(&self, worker: usize) {
-        self.sentries.leave(&self.own, worker);
+        self.sentry.leave(&self.own[worker], worker);
         // Once more if everyone is asleep: another thread has just set this worker aside.
         while Climb::from_worker(self, worker, Bit::Set).run() == Top::Empty {}
     }
@@ -178,38 +178,36 @@ impl<M: Machine> Tree<M> {
     }
 
     fn stand(&self, worker: usize, at_ns: u64) -> Deactivated {
-        match self.sentries.stand(&self.own, worker, at_ns) {
+        match self.sentry.stand(&self.own[worker], worker, at_ns) {
             Stood::Yes => Deactivated::SleepUntil(at_ns),
             Stood::Covered => Deactivated::Nothing,
         }
     }
 
-    /// Everyone is asleep and no sentry by then: the earliest deadline.
+    /// Everyone is asleep and no sentry wakes by then: the earliest deadline.
     fn uncovered_ns(&self, top: Top) -> Option<u64> {
         if top == Top::Awake {
             return None;
         }
         let root = self.branches.last().expect("a tree has a root");
         let at_ns = root.least_ns(State::INACTIVE);
-        (at_ns != u64::MAX && !self.sentries.cover(&self.own, at_ns)).then_some(at_ns)
+        (at_ns != u64::MAX && !self.sentry.covers(at_ns)).then_some(at_ns)
     }
 
-    /// The worker is awake and looks after nothing for now: it is stuck, or throttled, or its core goes off. Called by
-    /// any thread. If another thread's fence is refused by the OS ([`Machine::fence_heavy`]), timers that the worker
-    /// arms at the same moment may wait until it activates.
+    /// The worker looks after nothing for now, though it may be awake: it is stuck, or it ends. Called by any thread.
     pub fn set_aside(&self, worker: usize) -> Told {
-        let _ = Climb::from_worker(self, worker, Bit::Clear).run();
-        // With the light fence of `publish`: either that thread sees the bit clear, or the second climb its deadline.
-        let _: Fenced = M::fence_heavy();
-        self.report(worker)
+        self.told(Climb::from_worker(self, worker, Bit::Clear).run())
+    }
+
+    fn told(&self, top: Top) -> Told {
+        self.uncovered_ns(top).map_or(Told::Nothing, Told::WakeBy)
     }
 
     /// Notes when the first global timer of the worker is due; `u64::MAX` for none. Called by the thread that has the
-    /// worker's wheel; of a worker that may be inactive it [reports](Tree::report) afterwards, or calls
-    /// [`Tree::publish`].
+    /// worker's wheel: by the worker before it [falls asleep](Tree::deactivate), or by a visitor, which
+    /// [reports](Tree::report) afterwards.
     pub fn note(&self, worker: usize, deadline_ns: u64) {
-        // ORDER: Relaxed; a thread that notes it for an inactive worker climbs behind this, and an active worker climbs
-        // when it falls asleep. A thread that sets the worker aside has a fence.
+        // ORDER: Relaxed; the thread that notes it climbs behind this.
         self.own[worker]
             .deadline_ns
             .store(deadline_ns, Ordering::Relaxed);
@@ -221,23 +219,8 @@ impl<M: Machine> Tree<M> {
         self.own[worker].deadline_ns.load(Ordering::Relaxed)
     }
 
-    /// The worker has a new first deadline. As long as it is active that costs a store and a load. Called on its
-    /// thread.
-    pub fn publish(&self, worker: usize, deadline_ns: u64) -> Told {
-        self.note(worker, deadline_ns);
-        if !M::breaks(Bug::TreePublishNoFence) {
-            M::fence_light();
-        }
-        if self.is_active(worker) {
-            Told::Nothing
-        } else {
-            self.report(worker)
-        }
-    }
-
     /// The deadline of a worker was noted that may be inactive: brings the tree up to date.
     pub fn report(&self, worker: usize) -> Told {
-        let top = Climb::from_worker(self, worker, Bit::Keep).run();
-        self.uncovered_ns(top).map_or(Told::Nothing, Told::WakeBy)
+        self.told(Climb::from_worker(self, worker, Bit::Keep).run())
     }
 }

@@ -1,5 +1,5 @@
 //! The gate decides who may touch a worker's wheel: the worker, or for a moment a visitor that expires
-//! overdue timers while the worker is stuck.
+//! timers while the worker sleeps or is stuck.
 //!
 //! | value | name | meaning |
 //! |---|---|---|
@@ -11,6 +11,10 @@
 //! Store buffering: the worker says that it is inside and looks at this word; the visitor claims the
 //! word and looks whether the worker is inside. With a fence on both sides at least one of them sees the
 //! other, and the one that does steps back. The worker's fence is the light one: the visitor pays.
+//!
+//! A worker that falls asleep lends its wheel: it says so in a word of its own. When it wakes it takes that back, makes
+//! a read-modify-write that it makes anyway, and a fence behind that. So a visitor that has claimed the word and finds
+//! the wheel lent needs no heavy fence: either it sees that the wheel was taken back, or the worker sees the visitor.
 
 use super::Wheel;
 use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, Word};
@@ -21,11 +25,22 @@ const VISITED: u32 = 2;
 const ENDING: u32 = 3;
 const _: () = assert!(ABSENT < OWNED && OWNED < VISITED && VISITED < ENDING);
 
+/// How a visitor finds a wheel that it may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// Its worker sleeps: no poll is under way.
+    Lent,
+    /// Its worker is inside a poll, or on its way.
+    Unused,
+}
+
 /// The words that guard a worker's wheel.
 pub(crate) struct Gate<M: Machine, O> {
     word: M::U32,
     /// 1 while the worker touches its wheel.
     inside: M::U32,
+    /// 1 while the worker sleeps and has lent its wheel.
+    lent: M::U32,
     wheel: M::Ptr<Wheel<M, O>>,
 }
 
@@ -34,6 +49,7 @@ impl<M: Machine, O> Default for Gate<M, O> {
         Gate {
             word: M::U32::new(ABSENT),
             inside: M::U32::new(0),
+            lent: M::U32::new(0),
             wheel: M::Ptr::new(std::ptr::null_mut()),
         }
     }
@@ -140,46 +156,81 @@ impl<M: Machine, O> Gate<M, O> {
         Some(done)
     }
 
+    /// The worker is about to sleep, and touches its wheel no more before [`Gate::take_back`]: until then a visitor needs
+    /// no heavy fence.
+    pub(crate) fn lend(&self) {
+        let order = if M::breaks(Bug::WheelLendRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Release
+        };
+        // ORDER: Release pairs with the Acquire of a visitor's look: what the worker did with its wheel is visible.
+        self.lent.store(1, order);
+    }
+
+    /// The worker is awake. `announce` is something that it does in any case; it ends with a read-modify-write. Behind
+    /// this it may [enter](Gate::enter).
+    pub(crate) fn take_back(&self, announce: impl FnOnce()) {
+        // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.
+        self.lent.store(0, Ordering::Relaxed);
+        announce();
+        if !M::breaks(Bug::WheelTakeBackNoFence) {
+            M::fence_announce();
+        }
+    }
+
     /// Whether a visitor has the wheel.
     #[inline(always)]
-    fn is_visited(&self) -> bool {
+    pub(super) fn is_visited(&self) -> bool {
         // ORDER: Acquire pairs with the Release of a visitor that leaves: what it did is visible.
         self.word.load(Ordering::Acquire) == VISITED
     }
 
     /// Another worker visits the wheel: runs `f`, unless the wheel's worker or another visitor is inside. `parker`
-    /// is that of the wheel's worker; the visitor keeps it in memory.
+    /// is that of the wheel's worker; the visitor keeps it in memory. `f` is told how the wheel stands.
     pub(super) fn visit<R>(
         &self,
         parker: &M::Parker,
-        f: impl FnOnce(&Wheel<M, O>) -> R,
+        f: impl FnOnce(&Wheel<M, O>, Stands) -> R,
     ) -> Option<R> {
         // ORDER: Relaxed; only to spare the fence where the worker is inside anyway.
         if self.inside.load(Ordering::Relaxed) != 0 {
             return None;
         }
         // ORDER: Acquire pairs with the Release of `begin` and of the last visitor; redundant because the
-        // heavy fence behind it acquires as well. A read-modify-write, so of two visitors one is refused.
+        // fence behind it acquires as well. A read-modify-write, so of two visitors one is refused.
         // Relaxed on failure: nothing is done.
         self.word
             .compare_exchange(OWNED, VISITED, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         let visit = WheelVisit { gate: self, parker };
-        // Without it the worker may be inside unseen.
-        if M::fence_heavy() == Fenced::Refused {
-            return None;
-        }
-        // ORDER: Acquire pairs with the Release of the worker that leaves.
-        if self.inside.load(Ordering::Acquire) != 0 {
-            return None;
-        }
+        let stands = self.how_it_stands()?;
         // ORDER: Relaxed; published by `begin`.
         let wheel = self.wheel.load(Ordering::Relaxed);
         debug_assert!(!wheel.is_null(), "a visitor came before the worker");
         // SAFETY: the wheel is alive, because its worker does not end before the word is OWNED again. The worker
         // does not touch it: it has seen VISITED, or will.
-        let done = f(unsafe { &*wheel });
+        let done = f(unsafe { &*wheel }, stands);
         drop(visit);
         Some(done)
+    }
+
+    /// Behind a claim: whether the visitor may go in.
+    fn how_it_stands(&self) -> Option<Stands> {
+        if !M::breaks(Bug::WheelVisitNoFence) {
+            M::fence_recheck();
+        }
+        // ORDER: Acquire pairs with the Release of `lend`.
+        if self.lent.load(Ordering::Acquire) != 0 {
+            return Some(Stands::Lent);
+        }
+        // Without it the worker may be inside unseen.
+        // ORDER: with the light fence of `enter`; unshown because the checker takes each fence for a full one, and the
+        // one above stands in for it. On x86 that one is no fence.
+        if M::fence_heavy() == Fenced::Refused {
+            return None;
+        }
+        // ORDER: Acquire pairs with the Release of the worker that leaves.
+        (self.inside.load(Ordering::Acquire) == 0).then_some(Stands::Unused)
     }
 }

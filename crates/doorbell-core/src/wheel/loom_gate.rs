@@ -26,6 +26,12 @@ impl Wake for Wakes {
     }
 }
 
+/// A visit; returns how many timers it fired.
+fn expire(remote: &RemoteRef<Loom>) -> u64 {
+    let expired = remote.gate().expire(&**remote, DUE_NS);
+    expired.map_or(0, |expired| expired.fired)
+}
+
 /// A worker whose wheel may be visited, with one timer that is due, while another visits it.
 fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
@@ -35,8 +41,7 @@ fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
         let waker = Waker::from(Arc::clone(&wakes));
         let timer = RawTimer::arm(&remote, DUE_NS, &waker).expect("the worker runs");
         drop(waker);
-        let visitor: JoinHandle<u64> =
-            thread::spawn(move || remote.gate().expire(&*remote, DUE_NS));
+        let visitor: JoinHandle<u64> = thread::spawn(move || expire(&remote));
         meanwhile(&local, timer);
         visitor.join().unwrap();
         // What was sent by mail meanwhile.
@@ -70,7 +75,7 @@ fn fires_for_sure() {
     let local = Local::new(remote.clone());
     local.enter_gated(|| {
         let timer = RawTimer::arm(&remote, DUE_NS, &Waker::from(Arc::clone(&wakes)));
-        let visitor = thread::spawn(move || remote.gate().expire(&*remote, DUE_NS));
+        let visitor = thread::spawn(move || expire(&remote));
         local.expire();
         let visited = visitor.join().unwrap();
         // Not by the worker's own note of when to look: time stands still here.
@@ -126,11 +131,26 @@ fn ends_otherwise_meanwhile() {
 fn begins_meanwhile() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
     let local = Local::new(remote.clone());
-    let visitor = thread::spawn(move || remote.gate().expire(&*remote, DUE_NS));
+    let visitor = thread::spawn(move || expire(&remote));
     local.enter_gated(|| {
         assert_eq!(visitor.join().unwrap(), 0);
         local.close();
     });
+}
+
+/// The worker falls asleep and wakes while somebody visits: the timer fires once, and no later than when both have been.
+fn lent_meanwhile() {
+    let wakes = visited(|local, timer| {
+        let gate = local.remote().gate();
+        gate.lend();
+        let word = ::loom::sync::atomic::AtomicU32::new(0);
+        gate.take_back(|| {
+            word.swap(1, ::loom::sync::atomic::Ordering::Relaxed);
+        });
+        local.expire();
+        drop(timer);
+    });
+    assert!(wakes <= 1, "fired twice");
 }
 
 /// Another timer is armed while somebody visits: by mail, if it must be.
@@ -160,6 +180,11 @@ fn a_worker_that_begins_is_not_visited_before() {
 fn a_timer_that_both_find_due_fires_once() {
     check_large(expired_by_both);
     check_large(fires_for_sure);
+}
+
+#[test]
+fn a_timer_of_a_worker_that_sleeps_and_wakes_fires_once() {
+    check_large(lent_meanwhile);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A worker has two bases: one for the timers of pinned tasks (local), one for all others (global). Only
 //! the worker touches them. To arm, re-arm or cancel a timer on its own worker takes no atomic
 //! read-modify-write and no lock. Another thread reaches a worker's timer by one exchange of the timer's
-//! state word and by mail. While a worker is stuck in a long poll, another worker of its scheduler may
+//! state word and by mail. While a worker sleeps or is stuck in a long poll, another worker of its scheduler may
 //! expire its global timers (`gate.rs`).
 
 mod clock;
@@ -14,6 +14,8 @@ mod levels;
 mod loom;
 #[cfg(test)]
 mod loom_gate;
+#[cfg(test)]
+mod loom_lent;
 #[cfg(test)]
 mod loom_quiescence;
 mod quiescence;

@@ -1,8 +1,7 @@
-//! A visit: while a worker is stuck in a long poll, another worker of its scheduler expires its overdue
-//! timers.
+//! A visit: while a worker sleeps or is stuck in a long poll, another worker of its scheduler expires its timers.
 
 use super::entry::Entry;
-use super::gate::Gate;
+use super::gate::{Gate, Stands};
 use super::levels::WheelLevels;
 use super::{Base, TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel, WheelInner};
 use doorbell_machine::{Machine, Mark};
@@ -13,6 +12,16 @@ const VISIT_ROUNDS: usize = 16;
 
 /// What a visit took out.
 pub(super) type Taken = [Option<TimerReleased>; VISIT_MAX];
+
+/// What a visit did.
+#[must_use]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expired {
+    /// How many timers it fired.
+    pub(crate) fired: u64,
+    /// Whether the wheel was lent, so that the visit needed no heavy fence.
+    pub(crate) was_lent: bool,
+}
 
 /// What a visitor knows of the worker that it visits.
 pub(crate) trait Visited<M: Machine> {
@@ -27,45 +36,56 @@ pub(crate) trait Visited<M: Machine> {
 }
 
 impl<M: Machine, O> Gate<M, O> {
-    /// Fires global timers of the gate's worker that are due at `now_ns`; returns how many. Fires none if
-    /// the worker has ended or touches its wheel, or if another visitor is there.
+    /// Fires global timers of the gate's worker that are due at `now_ns`; returns how many. `None` if it could not get
+    /// in: the worker has ended or touches its wheel, or another visitor is there.
     ///
     /// Timers that were armed or polled in the poll under way are left to the worker. They belong to the
     /// very task that it polls, which no other worker can run, and their wakers hold references that the
     /// task's word does not count until the poll ends.
-    pub(crate) fn expire(&self, worker: &impl Visited<M>, now_ns: u64) -> u64 {
-        let mut fired = 0;
+    pub(crate) fn expire(&self, worker: &impl Visited<M>, now_ns: u64) -> Option<Expired> {
+        let mut expired = None;
         for _ in 0..VISIT_ROUNDS {
-            let round = self.expire_some(worker, now_ns);
-            fired += round;
-            if round < VISIT_MAX as u64 {
+            let Some((taken, stands)) = self.expire_some(worker, now_ns) else {
+                break;
+            };
+            let is_full = taken.iter().all(Option::is_some);
+            let it = expired.get_or_insert(Expired::default());
+            it.was_lent = stands == Stands::Lent;
+            it.fired += taken
+                .into_iter()
+                .flatten()
+                .map(TimerReleased::end)
+                .sum::<u64>();
+            if !is_full {
                 break;
             }
         }
-        if fired > 0 {
+        if expired.is_some_and(|it| it.fired > 0) {
             M::mark(Mark::WheelVisit);
         }
-        fired
+        expired
     }
 
     /// One round. The gate is closed for the worker only during this.
-    fn expire_some(&self, worker: &impl Visited<M>, now_ns: u64) -> u64 {
-        let visited = self.visit(worker.parker(), |wheel| {
-            let polls = Entry::<M, O>::tag(worker.polls());
+    fn expire_some(&self, worker: &impl Visited<M>, now_ns: u64) -> Option<(Taken, Stands)> {
+        self.visit(worker.parker(), |wheel, stands| {
+            let polls = match stands {
+                Stands::Lent => None,
+                Stands::Unused => Some(Entry::<M, O>::tag(worker.polls())),
+            };
             // SAFETY: the worker is its visitor's, as this is called.
             let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
             // Still inside the gate: after it the worker might have published an earlier one.
             worker.publish_next_global(next_ns);
-            taken
-        });
-        let taken = visited.into_iter().flatten().flatten();
-        taken.map(TimerReleased::end).sum()
+            (taken, stands)
+        })
     }
 }
 
 impl<M: Machine, O> WheelInner<M, O> {
-    /// Takes what is due out of the global base, and says when the next look is due.
-    pub(super) fn take(&mut self, now_ns: u64, polls: u16) -> (Taken, u64) {
+    /// Takes what is due out of the global base, except for timers with the tag of the poll under way. Says when the
+    /// next look is due.
+    pub(super) fn take(&mut self, now_ns: u64, polls: Option<u16>) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
         let mut left = [None; VISIT_LOOKS];
         let mut fired = 0;
@@ -74,7 +94,7 @@ impl<M: Machine, O> WheelInner<M, O> {
         for left in &mut left {
             let Some(entry) = base.pop_due() else { break };
             // SAFETY: it hung in the wheel until now, so it is alive.
-            if unsafe { entry.as_ref() }.polls.get() == polls {
+            if Some(unsafe { entry.as_ref() }.polls.get()) == polls {
                 *left = Some(entry);
                 continue;
             }

@@ -194,7 +194,7 @@ impl<M: Machine> Worker<M> {
     /// find a worker with work whose pulse does not move.
     pub(super) fn leave_to_others(&self) {
         let remote = self.shared.remote();
-        let has_timers = remote.next_global_ns() != u64::MAX;
+        let has_timers = self.next_for(remote) != u64::MAX;
         if has_timers {
             // Others expire them meanwhile.
             remote.scheduler().armed().arm(M::now_ns());

@@ -97,6 +97,16 @@ counts! {
     timers_fired,
     /// Of those, timers of other workers that were stuck in long polls.
     timers_for_stuck,
+    /// Of those, timers of other workers that slept (`timer_pull=on`).
+    timers_pulled,
+    /// Visits of sleeping workers' wheels that another thread was in. The worker comes back 20 us later.
+    pulls_refused,
+    /// Visits of sleeping workers' wheels that cost a membarrier, because their workers had just woken.
+    pulls_fenced,
+    /// Parks until the first timer of all workers that ended for nothing: another worker had woken and fired it.
+    duties_ended,
+    /// Times that it set a stuck worker aside, and looked after sleepers in its place.
+    set_aside,
     /// Descriptors found ready at other workers that were stuck in long polls.
     ready_for_stuck,
     /// Descriptors found ready at other workers in a flood.

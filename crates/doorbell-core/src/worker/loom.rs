@@ -31,6 +31,7 @@ macro_rules! also_noticed {
 }
 
 mod pair;
+mod pull;
 mod push;
 mod spin;
 mod stalls;

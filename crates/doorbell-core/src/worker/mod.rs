@@ -12,6 +12,7 @@ mod local;
 #[cfg(test)]
 mod loom;
 mod park;
+mod pull;
 pub mod remote;
 pub mod rescue;
 mod search;
@@ -40,6 +41,7 @@ use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use flood::Flood;
 use governor::Governor;
+use pull::Pull;
 use std::cell::Cell;
 use std::sync::Arc;
 use stuck::CheckPace;
@@ -174,6 +176,7 @@ pub struct Worker<M: Machine> {
     searchers: Searchers,
     searchers_ns: Cell<u64>,
     checks: CheckPace,
+    pull: Pull,
     looks: Looks,
     flood: Flood,
     /// For how long it runs of each period, if that is limited.
@@ -221,6 +224,7 @@ impl<M: Machine> Worker<M> {
             searchers: Searchers::new(workers),
             searchers_ns: Cell::new(0),
             checks: CheckPace::new(),
+            pull: Pull::new(),
             looks: Looks::new(),
             flood: Flood::new(),
             limit: budget.map(BudgetLimit::new),
@@ -237,6 +241,7 @@ impl<M: Machine> Worker<M> {
             self.begin_to_run();
             self.has_started();
             self.cycle();
+            self.leave_tree();
             self.shut_descriptors();
             self.local.close();
             self.has_stopped();
@@ -362,13 +367,14 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Fires the timers that are due.
+    /// Fires the timers that are due, also those of sleepers that this worker looks after.
     #[inline]
     fn expire(&self) {
         let fired = self.local.expire();
         if fired > 0 {
             self.shared.tally.timers_fired.add_owned(fired);
         }
+        let _ = self.pull_timers();
     }
 
     /// Looks at mailbox, inject queue, closing flag, timers, descriptors and queues.

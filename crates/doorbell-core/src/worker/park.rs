@@ -6,10 +6,10 @@
 //!    then let other workers of this core spin.
 //! 3. `park_or_not`: announce the park, then look for the last time. Later work finds the announcement, so no wake-up is
 //!    lost: posts by the bell, tasks for any worker by the idle set.
-//! 4. `sleep`, `block`: sleep until rung, until a descriptor is ready, or until a time: that of a timer, or of a look at
-//!    workers that may be stuck ([`Worker::watchdog_until_ns`]).
-//! 5. `idle` again: leave the idle set, announce that the worker runs. A worker that wakes in its poller does both before
-//!    the events wake tasks (`block`).
+//! 4. `sleep`, `block`: leave timers to others ([`Worker::leave_timers`]). Sleep until rung, until a descriptor is ready,
+//!    or until a time: that of a timer, or of a look at workers that may be stuck ([`Worker::watchdog_until_ns`]).
+//! 5. `block`: take the timers back. `idle` again: leave the idle set, announce that the worker runs. A worker that wakes
+//!    in its poller does all that before the events wake tasks (`block`).
 
 use super::spin::SpinEnd;
 use super::{NothingRunnable, Worker};
@@ -136,18 +136,16 @@ impl<M: Machine> Worker<M> {
     /// Sleeps, and counts what ended the sleep.
     fn sleep(&self, form: ParkIn) {
         let tally = &self.shared.tally;
-        // A frozen clock does not advance while the thread sleeps: the OS cannot time its timers.
-        let until_ns = self
-            .local
-            .due_ns()
-            .filter(|_| !self.shared.clock.is_frozen());
+        let until_ns = self.leave_timers();
         let look_ns = self.watchdog_until_ns();
         let until_ns = [until_ns, look_ns];
         let until_ns = until_ns.into_iter().flatten().min();
         let learns = self.governor.learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
         self.end_to_run();
-        match self.block(form, until_ns) {
+        let ended = self.block(form, until_ns);
+        self.note_duty(ended);
+        match ended {
             WaitEnd::Rung => {
                 tally.unparks_rung.add_owned(1);
                 if learns {
@@ -179,6 +177,7 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         let awake = || {
             self.begin_to_run();
+            self.come_back();
             self.shared.clock.begin();
         };
         if form == ParkIn::Word {

@@ -96,7 +96,7 @@ impl<M: Machine> Worker<M> {
                 return SpinEnd::Busy;
             }
             // A timer came by mail or from a call, or one became due while calls kept coming.
-            if self.local.due_ns() != due_ns || self.local.is_due() {
+            if self.local.due_ns() != due_ns || self.local.is_due() || self.pull_timers() {
                 return SpinEnd::Busy;
             }
             progress.spin_ns = until_due_ns();
@@ -176,7 +176,7 @@ impl<M: Machine> Worker<M> {
             return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
         }
         let has_events = self.has_sources() && self.look_at_descriptors();
-        if has_events || self.look_around() {
+        if has_events || self.pull_timers() || self.look_around() {
             return Some(SpinEnd::Busy);
         }
         progress.looked_ns = self.governor.learns().then(M::now_ns);

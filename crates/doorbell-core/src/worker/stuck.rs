@@ -6,7 +6,8 @@ use super::watchdog::WATCHDOG_MIN_NS;
 use crate::queue::Greed;
 use crate::scheduler::Member;
 use crate::scheduler::idle::STUCK_NS;
-use doorbell_machine::{Counter, Machine};
+use crate::tree::Told;
+use doorbell_machine::{Bug, Counter, Machine};
 use std::cell::Cell;
 
 /// How late a timer must be before another worker expires it. Earlier, its own worker is expected to do so.
@@ -133,17 +134,31 @@ impl<M: Machine> Worker<M> {
             return;
         }
         let remote = self.shared.remote();
-        let (next_ns, armed) = (remote.next_global_ns(), remote.scheduler().armed());
+        let armed = remote.scheduler().armed();
         if !armed.may_be_on() {
             return;
         }
+        let list = || {
+            self.local.list_anew();
+            M::fence_recheck();
+        };
+        // A worker that leaves its timers to this one from now on finds it listed; others are seen here.
+        let is_in_tree = self.tree().is_some();
+        if is_in_tree {
+            list();
+        }
         // A descriptor can be ready at any time.
-        let next_ns = if self.has_sources() { 0 } else { next_ns };
+        let next_ns = if self.has_sources() {
+            0
+        } else {
+            self.next_for(remote)
+        };
         if next_ns == u64::MAX {
             return;
         }
-        self.local.list_anew();
-        M::fence_recheck();
+        if !is_in_tree {
+            list();
+        }
         remote.scheduler().arm_watchdog_by(remote.worker(), next_ns);
     }
 
@@ -156,6 +171,10 @@ impl<M: Machine> Worker<M> {
         let (armed, now_ns) = (self.shared.remote().scheduler().armed(), M::now_ns());
         if self.checks.note_pass(now_ns, self.shared.tally.polls.get()) {
             armed.arm(now_ns);
+            if self.tree().is_some() {
+                // It has not asked for a watchdog on behalf of sleepers while the scheduler was not armed.
+                self.local.set_unattended(true);
+            }
         }
         if armed.is_on(now_ns) {
             self.check_stuck(now_ns);
@@ -205,9 +224,9 @@ impl<M: Machine> Worker<M> {
         self.offer_surplus();
     }
 
-    /// Whether another worker has timers that this one may expire if it is stuck.
+    /// Whether timers wait for another worker that this one may expire if that one is stuck.
     fn has_timers(&self, other: &Member<M>) -> bool {
-        other.next_global_ns() != u64::MAX
+        self.next_for(other) != u64::MAX
             && other.scheduler().armed().may_be_on()
             && !self.shared.clock.is_frozen()
     }
@@ -215,12 +234,13 @@ impl<M: Machine> Worker<M> {
     /// After how long to look at another worker because of its timers; `None` if it has none.
     pub(super) fn overdue_in_ns(&self, other: &Member<M>, now_ns: u64) -> Option<u64> {
         self.has_timers(other).then(|| {
-            let overdue_ns = other.next_global_ns().saturating_add(OVERDUE_NS);
+            let overdue_ns = self.next_for(other).saturating_add(OVERDUE_NS);
             overdue_ns.saturating_sub(now_ns).max(WATCHDOG_MIN_NS)
         })
     }
 
-    /// Expires overdue timers of a worker that is inside a poll. Returns whether any fired.
+    /// Expires overdue timers of a worker that is inside a poll, and of the sleepers that it looks after. Returns
+    /// whether any fired.
     pub(super) fn expire_for(&self, other: &Member<M>, stood_still: bool) -> bool {
         if !self.has_timers(other) || !other.is_inside() {
             return false;
@@ -228,15 +248,37 @@ impl<M: Machine> Worker<M> {
         let now_ns = self.shared.clock.now_ns();
         // A worker that makes progress reaches its timers after a few polls, so it gets more time.
         let overdue_ns = if stood_still { OVERDUE_NS } else { STUCK_NS };
-        if now_ns.saturating_sub(other.next_global_ns()) < overdue_ns {
+        let is_overdue = |due_ns: u64| now_ns.saturating_sub(due_ns) >= overdue_ns;
+        let pulled = self.set_aside_if(other, is_overdue);
+        if !is_overdue(other.next_global_ns()) {
+            return pulled;
+        }
+        let Some(expired) = other.gate().expire(other, now_ns) else {
+            return pulled;
+        };
+        if let Some(tree) = self.tree() {
+            Self::report(tree, other);
+        }
+        if expired.fired > 0 {
+            self.shared.tally.timers_fired.add_owned(expired.fired);
+            self.shared.tally.timers_for_stuck.add_owned(expired.fired);
+        }
+        pulled || expired.fired > 0
+    }
+
+    /// Sets another worker aside if a sleeper that it looks after has something overdue, and fires that if it falls to
+    /// this worker. Returns whether it fired anything.
+    fn set_aside_if(&self, other: &Member<M>, is_overdue: impl Fn(u64) -> bool) -> bool {
+        let Some(tree) = self.tree() else {
+            return false;
+        };
+        if !is_overdue(tree.next_ns(other.worker())) || M::breaks(Bug::PullTrustsStuck) {
             return false;
         }
-        let fired = other.gate().expire(other, now_ns);
-        if fired > 0 {
-            self.shared.tally.timers_fired.add_owned(fired);
-            self.shared.tally.timers_for_stuck.add_owned(fired);
-        }
-        fired > 0
+        self.shared.tally.set_aside.add_owned(1);
+        // This worker is awake: it or another one that is sees to the rest.
+        let _: Told = tree.set_aside(other.worker());
+        self.pull_timers()
     }
 }
 

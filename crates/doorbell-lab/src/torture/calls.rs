@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use doorbell::{
     CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, ManyResults, RtPush, Switches,
+    TimerPull,
 };
 
 use super::cores::Turns;
@@ -331,6 +332,7 @@ impl Driver {
                 CallCoalesce::On,
                 CallCoalesce::Base,
             ]),
+            timer_pull: self.dice.choose(&TimerPull::ALL),
             idle_claim: self.dice.choose(&[
                 IdleClaim::On,
                 IdleClaim::On,

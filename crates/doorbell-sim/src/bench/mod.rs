@@ -7,6 +7,7 @@
 //! | `pingpong.rs` | how long pairs of tasks take to exchange messages, as uperf |
 //! | `rt.rs` | how late periodic urgent tasks run, all in phase, as cyclictest; and movable tasks beside them |
 //! | `rank.rs` | how long a task of high rank waits behind a long poll of a lower one |
+//! | `sleepers.rs` | how often sleeping workers are woken for movable timers while others are awake, and how late those are |
 //!
 //! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts. One seed gives
 //! one run. `doorbell lab SCENARIO --sim PROFILE` runs several seeds and prints the table.
@@ -14,6 +15,7 @@
 pub mod pingpong;
 pub mod rank;
 pub mod rt;
+pub mod sleepers;
 #[cfg(test)]
 mod tests;
 pub mod wake;

@@ -3,6 +3,7 @@
 mod pingpong;
 mod rank;
 mod rt;
+mod sleepers;
 mod wake;
 
 use super::Bench;

@@ -81,7 +81,10 @@ const SHARES: &str = "no worker reads what is freed with the scheduler; loom kil
 const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kills it";
 
 /// Why mutants of the timer tree do not show.
-const TREE: &str = "no worker uses the timer tree yet; loom kills it";
+const TREE: &str = "not hunted since the workers use the timer tree; loom kills it";
+
+/// Why mutants of its wiring do not show.
+const PULL: &str = "not hunted; `scenario/tests/pull.rs` kills it";
 
 /// Why mutants of the words of push among urgent workers do not show.
 const PUSH: &str = "no oracle of the scenarios compares ranks of two workers; loom kills it";
@@ -226,10 +229,16 @@ pub const MUTANTS: &[Mutant] = mutants![
     TreeReadRelaxed: not_here TREE,
     TreeExchangeRelaxed: not_here TREE,
     TreeLookRelaxed: not_here TREE,
-    TreePublishNoFence: not_here TREE,
     TreeSentryBlind: not_here TREE,
-    TreeSentryNoSequence: not_here TREE,
     TreeSentryStays: not_here TREE,
+    WheelLendRelaxed: not_here TREE,
+    WheelTakeBackNoFence: not_here FENCE,
+    WheelVisitNoFence: not_here FENCE,
+    PullLeavesNoFence: not_here FENCE,
+    PullForgetsDuty: not_here PULL,
+    PullNeverLooks: not_here PULL,
+    PullReportsNothing: not_here PULL,
+    PullTrustsStuck: not_here PULL,
     PushClearBlind: not_here PUSH,
     PushCountsLate: not_here PUSH,
     PushNoPostFence: not_here FENCE,

@@ -177,6 +177,9 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         if shape.may.tasks && !shape.clock_jumps && !shape.paused {
             oracle::is_prompt(&workers);
         }
+        if shape.budget.is_none() {
+            oracle::check_sleepers(&workers);
+        }
         stop.set(1);
         spinner.map_or(Ok(()), ThreadHandle::join)?;
         workers.close(threads);

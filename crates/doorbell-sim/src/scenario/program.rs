@@ -105,7 +105,12 @@ impl<const BUG: u8> Player<BUG> {
                 }
                 4..=6 if self.may.tasks => joins.push(self.spawn(0)),
                 7 if self.may.offline && one_in(2) => self.toggle_worker(),
-                7 if self.may.timers => self.sleep_outside(),
+                7 if self.may.timers => {
+                    if one_in(2) {
+                        self.workers.turn_timer_pull();
+                    }
+                    self.sleep_outside();
+                }
                 8 if self.may.posts => {
                     let told = Told::<BUG, _>::new(self.teller());
                     self.workers.wait_for(told, below(2) * 5_000);

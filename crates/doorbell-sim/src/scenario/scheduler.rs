@@ -10,7 +10,7 @@ use doorbell_core::scheduler::idle::Cores;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::scheduler::telemetry::{StallReporter, Telemetry, TelemetryPlan};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
-use doorbell_core::switches::{SwitchWord, Switches};
+use doorbell_core::switches::{SwitchWord, Switches, TimerPull};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{Clock, Quiescent};
@@ -241,6 +241,19 @@ impl<const BUG: u8> Workers<BUG> {
             == PutBack::Now
     }
 
+    /// Turns `timer_pull` to the other setting.
+    pub(super) fn turn_timer_pull(&self) {
+        let switches = self.switches.load();
+        let timer_pull = match switches.timer_pull {
+            TimerPull::On => TimerPull::Off,
+            TimerPull::Off => TimerPull::On,
+        };
+        self.switches.store(Switches {
+            timer_pull,
+            ..switches
+        });
+    }
+
     /// Something that must happen exactly once, on that worker.
     pub(super) fn once(&self, what: &'static str, worker: usize) -> Once {
         let home = Home {
@@ -264,6 +277,11 @@ impl<const BUG: u8> Workers<BUG> {
     /// Waits for a future on a thread that is no worker: spins for `spin_ns`, then parks.
     pub(crate) fn wait_for<F: Future>(&self, future: F, spin_ns: u64) -> F::Output {
         block_on_inside(&self.clock, future, spin_ns)
+    }
+
+    /// The time by the workers' clock, whose zero is not that of the simulated time.
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     /// The counts of all workers.

@@ -2,7 +2,7 @@
 
 use super::{Classes, Repertoire, Rescues, Urgent};
 use doorbell_core::scheduler::Turns;
-use doorbell_core::switches::{CallCoalesce, IdleNotify, RtPush, Switches};
+use doorbell_core::switches::{CallCoalesce, IdleNotify, RtPush, Switches, TimerPull};
 use doorbell_core::worker::{IdlePolicy, RunBudget};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Parkers, Planned, Range};
 
@@ -376,7 +376,7 @@ impl Plan {
                 budget: 0.2,
             },
         };
-        let switches = match lot.draw(8) {
+        let mut switches = match lot.draw(8) {
             0 => Switches {
                 idle_notify: IdleNotify::Off,
                 ..Switches::default()
@@ -404,6 +404,8 @@ impl Plan {
             races: shape.races && shape.threads() <= RACES_MAX,
             ..Config::default()
         };
+        // The programs change it while they run.
+        switches.timer_pull = TimerPull::ALL[lot.draw(2) as usize];
         Plan {
             config,
             idle,

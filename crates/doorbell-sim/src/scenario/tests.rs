@@ -8,6 +8,7 @@ mod floods;
 mod groups;
 mod left_to_itself;
 mod parking;
+mod pull;
 mod push;
 mod ranks;
 mod stalls;

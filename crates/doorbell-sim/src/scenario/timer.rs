@@ -32,6 +32,17 @@ impl<const BUG: u8> Sleep<BUG> {
     }
 }
 
+#[cfg(test)]
+impl<const BUG: u8> Sleep<BUG> {
+    /// A sleep until then, by the workers' clock.
+    pub(super) fn until(workers: &Workers<BUG>, worker: usize, due_ns: u64) -> Self {
+        Sleep {
+            due_ns,
+            ..Sleep::new(workers, worker, 0)
+        }
+    }
+}
+
 impl<const BUG: u8> Future for Sleep<BUG> {
     type Output = bool;
 

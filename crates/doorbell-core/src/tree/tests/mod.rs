@@ -37,6 +37,12 @@ fn sleep(tree: &Tree<Host>, worker: usize, deadline_ns: u64) -> Deactivated {
     tree.deactivate(worker)
 }
 
+/// A visitor found that the first timer of a worker is due then.
+fn tell(tree: &Tree<Host>, worker: usize, deadline_ns: u64) -> Told {
+    tree.note(worker, deadline_ns);
+    tree.report(worker)
+}
+
 /// Walks for what is due at `now_ns`; returns the workers that were expired, of which each has nothing more.
 fn walk(tree: &Tree<Host>, worker: usize, now_ns: u64) -> Vec<usize> {
     let mut expired = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::super::word::State;
 use super::super::{Deactivated, Told, Tree};
-use super::{of_two, on_nodes, sleep, wake, walk};
+use super::{of_two, on_nodes, sleep, tell, wake, walk};
 use doorbell_machine::{Host, Ordering};
 
 /// How often each branch's word was exchanged.
@@ -64,12 +64,6 @@ fn a_park_without_timers_is_one_exchange_and_so_is_a_wake() {
         .collect();
     assert_eq!(made, [2, 0, 0]);
     assert_eq!(tree.next_ns(0), u64::MAX);
-    assert_eq!(tree.publish(0, 5), Told::Nothing);
-    assert_eq!(
-        exchanges(&tree),
-        after,
-        "where all are awake nothing is written"
-    );
 }
 
 #[test]
@@ -109,71 +103,68 @@ fn without_timers_everyone_sleeps() {
     assert_eq!(ends.collect::<Vec<_>>(), [Deactivated::Nothing; 5]);
 }
 
+/// Times of the sentry's word: it notes them in such units.
+const UNIT_NS: u64 = 1 << 10;
+
 #[test]
 fn a_sentry_is_one_for_all_that_sleep_after_it() {
     let tree = of_two(8);
     tree.activate(0);
-    assert_eq!(sleep(&tree, 0, 9), Deactivated::SleepUntil(9));
+    let (early_ns, late_ns) = (4 * UNIT_NS, 9 * UNIT_NS);
+    assert_eq!(sleep(&tree, 0, late_ns), Deactivated::SleepUntil(late_ns));
     for worker in 1..8 {
         tree.activate(worker);
         assert_eq!(
-            sleep(&tree, worker, 9),
+            sleep(&tree, worker, late_ns),
             Deactivated::Nothing,
             "worker {worker}"
         );
     }
-    // One with an earlier timer is a sentry beside the first, and when it has woken the first one is needed again.
-    for _ in 0..3 {
-        tree.activate(5);
-        assert_eq!(sleep(&tree, 5, 4), Deactivated::SleepUntil(4));
-        tree.activate(5);
-        assert_eq!(sleep(&tree, 5, 9), Deactivated::Nothing);
-    }
+    // One with an earlier timer relieves the first, and when it has woken nobody is known to wake for the first's.
+    tree.activate(5);
+    assert_eq!(sleep(&tree, 5, early_ns), Deactivated::SleepUntil(early_ns));
+    tree.activate(5);
+    assert_eq!(sleep(&tree, 5, late_ns), Deactivated::SleepUntil(late_ns));
+    // The first one wakes for nothing, and leaves the other alone.
     tree.activate(0);
+    assert_eq!(sleep(&tree, 0, late_ns), Deactivated::Nothing);
+    tree.activate(5);
     assert_eq!(
-        tree.deactivate(0),
-        Deactivated::SleepUntil(9),
+        tree.deactivate(5),
+        Deactivated::SleepUntil(late_ns),
         "it was awake itself"
     );
 }
 
 #[test]
-fn more_sentries_than_the_list_holds() {
-    let tree = of_two(8);
-    for worker in 0..6 {
-        tree.activate(worker);
-        let at_ns = 20 - worker as u64;
-        assert_eq!(sleep(&tree, worker, at_ns), Deactivated::SleepUntil(at_ns));
-    }
-    // The latest ones fell out of the list: of those that wake in turn, two find a sentry for the next deadline.
-    for (worker, slept) in [
-        (5, Deactivated::Nothing),
-        (4, Deactivated::Nothing),
-        (3, Deactivated::SleepUntil(18)),
+fn a_time_too_far_for_the_word_covers_nothing() {
+    // The word has 48 bits for the time.
+    let last_ns = (1 << 58) - UNIT_NS - 1;
+    for (at_ns, is_covered) in [
+        (last_ns, true),
+        (last_ns + UNIT_NS, false),
+        (u64::MAX - 1, false),
     ] {
-        tree.activate(worker);
-        assert_eq!(sleep(&tree, worker, u64::MAX), slept, "worker {worker}");
+        let tree = of_two(3);
+        tree.activate(0);
+        assert_eq!(sleep(&tree, 0, at_ns), Deactivated::SleepUntil(at_ns));
+        tree.activate(1);
+        let slept = sleep(&tree, 1, at_ns);
+        assert_eq!(slept == Deactivated::Nothing, is_covered, "{at_ns}");
     }
-    // Those that fell out wake all the same, and leave those that are listed.
-    tree.activate(0);
-    assert_eq!(
-        tree.deactivate(0),
-        Deactivated::Nothing,
-        "worker 3 is listed"
-    );
-    tree.activate(3);
-    assert_eq!(tree.deactivate(3), Deactivated::SleepUntil(18));
 }
 
 #[test]
 fn a_timer_that_a_sentry_covers_wakes_nobody_else() {
     let tree = of_two(3);
     tree.activate(0);
-    assert_eq!(sleep(&tree, 0, 5), Deactivated::SleepUntil(5));
-    assert_eq!(tree.publish(1, 5), Told::Nothing);
-    assert_eq!(tree.publish(1, 4), Told::WakeBy(4));
-    assert_eq!(tree.set_aside(2), Told::WakeBy(4));
-    assert_eq!(tree.publish(1, 7), Told::Nothing);
+    let at_ns = 5 * UNIT_NS;
+    assert_eq!(sleep(&tree, 0, at_ns), Deactivated::SleepUntil(at_ns));
+    assert_eq!(tell(&tree, 1, at_ns), Told::Nothing);
+    let earlier_ns = at_ns - 1;
+    assert_eq!(tell(&tree, 1, earlier_ns), Told::WakeBy(earlier_ns));
+    assert_eq!(tree.set_aside(2), Told::WakeBy(earlier_ns));
+    assert_eq!(tell(&tree, 1, 7 * UNIT_NS), Told::Nothing);
 }
 
 #[test]
@@ -183,10 +174,10 @@ fn everyone_aside_asks_for_one_that_is_awake() {
     tree.note(0, 6);
     assert_eq!(tree.set_aside(0), Told::WakeBy(6));
     assert!(!tree.is_active(0));
-    assert_eq!(tree.publish(0, 4), Told::WakeBy(4));
+    assert_eq!(tell(&tree, 0, 4), Told::WakeBy(4));
     tree.activate(2);
     assert_eq!(tree.next_ns(2), 4);
-    assert_eq!(tree.publish(0, 3), Told::Nothing);
+    assert_eq!(tell(&tree, 0, 3), Told::Nothing);
     assert_eq!(tree.next_ns(2), 3);
     tree.activate(0);
     assert_eq!(tree.next_ns(2), u64::MAX, "the stuck one is back");

@@ -3,14 +3,13 @@
 use super::super::shape::Children;
 use super::super::word::State;
 use super::super::{Branch, Deactivated, Step, Told, Tree};
-use super::{of_two, on_nodes};
+use super::{of_two, on_nodes, tell};
 use doorbell_machine::{Host, Ordering};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The number of bits below the sequence of a branch's word, and of the list of the sentries.
+/// The number of bits below the sequence of a branch's word.
 const STATE_BITS: u32 = 16;
-const LIST_BITS: u32 = 48;
 
 /// What a test knows of the workers that the tree does not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,8 +48,8 @@ fn words(tree: &Tree<Host>) -> impl Iterator<Item = &<Host as doorbell_machine::
     let own = tree
         .own
         .iter()
-        .flat_map(|own| [&own.deadline_ns, &own.until_ns]);
-    branches.chain(own).chain([&*tree.sentries.list])
+        .flat_map(|own| [&own.deadline_ns, &own.stood]);
+    branches.chain(own).chain([&*tree.sentry.word])
 }
 
 /// The content of a tree.
@@ -88,11 +87,6 @@ fn without_sequences(tree: &Tree<Host>) {
             .word
             .store(word % (1 << STATE_BITS), Ordering::Relaxed);
     }
-    let list = &tree.sentries.list;
-    // ORDER: Relaxed; one thread.
-    let word = list.load(Ordering::Relaxed);
-    // ORDER: Relaxed; one thread.
-    list.store(word % (1 << LIST_BITS), Ordering::Relaxed);
 }
 
 fn state(branch: &Branch<Host>) -> State {
@@ -105,6 +99,10 @@ pub(super) fn check(tree: &Tree<Host>, sleepers: &Sleepers) {
     tree.branches
         .iter()
         .for_each(|branch| check_branch(tree, branch));
+    if let Some((sentry, noted_ns)) = tree.sentry.named() {
+        let until_ns = sleepers.until_ns[sentry];
+        assert_eq!(until_ns, Some(noted_ns), "the sentry {sentry} is awake");
+    }
     let workers = 0..tree.seats.len();
     let inactive = workers.clone().filter(|&worker| !tree.is_active(worker));
     let deadlines: Vec<u64> = inactive.map(|worker| tree.deadline_ns(worker)).collect();
@@ -123,17 +121,12 @@ pub(super) fn check(tree: &Tree<Host>, sleepers: &Sleepers) {
     }
     let until_ns = sleepers.until_ns.iter().flatten();
     let in_time = until_ns
-        .clone()
         .filter(|&&until_ns| until_ns <= earliest_ns)
         .count();
     assert!(
         in_time > 0 || sleepers.owed_ns <= earliest_ns,
         "a timer is forgotten: {sleepers:?}"
     );
-    let exact = until_ns
-        .filter(|&&until_ns| until_ns == earliest_ns)
-        .count();
-    assert!(exact <= 1, "two wake for one timer: {sleepers:?}");
 }
 
 /// One branch: it has a migrator if and only if a child is active, and it knows its inactive children.
@@ -224,11 +217,11 @@ impl Enumeration {
                 attempt(&|_| self.walk(worker, deadline_ns));
             }
             if !is_active {
-                attempt(&|sleepers| sleepers.told(self.tree.publish(worker, deadline_ns)));
+                attempt(&|sleepers| sleepers.told(tell(&self.tree, worker, deadline_ns)));
             }
             if is_active && self.aside {
                 attempt(&|sleepers| {
-                    assert_eq!(self.tree.publish(worker, deadline_ns), Told::Nothing);
+                    assert_eq!(tell(&self.tree, worker, deadline_ns), Told::Nothing);
                     sleepers.told(self.tree.set_aside(worker));
                 });
             }
@@ -258,7 +251,7 @@ impl Enumeration {
 fn every_order_of_operations_on_one_branch() {
     let trees = Enumeration {
         tree: Tree::new(&on_nodes(&[0; 3])),
-        deadlines: vec![1, 2, u64::MAX],
+        deadlines: vec![1 << 10, 2 << 10, u64::MAX],
         aside: true,
     };
     let count = trees.run();
@@ -269,7 +262,7 @@ fn every_order_of_operations_on_one_branch() {
 fn every_order_of_operations_on_two_levels() {
     let trees = Enumeration {
         tree: Tree::with_fanout(&on_nodes(&[0, 0, 1]), 2),
-        deadlines: vec![1, 2, u64::MAX],
+        deadlines: vec![1 << 10, 2 << 10, u64::MAX],
         aside: true,
     };
     let count = trees.run();
@@ -280,7 +273,7 @@ fn every_order_of_operations_on_two_levels() {
 fn every_order_of_operations_on_three_levels() {
     let trees = Enumeration {
         tree: of_two(5),
-        deadlines: vec![1, u64::MAX],
+        deadlines: vec![1 << 10, u64::MAX],
         aside: false,
     };
     let count = trees.run();

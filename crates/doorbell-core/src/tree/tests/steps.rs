@@ -11,30 +11,32 @@ use std::collections::HashSet;
 
 const NONE: u64 = u64::MAX;
 
+/// The sentry's word notes times in such units.
+const UNIT_NS: u64 = 1 << 10;
+
 /// One operation of a script.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Activate(usize),
     Sleep(usize, u64),
-    Publish(usize, u64),
+    /// A visitor of its wheel found that its first timer is due then.
+    Tell(usize, u64),
     SetAside(usize),
     /// An awake worker fires what is due at that time.
     Walk(usize, u64),
 }
 
-use Op::{Activate, Publish, SetAside, Sleep, Walk as Walks};
+use Op::{Activate, SetAside, Sleep, Tell, Walk as Walks};
 
 /// The next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Next {
     /// The next operation.
     Begin,
-    /// Of a climb, in the first or the second round of its operation.
-    Read(At, bool),
-    Write(At, bool),
-    Exchange(At, bool),
-    /// Whether the worker was set aside, after its new deadline was noted.
-    Look,
+    /// Of a climb.
+    Read(At),
+    Write(At),
+    Exchange(At),
     /// Everyone is asleep: when the earliest timer is due.
     Least,
     /// Whether the worker becomes a sentry until then.
@@ -109,24 +111,20 @@ impl Scripts<'_> {
         let to = |next| Thread { next, ..thread };
         match thread.next {
             Next::Begin => self.begin(thread, op, sleepers),
-            Next::Look => match (op, tree.is_active(worker_of(op))) {
-                (_, true) => Thread::begin(thread.done + 1),
-                (_, false) => to(self.climb(worker_of(op), Bit::Keep, true)),
-            },
-            Next::Read(at, is_second) => {
+            Next::Read(at) => {
                 let mut climb = Climb { tree, at };
                 climb.read();
-                to(Next::Write(climb.at, is_second))
+                to(Next::Write(climb.at))
             }
-            Next::Write(at, is_second) => {
+            Next::Write(at) => {
                 Climb { tree, at }.write();
-                to(Next::Exchange(at, is_second))
+                to(Next::Exchange(at))
             }
-            Next::Exchange(at, is_second) => {
+            Next::Exchange(at) => {
                 let mut climb = Climb { tree, at };
                 match climb.exchange() {
-                    Exchanged::Again => to(Next::Read(climb.at, is_second)),
-                    Exchanged::Ended(top) => self.after_climb(thread, op, top, is_second),
+                    Exchanged::Again => to(Next::Read(climb.at)),
+                    Exchanged::Ended(top) => self.after_climb(thread, op, top),
                 }
             }
             Next::Least => match (op, tree.uncovered_ns(Top::Empty)) {
@@ -153,19 +151,19 @@ impl Scripts<'_> {
         match op {
             Op::Activate(worker) => {
                 sleepers.wake(worker);
-                self.tree.sentries.leave(&self.tree.own, worker);
-                to(self.climb(worker, Bit::Set, true))
+                self.tree.sentry.leave(&self.tree.own[worker], worker);
+                to(self.climb(worker, Bit::Set))
             }
             Op::Sleep(worker, deadline_ns) => {
                 self.tree.note(worker, deadline_ns);
                 sleepers.until_ns[worker] = Some(NONE);
-                to(self.climb(worker, Bit::Clear, true))
+                to(self.climb(worker, Bit::Clear))
             }
-            Op::Publish(worker, deadline_ns) => {
+            Op::Tell(worker, deadline_ns) => {
                 self.tree.note(worker, deadline_ns);
-                to(Next::Look)
+                to(self.climb(worker, Bit::Keep))
             }
-            Op::SetAside(worker) => to(self.climb(worker, Bit::Clear, false)),
+            Op::SetAside(worker) => to(self.climb(worker, Bit::Clear)),
             Op::Walk(worker, now_ns) => {
                 let walk = self.tree.walk(worker, now_ns);
                 to(Next::Find(walk.seat, walk.from))
@@ -173,14 +171,13 @@ impl Scripts<'_> {
         }
     }
 
-    fn climb(&self, worker: usize, bit: Bit, is_second: bool) -> Next {
-        Next::Read(Climb::from_worker(self.tree, worker, bit).at, is_second)
+    fn climb(&self, worker: usize, bit: Bit) -> Next {
+        Next::Read(Climb::from_worker(self.tree, worker, bit).at)
     }
 
-    fn after_climb(&self, thread: Thread, op: Op, top: Top, is_second: bool) -> Thread {
+    fn after_climb(&self, thread: Thread, op: Op, top: Top) -> Thread {
         let next = match (op, top) {
-            (Op::SetAside(worker), _) if !is_second => self.climb(worker, Bit::Keep, true),
-            (Op::Activate(worker), Top::Empty) => self.climb(worker, Bit::Set, true),
+            (Op::Activate(worker), Top::Empty) => self.climb(worker, Bit::Set),
             (_, Top::Empty) => Next::Least,
             (_, Top::Awake) => return Self::end(thread),
         };
@@ -216,7 +213,7 @@ impl Scripts<'_> {
             Step::Expire(worker) => {
                 tree.note(worker, NONE);
                 Thread {
-                    next: self.climb(worker, Bit::Keep, true),
+                    next: self.climb(worker, Bit::Keep),
                     walk: Some((walk.seat, walk.from)),
                     ..thread
                 }
@@ -229,7 +226,7 @@ fn worker_of(op: Op) -> usize {
     match op {
         Op::Activate(worker)
         | Op::Sleep(worker, _)
-        | Op::Publish(worker, _)
+        | Op::Tell(worker, _)
         | Op::SetAside(worker)
         | Op::Walk(worker, _) => worker,
     }
@@ -253,9 +250,9 @@ fn two_branches() -> Tree<Host> {
 #[test]
 fn sleepers_and_wakers_of_two_branches() {
     let scripts = [
-        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
-        vec![Activate(1), Sleep(1, 7)],
-        vec![Sleep(2, 9), Activate(2), Sleep(2, 4)],
+        vec![Sleep(0, 5 * UNIT_NS), Activate(0), Sleep(0, 3 * UNIT_NS)],
+        vec![Activate(1), Sleep(1, 7 * UNIT_NS)],
+        vec![Sleep(2, 9 * UNIT_NS), Activate(2), Sleep(2, 4 * UNIT_NS)],
     ];
     let states = run(&two_branches(), &[0, 2], &scripts);
     assert!(states > 10_000, "{states}");
@@ -265,9 +262,14 @@ fn sleepers_and_wakers_of_two_branches() {
 fn sleepers_and_wakers_of_one_branch() {
     let tree = Tree::new(&on_nodes(&[0; 3]));
     let scripts = [
-        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
-        vec![Activate(1), Sleep(1, 7), Activate(1), Sleep(1, 2)],
-        vec![Sleep(2, 9), Activate(2), Sleep(2, NONE)],
+        vec![Sleep(0, 5 * UNIT_NS), Activate(0), Sleep(0, 3 * UNIT_NS)],
+        vec![
+            Activate(1),
+            Sleep(1, 7 * UNIT_NS),
+            Activate(1),
+            Sleep(1, 2 * UNIT_NS),
+        ],
+        vec![Sleep(2, 9 * UNIT_NS), Activate(2), Sleep(2, NONE)],
     ];
     let states = run(&tree, &[0, 2], &scripts);
     assert!(states > 10_000, "{states}");
@@ -276,8 +278,8 @@ fn sleepers_and_wakers_of_one_branch() {
 #[test]
 fn a_new_timer_of_a_stuck_worker_against_the_last_to_sleep() {
     let scripts = [
-        vec![Publish(0, 3), Activate(0), Sleep(0, 4)],
-        vec![Sleep(1, 7), Activate(1)],
+        vec![Tell(0, 3 * UNIT_NS), Activate(0), Sleep(0, 4 * UNIT_NS)],
+        vec![Sleep(1, 7 * UNIT_NS), Activate(1)],
         vec![SetAside(0)],
     ];
     let states = run(&two_branches(), &[0, 1], &scripts);
@@ -287,9 +289,9 @@ fn a_new_timer_of_a_stuck_worker_against_the_last_to_sleep() {
 #[test]
 fn a_walker_beside_sleepers_and_wakers() {
     let scripts = [
-        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
-        vec![Sleep(1, 4), Activate(1)],
-        vec![Walks(2, 5), Sleep(2, 4)],
+        vec![Sleep(0, 5 * UNIT_NS), Activate(0), Sleep(0, 3 * UNIT_NS)],
+        vec![Sleep(1, 4 * UNIT_NS), Activate(1)],
+        vec![Walks(2, 5 * UNIT_NS), Sleep(2, 4 * UNIT_NS)],
     ];
     let states = run(&two_branches(), &[0, 1, 2], &scripts);
     assert!(states > 10_000, "{states}");
@@ -298,9 +300,9 @@ fn a_walker_beside_sleepers_and_wakers() {
 #[test]
 fn a_walker_that_is_set_aside() {
     let scripts = [
-        vec![Walks(0, 5), Activate(0), Sleep(0, 6)],
+        vec![Walks(0, 5 * UNIT_NS), Activate(0), Sleep(0, 6 * UNIT_NS)],
         vec![SetAside(0)],
-        vec![Sleep(2, 4), Activate(2)],
+        vec![Sleep(2, 4 * UNIT_NS), Activate(2)],
     ];
     let states = run(&two_branches(), &[0, 2], &scripts);
     assert!(states > 1_000, "{states}");
@@ -309,9 +311,9 @@ fn a_walker_that_is_set_aside() {
 #[test]
 fn sleepers_and_wakers_on_three_levels() {
     let scripts = [
-        vec![Sleep(0, 5), Activate(0), Sleep(0, 3)],
-        vec![Activate(2), Sleep(2, 7)],
-        vec![Sleep(4, 9), Activate(4), Sleep(4, 4)],
+        vec![Sleep(0, 5 * UNIT_NS), Activate(0), Sleep(0, 3 * UNIT_NS)],
+        vec![Activate(2), Sleep(2, 7 * UNIT_NS)],
+        vec![Sleep(4, 9 * UNIT_NS), Activate(4), Sleep(4, 4 * UNIT_NS)],
     ];
     let states = run(&of_two(5), &[0, 4], &scripts);
     assert!(states > 10_000, "{states}");
@@ -320,10 +322,10 @@ fn sleepers_and_wakers_on_three_levels() {
 #[test]
 fn four_threads_of_two_branches() {
     let scripts = [
-        vec![Sleep(0, 5)],
+        vec![Sleep(0, 5 * UNIT_NS)],
         vec![Activate(1)],
         vec![Activate(2)],
-        vec![Sleep(3, 6), Activate(3)],
+        vec![Sleep(3, 6 * UNIT_NS), Activate(3)],
     ];
     let states = run(&of_two(4), &[0, 3], &scripts);
     assert!(states > 10_000, "{states}");
@@ -337,15 +339,20 @@ fn a_sentry_wakes_unseen_beside_a_climb_that_is_stopped() {
     let tree = of_two(8);
     let mut sleepers = Sleepers::new(8);
     tree.activate(3);
-    tree.note(3, 4);
-    assert_eq!(tree.deactivate(3), Deactivated::SleepUntil(4));
-    sleepers.until_ns[3] = Some(4);
+    tree.note(3, 4 * UNIT_NS);
+    assert_eq!(tree.deactivate(3), Deactivated::SleepUntil(4 * UNIT_NS));
+    sleepers.until_ns[3] = Some(4 * UNIT_NS);
     sleepers.wake(0);
     tree.activate(0);
     let scripts = [
-        vec![Sleep(0, 5)],
-        vec![Activate(1), Sleep(1, 6), Activate(1), Sleep(1, 6)],
-        vec![Activate(3), Sleep(3, 4)],
+        vec![Sleep(0, 5 * UNIT_NS)],
+        vec![
+            Activate(1),
+            Sleep(1, 6 * UNIT_NS),
+            Activate(1),
+            Sleep(1, 6 * UNIT_NS),
+        ],
+        vec![Activate(3), Sleep(3, 4 * UNIT_NS)],
     ];
     let (tree, scripts) = (&tree, &scripts);
     let states = Scripts { tree, scripts }.run(sleepers);
@@ -359,12 +366,13 @@ fn script(
     length: usize,
     random: &mut impl FnMut(u64) -> u64,
 ) -> Vec<Op> {
-    let deadline = |random: &mut dyn FnMut(u64) -> u64| [3, 5, NONE][random(3) as usize];
+    let deadline =
+        |random: &mut dyn FnMut(u64) -> u64| [3 * UNIT_NS, 5 * UNIT_NS, NONE][random(3) as usize];
     let mut next = || {
         let op = match (is_awake, random(4)) {
             (false, _) => Activate(worker),
-            (true, 0) => Publish(worker, deadline(random)),
-            (true, 1) => Walks(worker, 4),
+            (true, 0) => Tell(worker, deadline(random)),
+            (true, 1) => Walks(worker, 4 * UNIT_NS),
             (true, _) => Sleep(worker, deadline(random)),
         };
         is_awake = !matches!(op, Op::Sleep(..));

@@ -366,7 +366,7 @@ fn a_visit_publishes_a_timer_that_it_left_whichever_it_saw_first() {
             // SAFETY: this thread has the wheel; the entry hangs in it.
             unsafe { known.entry.as_ref() }.polls.set(polls);
         }
-        let look = |inner: &mut WheelInner<Host, Arc<()>>| inner.take(10, UNDER_WAY);
+        let look = |inner: &mut WheelInner<Host, Arc<()>>| inner.take(10, Some(UNDER_WAY));
         let (taken, next_ns) = world.wheel.with(look).unwrap();
         let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
         assert_eq!((fired, next_ns), (1, 10 + VISIT_AGAIN_NS), "{left}");

@@ -10,6 +10,7 @@ pub mod timer;
 mod timers;
 
 pub use poll_budget::PollBudget;
+pub(super) use timers::VISITED_RETRY_NS;
 
 use super::tasks::{Raised, run};
 use crate::call::Returns;
@@ -66,6 +67,8 @@ pub struct Local<M: Machine> {
     pub(in crate::worker) clock: Arc<Clock<M>>,
     /// When the worker must look at its wheel next; `u64::MAX` if never.
     pub(in crate::worker) due_ns: Cell<u64>,
+    /// The same of its local base alone.
+    due_local_ns: Cell<u64>,
     /// Whether the worker must ask for a watchdog before its next poll, to look after its timers and descriptors.
     /// True after the worker idled, and after it armed a global timer that is due before its others.
     pub(in crate::worker) unattended: Cell<bool>,
@@ -110,6 +113,7 @@ impl<M: Machine> Local<M> {
             closed: Cell::new(false),
             clock,
             due_ns: Cell::new(u64::MAX),
+            due_local_ns: Cell::new(u64::MAX),
             unattended: Cell::new(true),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),

@@ -10,7 +10,7 @@ use doorbell_machine::{Bug, Cell as _, Machine};
 use std::ptr::NonNull;
 
 /// A worker that finds a visitor in its wheel looks again after this time.
-const VISITED_RETRY_NS: u64 = 20_000;
+pub(in crate::worker) const VISITED_RETRY_NS: u64 = 20_000;
 
 impl<M: Machine> Local<M> {
     /// The worker's timer wheel.
@@ -85,6 +85,9 @@ impl<M: Machine> Local<M> {
         if when_ns < self.due_ns.get() {
             self.due_ns.set(when_ns);
         }
+        if base == Base::Local && when_ns < self.due_local_ns.get() {
+            self.due_local_ns.set(when_ns);
+        }
         // Read anew each time: a visitor may have published a later time.
         if base == Base::Global && when_ns < self.remote().next_global_ns() {
             self.remote().publish_next_global(when_ns);
@@ -113,6 +116,12 @@ impl<M: Machine> Local<M> {
     pub fn due_ns(&self) -> Option<u64> {
         let due_ns = self.due_ns.get();
         (due_ns != u64::MAX).then_some(due_ns)
+    }
+
+    /// When the worker must look at its local base next; `u64::MAX` if never.
+    #[inline]
+    pub(in crate::worker) fn due_local_ns(&self) -> u64 {
+        self.due_local_ns.get()
     }
 
     /// As [`Local::due_ns`], but read from the wheel, so that timers cancelled since do not count.
@@ -149,18 +158,21 @@ impl<M: Machine> Local<M> {
 
     #[cold]
     fn expire_at(&self, now_ns: u64) -> u64 {
-        // Before the wakers run, because they may arm timers and lower it.
+        // Before the wakers run, because they may arm timers and lower them.
         self.due_ns.set(u64::MAX);
+        self.due_local_ns.set(u64::MAX);
         let fired = self.bring(|| self.wheel.expire(now_ns));
-        match self.wheel.next_ns() {
-            Some([local_ns, global_ns]) => {
-                self.due_ns.set(local_ns.min(global_ns));
-                if self.remote().next_global_ns() != global_ns {
-                    self.remote().publish_next_global(global_ns);
-                }
+        if let Some([local_ns, global_ns]) = self.wheel.next_ns() {
+            self.due_ns.set(local_ns.min(global_ns));
+            self.due_local_ns.set(local_ns);
+            if self.remote().next_global_ns() != global_ns {
+                self.remote().publish_next_global(global_ns);
             }
+        } else {
             // A visitor has the wheel for a moment.
-            None => self.due_ns.set(now_ns.saturating_add(VISITED_RETRY_NS)),
+            let again_ns = now_ns.saturating_add(VISITED_RETRY_NS);
+            self.due_ns.set(again_ns);
+            self.due_local_ns.set(again_ns);
         }
         fired
     }

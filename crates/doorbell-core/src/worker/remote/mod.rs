@@ -12,7 +12,7 @@ use crate::class::{Class, Standing};
 use crate::link::{Node, Taker};
 use crate::mailbox::{Batch, Mailbox, Posted, Pushed};
 use crate::queue::{Chain, Queue, RankOf};
-use crate::switches::{IdleClaim, PostRules, RtPush, SwitchWord};
+use crate::switches::{IdleClaim, PostRules, RtPush, SwitchWord, TimerPull};
 use core_use::Occupant;
 use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, Spun, Word};
 use pulse::Pulse;
@@ -183,6 +183,11 @@ impl<M: Machine> Remote<M> {
     /// How an urgent worker gets at a task of higher rank elsewhere.
     pub(crate) fn rt_push(&self) -> RtPush {
         self.switches.rules().rt_push()
+    }
+
+    /// Whether awake workers fire the timers of sleeping ones (`timer_pull=on`).
+    pub(crate) fn pulls_timers(&self) -> bool {
+        self.switches.rules().timer_pull() == TimerPull::On
     }
 
     /// The seed's flag: whether a waker has chosen this worker since it last parked.

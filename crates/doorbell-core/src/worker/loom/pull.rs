@@ -1,0 +1,121 @@
+//! Workers in the timer tree, by the steps of the real ones: what one of them leaves to the others is seen by one, and a
+//! timer that two find due fires once.
+
+use crate::scheduler::Scheduler;
+use crate::switches::{SwitchWord, Switches, TimerPull};
+use crate::testing::model::{check_large, mutant};
+use crate::wheel::Clock;
+use crate::worker::timer::RawTimer;
+use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Wake, Waker};
+
+/// The worker that runs.
+const BUSY: usize = 0;
+/// The worker that falls asleep.
+const SLEEPER: usize = 1;
+/// One that sleeps all the time.
+const ASLEEP: usize = 2;
+
+/// When the timers of the models are due: always.
+const DUE_NS: u64 = 0;
+
+/// A scheduler with `timer_pull=on`, whose last worker sleeps and can be claimed; the others are active.
+fn pulling() -> [Arc<WorkerShared<Loom>>; 3] {
+    let switches = Arc::new(SwitchWord::new(Switches {
+        timer_pull: TimerPull::On,
+        ..Switches::default()
+    }));
+    let remotes: [_; 3] = Scheduler::new(3, &switches, |_, _| 0)
+        .try_into()
+        .expect("a scheduler of three has three remotes");
+    let clock = Arc::new(Clock::default());
+    let config = WorkerConfig {
+        idle: IdlePolicy::Park,
+    };
+    let workers = remotes.map(|remote| {
+        let clock = Arc::clone(&clock);
+        Arc::new(WorkerShared::with(config, remote, clock))
+    });
+    let scheduler = workers[BUSY].remote().scheduler();
+    scheduler.idle().enter(ASLEEP);
+    scheduler.armed().arm(0);
+    let tree = scheduler.tree().expect("it is of class Fair");
+    tree.activate(BUSY);
+    tree.activate(SLEEPER);
+    workers
+}
+
+/// A worker leaves a timer to one that begins to run: it finds that one, and makes a timed check, or that one asks a
+/// third worker for it.
+fn leave_against_run() {
+    let workers = pulling();
+    let shared = Arc::clone(&workers[SLEEPER]);
+    let sleeper = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.shared.remote().publish_next_global(DUE_NS);
+        let until_ns = worker.leave_timers();
+        assert_eq!(until_ns, None, "another worker is awake");
+        worker.wish_ns(0).is_some()
+    });
+    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
+    let sees = sleeper.join().unwrap();
+    let idle = workers[BUSY].remote().scheduler().idle();
+    assert!(sees || !idle.holds(ASLEEP), "nobody was told");
+}
+
+#[derive(Default)]
+struct Wakes(AtomicU64);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A worker that has left its timer wakes at once, and finds it due, as the one that looks after it does.
+fn wake_against_pull() {
+    let workers = pulling();
+    let wakes = Arc::new(Wakes::default());
+    let (shared, waker) = (
+        Arc::clone(&workers[SLEEPER]),
+        Waker::from(Arc::clone(&wakes)),
+    );
+    let sleeper = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.local.enter_gated(|| {
+            let timer = RawTimer::arm(worker.shared.remote(), DUE_NS, &waker);
+            drop(waker);
+            let _ = worker.leave_timers();
+            worker.come_back();
+            worker.expire();
+            drop(timer);
+            worker.local.close();
+        });
+    });
+    let busy = Worker::new(Arc::clone(&workers[BUSY]));
+    let pulled = busy.pull_timers();
+    sleeper.join().unwrap();
+    let fired = wakes.0.load(Relaxed);
+    assert!(fired <= 1, "fired twice");
+    assert!(!pulled || fired == 1, "fired, and woke nobody");
+    assert_eq!(Arc::strong_count(&wakes), 1, "a waker was leaked");
+}
+
+#[test]
+fn a_timer_that_is_left_to_a_worker_that_begins_to_run_is_looked_after() {
+    check_large(leave_against_run);
+}
+
+#[test]
+fn a_timer_that_its_worker_and_a_migrator_find_due_fires_once() {
+    check_large(wake_against_pull);
+}
+
+#[test]
+fn mutant_leaves_no_fence() {
+    mutant!(PullLeavesNoFence, leave_against_run);
+}

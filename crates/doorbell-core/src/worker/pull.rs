@@ -1,0 +1,220 @@
+//! What a worker does in the timer tree (see the folder `tree`), so that no worker is woken for a timer that another one
+//! can fire: the switch `timer_pull`.
+//!
+//! 1. It leaves when it falls asleep ([`Worker::leave_timers`]): it lends its wheel, and sleeps until a timer of its local
+//!    base. If all others sleep, it sleeps no longer than until the first timer of all; that is its *duty*.
+//! 2. It comes back when it wakes ([`Worker::come_back`]), before it does anything else.
+//! 3. Between polls, in its spin and in its passes it looks whether a sleeper that it looks after has something due, and
+//!    fires that ([`Worker::pull_timers`]). The fired tasks run here.
+//! 4. A worker that is stuck is set aside by another one that looks after it (`stuck.rs`). It notices that at its next
+//!    look. A worker that is off steps aside by itself: others fire its timers while it sleeps.
+
+use super::Worker;
+use super::local::VISITED_RETRY_NS;
+use crate::scheduler::Member;
+use crate::tree::{Deactivated, Step, Told, Tree};
+use doorbell_machine::{Bug, Counter, Machine, WaitEnd};
+use std::cell::Cell;
+
+/// What a worker knows of its part in the tree.
+#[derive(Debug)]
+pub(super) struct Pull {
+    /// It has joined the tree, or left timers or a duty there: it comes back when it wakes, whatever the switch says
+    /// then.
+    joined: Cell<bool>,
+    /// Until when it sleeps, or has just slept, because of its duty; `u64::MAX` for none.
+    duty_ns: Cell<u64>,
+    /// Before that time it does not try again to visit a wheel that another thread was in.
+    again_ns: Cell<u64>,
+}
+
+impl Pull {
+    pub(super) fn new() -> Self {
+        Pull {
+            joined: Cell::new(false),
+            duty_ns: Cell::new(u64::MAX),
+            again_ns: Cell::new(0),
+        }
+    }
+}
+
+impl<M: Machine> Worker<M> {
+    /// The timer tree, if the worker uses it now.
+    pub(super) fn tree(&self) -> Option<&Tree<M>> {
+        let remote = self.shared.remote();
+        let tree = remote.scheduler().tree()?;
+        let is_used = self.pull.joined.get() || remote.pulls_timers();
+        // A paused clock asks each worker when its next timer is due.
+        (is_used && !self.shared.clock.is_frozen()).then_some(tree)
+    }
+
+    /// The worker is about to sleep: until when its timers let it. Behind this it does not touch its wheel before it
+    /// [comes back](Worker::come_back).
+    pub(super) fn leave_timers(&self) -> Option<u64> {
+        let due_ns = self.local.due_ns();
+        let Some(tree) = self.tree() else {
+            // A frozen clock does not advance while the thread sleeps: the OS cannot time its timers.
+            return due_ns.filter(|_| !self.shared.clock.is_frozen());
+        };
+        let remote = self.shared.remote();
+        let leaves = remote.pulls_timers();
+        let (own_ns, left_ns) = if leaves {
+            remote.gate().lend();
+            (self.local.due_local_ns(), remote.next_global_ns())
+        } else {
+            (due_ns.unwrap_or(u64::MAX), u64::MAX)
+        };
+        tree.note(remote.worker(), left_ns);
+        let duty_ns = self.leave_for_sleep(tree, leaves);
+        self.pull.joined.set(leaves || duty_ns != u64::MAX);
+        self.pull.duty_ns.set(duty_ns);
+        let until_ns = own_ns.min(duty_ns);
+        (until_ns != u64::MAX).then_some(until_ns)
+    }
+
+    /// Returns until when the worker's duty lets it sleep; `u64::MAX` for none.
+    fn leave_for_sleep(&self, tree: &Tree<M>, leaves: bool) -> u64 {
+        if self.local.is_off() && leaves {
+            // Its core is not for it: a worker that is on has the duty. With the switch off, none would take it.
+            self.step_aside(tree);
+            return u64::MAX;
+        }
+        let left = tree.deactivate(self.shared.remote().worker());
+        // Either a worker that is to look after these timers is seen below, or it sees them before its next poll.
+        if !M::breaks(Bug::PullLeavesNoFence) {
+            M::fence_announce();
+        }
+        match left {
+            Deactivated::SleepUntil(at_ns) if !M::breaks(Bug::PullForgetsDuty) => {
+                at_ns.max(self.pull.again_ns.get())
+            }
+            Deactivated::SleepUntil(_) | Deactivated::Nothing => u64::MAX,
+        }
+    }
+
+    /// The worker looks after nobody: it is off, or ends. If no other worker is awake, wakes one.
+    fn step_aside(&self, tree: &Tree<M>) {
+        let remote = self.shared.remote();
+        match tree.set_aside(remote.worker()) {
+            Told::Nothing => {}
+            Told::WakeBy(_) => remote.scheduler().find_idle(remote).request_pass(),
+        }
+    }
+
+    /// The worker's thread is awake. Called before anything that may touch its wheel.
+    pub(super) fn come_back(&self) {
+        let Some(tree) = self.tree() else { return };
+        let remote = self.shared.remote();
+        remote.gate().take_back(|| {
+            if self.local.is_off() && self.pull.duty_ns.get() == u64::MAX {
+                // It looks after its own timers alone.
+                tree.note(remote.worker(), u64::MAX);
+                Self::report(tree, remote);
+            } else {
+                tree.activate(remote.worker());
+            }
+        });
+        self.pull.joined.set(true);
+    }
+
+    /// Notes whether a sleep until the worker's duty was for nothing.
+    pub(super) fn note_duty(&self, ended: WaitEnd) {
+        let duty_ns = self.pull.duty_ns.replace(u64::MAX);
+        if duty_ns == u64::MAX || ended != WaitEnd::Deadline {
+            return;
+        }
+        let Some(tree) = self.tree() else { return };
+        let remote = self.shared.remote();
+        let first_ns = tree.next_ns(remote.worker()).min(remote.next_global_ns());
+        if first_ns > duty_ns && self.local.due_local_ns() > duty_ns {
+            self.shared.tally.duties_ended.add_owned(1);
+        }
+    }
+
+    /// Fires what is due of the sleepers that this worker looks after. Returns whether it fired anything. Reads no clock
+    /// if none of them has a timer.
+    #[inline]
+    pub(super) fn pull_timers(&self) -> bool {
+        match self.tree() {
+            None => false,
+            Some(tree) => self.pull_from(tree),
+        }
+    }
+
+    fn pull_from(&self, tree: &Tree<M>) -> bool {
+        let worker = self.shared.remote().worker();
+        if !tree.is_active(worker) {
+            if self.local.is_off() {
+                return false;
+            }
+            // Set aside in its last poll, or off until now, or the switch was turned on.
+            tree.activate(worker);
+            self.pull.joined.set(true);
+        }
+        let fired = self.walk_if_due(tree);
+        if self.local.is_off() {
+            // It was taken off just now, or had a duty all the same. A worker that is on is to have it.
+            self.step_aside(tree);
+        }
+        fired > 0
+    }
+
+    fn walk_if_due(&self, tree: &Tree<M>) -> u64 {
+        let due_ns = tree.next_ns(self.shared.remote().worker());
+        if due_ns == u64::MAX || M::breaks(Bug::PullNeverLooks) {
+            return 0;
+        }
+        let now_ns = self.shared.clock.now_ns();
+        if now_ns < due_ns.max(self.pull.again_ns.get()) {
+            return 0;
+        }
+        self.walk(tree, now_ns)
+    }
+
+    /// Visits each sleeper that has something due; returns how many timers it fired.
+    fn walk(&self, tree: &Tree<M>, now_ns: u64) -> u64 {
+        let (remote, tally) = (self.shared.remote(), &self.shared.tally);
+        let mut walk = tree.walk(remote.worker(), now_ns);
+        let mut fired = 0;
+        while let Step::Expire(sleeper) = walk.step() {
+            let sleeper = &remote.scheduler().remotes()[sleeper];
+            let expired = self.local.bring(|| sleeper.gate().expire(sleeper, now_ns));
+            let Some(expired) = expired else {
+                tally.pulls_refused.add_owned(1);
+                let again_ns = now_ns.saturating_add(VISITED_RETRY_NS);
+                self.pull.again_ns.set(again_ns);
+                continue;
+            };
+            fired += expired.fired;
+            tally.pulls_fenced.add_owned(u64::from(!expired.was_lent));
+            Self::report(tree, sleeper);
+        }
+        tally.timers_fired.add_owned(fired);
+        tally.timers_pulled.add_owned(fired);
+        fired
+    }
+
+    /// Behind a visit: tells the tree what the wheel of that worker has next. This worker is awake, so whatever that is,
+    /// a worker sees to it.
+    pub(super) fn report(tree: &Tree<M>, visited: &Member<M>) {
+        if !M::breaks(Bug::PullReportsNothing) {
+            let _: Told = tree.report(visited.worker());
+        }
+    }
+
+    /// When the first timer is due that waits for that worker: of its own, or of a sleeper that it looks after.
+    pub(super) fn next_for(&self, of: &Member<M>) -> u64 {
+        let own_ns = of.next_global_ns();
+        match self.tree() {
+            None => own_ns,
+            Some(tree) => own_ns.min(tree.next_ns(of.worker())),
+        }
+    }
+
+    /// The worker ends: it looks after sleepers no longer. If no other worker does, wakes one.
+    pub(super) fn leave_tree(&self) {
+        let Some(tree) = self.tree() else { return };
+        tree.note(self.shared.remote().worker(), u64::MAX);
+        self.step_aside(tree);
+    }
+}

@@ -1,0 +1,181 @@
+//! Movable timers of many workers, of which some are awake all the time: how often the others are woken for them, and how
+//! late the timers are. No task waits for the timers, so nothing else wakes a worker.
+
+use super::{Bench, BenchError, counted, finish, sleep_until, start, sum};
+use crate::scenario::Workers;
+use doorbell_core::task::Kind;
+use doorbell_core::worker::timer::RawTimer;
+use doorbell_machine::ThreadError;
+use doorbell_machine::sim;
+use futures_channel::mpsc::{UnboundedSender, unbounded};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+
+/// How long each poll of an awake worker takes.
+pub const POLL_NS: u64 = 2_000;
+/// After such a time without a long poll no worker looks after others that may be stuck.
+const UNARMED_NS: u64 = 10_200_000_000;
+/// By when a task that was launched has run, and its worker sleeps.
+const SETTLE_NS: u64 = 1_000_000;
+/// How long before the first timer can be due the awake workers begin.
+const LEAD_NS: u64 = 1_000_000;
+/// How long after the last one they go on.
+const TAIL_NS: u64 = 1_000_000;
+
+/// The size of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// How many workers there are. At least 2.
+    pub workers: usize,
+    /// How many of them are awake all the time, in short polls.
+    pub awake: usize,
+    /// How many timers there are, spread over all workers.
+    pub timers: usize,
+    /// Within how long they are due, at random.
+    pub span_ns: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// For each timer, how late it fired.
+    pub late_ns: Vec<u64>,
+    /// How often a time ended the park of a worker that was not awake all the time.
+    pub wakes: u64,
+    /// How often such a worker was rung.
+    pub rings: u64,
+    /// How many of those wakes found that another worker had fired the timer.
+    pub duties_ended: u64,
+    /// Timers that another worker fired.
+    pub pulled: u64,
+    /// Visits of wheels that cost a membarrier, and those that could not get in.
+    pub fenced: u64,
+    /// See `fenced`.
+    pub refused: u64,
+}
+
+impl Figures {
+    /// Adds the figures of another seed.
+    pub fn add(&mut self, other: Self) {
+        self.late_ns.extend(other.late_ns);
+        self.wakes += other.wakes;
+        self.rings += other.rings;
+        self.duties_ended += other.duties_ended;
+        self.pulled += other.pulled;
+        self.fenced += other.fenced;
+        self.refused += other.refused;
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [`BenchError`] if the machine cannot be simulated or an oracle fails.
+pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
+    bench.run(shape.workers + 1, shape.workers, move |bench| {
+        play(bench, shape)
+    })
+}
+
+/// Notes how late a timer is.
+struct Note {
+    workers: Arc<Workers<0>>,
+    due_ns: u64,
+    late: UnboundedSender<u64>,
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        let late_ns = self.workers.clock_ns() - self.due_ns;
+        let _ = self.late.unbounded_send(late_ns);
+    }
+}
+
+/// Runs in short polls until that moment.
+async fn run_until(at_ns: u64) {
+    poll_fn(|cx| {
+        sim::work(POLL_NS);
+        if sim::time_ns() >= at_ns {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Arms the timers, each on a worker in turn; all are due behind `from_ns`, by the workers' clock.
+fn arm(
+    workers: &Arc<Workers<0>>,
+    shape: Shape,
+    from_ns: u64,
+    late: &UnboundedSender<u64>,
+) -> Vec<RawTimer> {
+    let (keep, mut kept) = unbounded();
+    let mut armed = Vec::new();
+    for worker in 0..shape.workers {
+        let (its, late, keep) = (Arc::clone(workers), late.clone(), keep.clone());
+        let timers = (worker..shape.timers).step_by(shape.workers);
+        let due_ns: Vec<u64> = timers
+            .map(|_| from_ns + sim::random() % shape.span_ns)
+            .collect();
+        armed.push(workers.launch(worker, Kind::Task, async move {
+            for due_ns in due_ns {
+                let note = Note {
+                    workers: Arc::clone(&its),
+                    due_ns,
+                    late: late.clone(),
+                };
+                let remote = its.remote(worker);
+                let timer = RawTimer::arm(remote, due_ns, &Waker::from(Arc::new(note)));
+                let _ = keep.unbounded_send(timer.expect("the worker runs"));
+            }
+        }));
+        // Launched one after the other, while all workers sleep, each task runs on its own worker.
+        sim::sleep(SETTLE_NS);
+    }
+    for task in armed {
+        drop(workers.wait_for(task, 0));
+    }
+    std::iter::from_fn(|| kept.try_recv().ok()).collect()
+}
+
+/// The first thread of a run.
+fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
+    let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
+    for _ in 0..2 {
+        drop(workers.wait_for(workers.launch(0, Kind::Pinned, async {}), 0));
+        sim::sleep(UNARMED_NS);
+    }
+    let (late, mut notes) = unbounded();
+    // The arming of all takes less than that.
+    let lead_ns = (shape.workers as u64 + 2) * SETTLE_NS + LEAD_NS;
+    let from_ns = sim::time_ns() + lead_ns;
+    let timers = arm(&workers, shape, workers.clock_ns() + lead_ns, &late);
+    sim::sleep(SETTLE_NS);
+    let before = workers.counts();
+    let end_ns = from_ns + shape.span_ns + TAIL_NS;
+    let awake: Vec<_> = (0..shape.awake)
+        .map(|worker| workers.launch(worker, Kind::Pinned, run_until(end_ns)))
+        .collect();
+    sleep_until(end_ns + SETTLE_NS);
+    let after = workers.counts();
+    for task in awake {
+        drop(workers.wait_for(task, 0));
+    }
+    let did = counted(&before, &after);
+    let sleepers = &did[shape.awake..];
+    let figures = Figures {
+        late_ns: std::iter::from_fn(|| notes.try_recv().ok()).collect(),
+        wakes: sum(sleepers, |it| it.unparks_deadline),
+        rings: sum(sleepers, |it| it.rings),
+        duties_ended: sum(&did, |it| it.duties_ended),
+        pulled: sum(&did, |it| it.timers_pulled),
+        fenced: sum(&did, |it| it.pulls_fenced),
+        refused: sum(&did, |it| it.pulls_refused),
+    };
+    drop(timers);
+    finish(workers, threads, bench.switches);
+    Ok(figures)
+}

@@ -1,0 +1,418 @@
+//! Sleeping workers have a movable timer each, and nobody wakes them for it while another worker is awake: the switch
+//! `timer_pull`.
+
+use super::one_scheduler;
+use crate::fuzz::machine_for;
+use crate::scenario::oracle;
+use crate::scenario::program::{Ended, yield_now};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
+use crate::scenario::timer::Sleep;
+use doorbell_core::switches::TimerPull;
+use doorbell_core::task::Kind;
+use doorbell_core::worker::timer::RawTimer;
+use doorbell_core::worker::{Local, WorkerCounts};
+use doorbell_machine::sim::{self, Config};
+use doorbell_machine::{Bug, Machine, Sim};
+use futures_channel::mpsc::{UnboundedSender, unbounded};
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+const WORKERS: usize = 8;
+/// Each worker but the first has one.
+const TIMERS: u64 = WORKERS as u64 - 1;
+/// By then a task that was launched waits, and its worker sleeps.
+const SETTLE_NS: u64 = MS;
+/// After such a time without a long poll no worker looks after others that may be stuck.
+const UNARMED_NS: u64 = 10_200 * MS;
+/// When the first timer is due, from when the first one is armed: all workers sleep long before.
+const FIRST_NS: u64 = 20 * MS;
+/// How far apart they are, if they are.
+const APART_NS: u64 = 200 * US;
+/// The first worker becomes busy so long before the first timer is due.
+const BUSY_BEFORE_NS: u64 = 2 * MS;
+/// How long it is busy.
+const BUSY_NS: u64 = 10 * MS;
+/// Of its polls, if they are short.
+const POLL_NS: u64 = 2 * US;
+/// How late a timer is, at most: behind short polls, where all sleep, and behind a stuck worker.
+const LATE_NS: u64 = 50 * US;
+const LATE_STUCK_NS: u64 = MS;
+
+/// What the first worker does, which has no timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    Sleeps,
+    /// It makes short polls.
+    Polls,
+    /// It is stuck in one poll.
+    Stuck,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    pull: TimerPull,
+    first: First,
+    /// How far the timers are from each other.
+    apart_ns: u64,
+    /// Whether tasks wait for the timers. A task that wakes behind another one may wake a worker for itself.
+    tasks: bool,
+    /// A worker that is taken off when all timers are armed.
+    off: Option<usize>,
+    /// How often the switch is turned between the arming of the timers and the first of them.
+    turns: u64,
+    seed: u64,
+}
+
+impl Setting {
+    fn new(pull: TimerPull, first: First) -> Self {
+        Setting {
+            pull,
+            first,
+            apart_ns: APART_NS,
+            tasks: true,
+            off: None,
+            turns: 0,
+            seed: 1,
+        }
+    }
+
+    fn config(&self) -> SchedulerConfig {
+        let mut config = one_scheduler(WORKERS);
+        config.switches.timer_pull = self.pull;
+        config
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    fired: u64,
+    latest_ns: u64,
+    /// Parks that a time ended, of the workers that have a timer.
+    wakes: u64,
+    /// The same of the worker that is off.
+    wakes_off: u64,
+    counts: WorkerCounts,
+}
+
+fn launch<const BUG: u8>(
+    workers: &Arc<Workers<BUG>>,
+    worker: usize,
+    kind: Kind,
+    does: impl Future<Output = ()> + Send + 'static,
+) {
+    let ended = Ended::new(workers);
+    let task = async move {
+        let _ended = ended;
+        does.await;
+    };
+    drop(workers.launch(worker, kind, task));
+}
+
+/// Nothing was long for a while: no worker is woken to look after others.
+fn disarm<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
+    launch(workers, 0, Kind::Pinned, async {});
+    sim::sleep(UNARMED_NS);
+    launch(workers, 0, Kind::Pinned, async {});
+    sim::sleep(SETTLE_NS);
+}
+
+/// The waker of a timer that no task waits for.
+struct Note<const BUG: u8> {
+    workers: Arc<Workers<BUG>>,
+    due_ns: u64,
+    late: UnboundedSender<u64>,
+}
+
+impl<const BUG: u8> Wake for Note<BUG> {
+    fn wake(self: Arc<Self>) {
+        let late_ns = self.workers.clock.now_ns() - self.due_ns;
+        let _ = self.late.unbounded_send(late_ns);
+    }
+}
+
+/// Each worker but the first gets a timer; returns the timers of no task, and when the first one is due.
+fn arm<const BUG: u8>(
+    workers: &Arc<Workers<BUG>>,
+    setting: Setting,
+    late: &UnboundedSender<u64>,
+) -> (Vec<RawTimer>, u64) {
+    let first_ns = workers.clock.now_ns() + FIRST_NS;
+    let (keep, mut kept) = unbounded();
+    for worker in 1..WORKERS {
+        let due_ns = first_ns + (worker as u64 - 1) * setting.apart_ns;
+        let (its, late, keep) = (Arc::clone(workers), late.clone(), keep.clone());
+        launch(workers, worker, Kind::Task, async move {
+            if setting.tasks {
+                if !Sleep::until(&its, worker, due_ns).await {
+                    sim::fail("lost: a timer ended without firing");
+                }
+                let _ = late.unbounded_send(its.clock.now_ns() - due_ns);
+                return;
+            }
+            let remote = its.remote(worker).clone();
+            let note = Note {
+                workers: its,
+                due_ns,
+                late,
+            };
+            let timer = RawTimer::arm(&remote, due_ns, &Waker::from(Arc::new(note)));
+            let _ = keep.unbounded_send(timer.expect("the worker runs"));
+        });
+        sim::sleep(SETTLE_NS);
+    }
+    let timers = std::iter::from_fn(|| kept.try_recv().ok()).collect();
+    (timers, sim::time_ns() + first_ns - workers.clock.now_ns())
+}
+
+/// Takes a worker off, which sleeps again soon.
+fn take_off<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
+    if !workers.take_off(worker) {
+        sim::fail("it was off");
+    }
+    launch(workers, worker, Kind::Call, async {
+        Local::<Sim<BUG>>::with_current(|local| local.map(Local::follow));
+    });
+    sim::sleep(SETTLE_NS);
+}
+
+/// Gives the first worker something to do.
+fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First) {
+    match first {
+        First::Sleeps => {}
+        First::Polls => launch(workers, 0, Kind::Pinned, async {
+            let until_ns = sim::time_ns() + BUSY_NS;
+            while sim::time_ns() < until_ns {
+                sim::work(POLL_NS);
+                yield_now().await;
+            }
+        }),
+        First::Stuck => launch(workers, 0, Kind::Pinned, async { sim::work(BUSY_NS) }),
+    }
+}
+
+/// The first thread of a run.
+fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures {
+    Sim::<BUG>::bind_thread(&[WORKERS]).unwrap();
+    let (workers, threads) = Workers::<BUG>::start(setting.config(), Arc::default()).unwrap();
+    sim::sleep(SETTLE_NS);
+    if setting.first != First::Stuck {
+        disarm(&workers);
+    }
+    let before = workers.counts();
+    let (timers, first_ns) = arm(&workers, setting, late);
+    if let Some(off) = setting.off {
+        take_off(&workers, off);
+    }
+    for _ in 0..setting.turns {
+        workers.turn_timer_pull();
+        sim::sleep(SETTLE_NS);
+    }
+    oracle::check_sleepers(&workers);
+    sim::sleep((first_ns - BUSY_BEFORE_NS).saturating_sub(sim::time_ns()));
+    occupy(&workers, setting.first);
+    sim::sleep(BUSY_BEFORE_NS + BUSY_NS);
+    oracle::until_quiet(&workers);
+    oracle::check_sleepers(&workers);
+    let counts = workers.counts();
+    drop(timers);
+    workers.close(threads);
+    oracle::check_quiescence(&workers);
+    oracle::check_counts(&workers.counts(), setting.config().switches);
+    oracle::check_freed(workers);
+    let since: Vec<WorkerCounts> = counts
+        .iter()
+        .zip(&before)
+        .map(|(counts, before)| counts.since(before))
+        .collect();
+    let sum = |of: fn(&WorkerCounts) -> u64| since.iter().map(of).sum();
+    let mut counts = WorkerCounts::default();
+    counts.timers_fired = sum(|it| it.timers_fired);
+    counts.timers_pulled = sum(|it| it.timers_pulled);
+    counts.timers_for_stuck = sum(|it| it.timers_for_stuck);
+    counts.pulls_refused = sum(|it| it.pulls_refused);
+    counts.pulls_fenced = sum(|it| it.pulls_fenced);
+    counts.duties_ended = sum(|it| it.duties_ended);
+    counts.set_aside = sum(|it| it.set_aside);
+    counts.unparks_deadline = sum(|it| it.unparks_deadline);
+    Figures {
+        wakes_off: setting.off.map_or(0, |off| since[off].unparks_deadline),
+        wakes: since[1..].iter().map(|it| it.unparks_deadline).sum(),
+        counts,
+        ..Figures::default()
+    }
+}
+
+/// The figures of a run, or how it failed.
+fn run_with<const BUG: u8>(setting: Setting) -> Result<Figures, String> {
+    let config = Config {
+        seed: setting.seed,
+        machine: machine_for(WORKERS + 2, None),
+        ..Config::default()
+    };
+    let (note, mut notes) = unbounded();
+    let (report, mut reports) = unbounded();
+    let program = move || {
+        let figures = play::<BUG>(setting, &note);
+        let _ = report.unbounded_send(figures);
+    };
+    let outcome = sim::run_traced(config, None, program).unwrap();
+    if let Some(failure) = outcome.failure {
+        return Err(failure.to_string());
+    }
+    let late_ns: Vec<u64> = std::iter::from_fn(|| notes.try_recv().ok()).collect();
+    let figures = reports.try_recv().expect("the program came to its end");
+    Ok(Figures {
+        fired: late_ns.len() as u64,
+        latest_ns: late_ns.into_iter().max().unwrap_or(0),
+        ..figures
+    })
+}
+
+/// A run in which each timer fires once, and none later than that.
+fn run_in_time(setting: Setting, late_ns: u64) -> Figures {
+    let figures = run_with::<0>(setting).unwrap_or_else(|why| panic!("{setting:?}: {why}"));
+    let counts = figures.counts;
+    assert_eq!(figures.fired, TIMERS, "{setting:?}");
+    assert_eq!(counts.timers_fired, TIMERS, "{setting:?}: each fires once");
+    assert!(
+        figures.latest_ns <= late_ns,
+        "{setting:?}: {} ns late",
+        figures.latest_ns
+    );
+    assert_eq!(
+        counts.pulls_fenced, 0,
+        "{setting:?}: a sleeper needs no membarrier"
+    );
+    figures
+}
+
+#[test]
+fn no_sleeper_is_woken_for_a_timer_while_another_worker_is_awake() {
+    for seed in 0..3 {
+        let on = Setting {
+            seed,
+            tasks: false,
+            ..Setting::new(TimerPull::On, First::Polls)
+        };
+        let Figures { wakes, counts, .. } = run_in_time(on, LATE_NS);
+        // The last one that fell asleep had the duty, and found it done.
+        assert!(counts.duties_ended <= 1, "{counts:?}");
+        assert_eq!(wakes, counts.duties_ended, "{counts:?}");
+        assert_eq!(counts.timers_pulled, TIMERS, "{counts:?}");
+    }
+}
+
+#[test]
+fn without_the_switch_each_sleeper_is_woken_for_its_own() {
+    for first in [First::Sleeps, First::Polls] {
+        let off = Setting {
+            tasks: false,
+            ..Setting::new(TimerPull::Off, first)
+        };
+        let Figures { wakes, counts, .. } = run_in_time(off, LATE_NS);
+        assert_eq!((wakes, counts.timers_pulled), (TIMERS, 0), "{first:?}");
+    }
+}
+
+#[test]
+fn where_all_sleep_one_wakes_for_each_deadline() {
+    for (apart_ns, deadlines) in [(0, 1), (APART_NS, TIMERS)] {
+        let on = Setting {
+            apart_ns,
+            tasks: false,
+            ..Setting::new(TimerPull::On, First::Sleeps)
+        };
+        let Figures { counts, .. } = run_in_time(on, LATE_NS);
+        let wakes = counts.unparks_deadline;
+        assert!(
+            (deadlines..=deadlines + deadlines / 10).contains(&wakes),
+            "{wakes} wakes for {deadlines} deadlines: {counts:?}"
+        );
+        assert!(
+            counts.timers_pulled >= TIMERS - deadlines.min(TIMERS),
+            "{counts:?}"
+        );
+    }
+}
+
+#[test]
+fn a_stuck_worker_does_not_hold_up_the_timers_of_sleepers() {
+    for seed in 0..3 {
+        let on = Setting {
+            seed,
+            ..Setting::new(TimerPull::On, First::Stuck)
+        };
+        let Figures { counts, .. } = run_in_time(on, LATE_STUCK_NS);
+        assert!((1..=TIMERS).contains(&counts.set_aside), "{counts:?}");
+        assert_eq!(counts.timers_for_stuck, 0, "it has none itself");
+    }
+}
+
+#[test]
+fn the_switch_is_turned_while_timers_are_pending() {
+    for pull in TimerPull::ALL {
+        for first in [First::Sleeps, First::Polls] {
+            for turns in 0..=4 {
+                let setting = Setting {
+                    turns,
+                    ..Setting::new(pull, first)
+                };
+                let _: Figures = run_in_time(setting, LATE_NS);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_off_is_woken_for_no_timer() {
+    // Of them, one has the first timer of all, and one the last: it had the duty when all had fallen asleep.
+    for off in [1, WORKERS - 1] {
+        let on = Setting {
+            off: Some(off),
+            tasks: false,
+            ..Setting::new(TimerPull::On, First::Sleeps)
+        };
+        let figures = run_in_time(on, LATE_NS);
+        assert_eq!(figures.wakes_off, 0, "{off}: {figures:?}");
+        assert!(
+            (TIMERS..=TIMERS + 1).contains(&figures.wakes),
+            "{figures:?}"
+        );
+    }
+}
+
+/// Whether the run ends well and each timer is in time.
+fn is_in_time<const BUG: u8>(setting: Setting, late_ns: u64) -> bool {
+    run_with::<BUG>(setting).is_ok_and(|figures| figures.latest_ns <= late_ns)
+}
+
+#[test]
+fn a_worker_that_forgets_its_duty_is_noticed() {
+    let on = Setting::new(TimerPull::On, First::Sleeps);
+    assert!(!is_in_time::<{ Bug::PullForgetsDuty as u8 }>(on, LATE_NS));
+}
+
+#[test]
+fn a_worker_that_never_looks_is_noticed() {
+    let on = Setting::new(TimerPull::On, First::Polls);
+    assert!(!is_in_time::<{ Bug::PullNeverLooks as u8 }>(on, LATE_NS));
+}
+
+#[test]
+fn a_visitor_that_reports_nothing_is_noticed() {
+    let on = Setting::new(TimerPull::On, First::Polls);
+    let figures = run_with::<{ Bug::PullReportsNothing as u8 }>(on);
+    assert!(figures.is_err() || figures.is_ok_and(|it| it.wakes > it.counts.duties_ended));
+}
+
+#[test]
+fn a_stuck_worker_that_is_trusted_is_noticed() {
+    let on = Setting::new(TimerPull::On, First::Stuck);
+    assert!(!is_in_time::<{ Bug::PullTrustsStuck as u8 }>(
+        on,
+        LATE_STUCK_NS
+    ));
+}
