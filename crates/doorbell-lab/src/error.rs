@@ -162,6 +162,15 @@ pub enum LabError {
         known: Vec<&'static str>,
     },
 
+    /// A scenario is for simulated machines only.
+    #[error(
+        "`{scenario}` is measured on simulated machines only: name one, for example --sim zen3-2x64"
+    )]
+    OnlySimulated {
+        /// The scenario.
+        scenario: &'static str,
+    },
+
     /// A scenario cannot be run with so many workers.
     #[error("`{scenario}` {needs}, but --workers is {given}")]
     Workers {

@@ -45,6 +45,7 @@ fn help_of_scenarios_teaches() {
         "timer-cost",
         "timer-acc",
         "timer-idle",
+        "timer-sleepers",
         "urgent",
         "stuck",
         "wake",
@@ -532,6 +533,14 @@ fn a_seed_is_replayed_as_a_trace() {
 }
 
 #[test]
+fn a_scenario_for_simulated_machines_only_says_so() {
+    let output = doorbell(&["lab", "timer-sleepers"]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(error.contains("--sim zen3-2x64"), "{error}");
+}
+
+#[test]
 fn what_the_simulator_cannot_do_is_a_clear_error() {
     let cases: [(&[&str], &str); 9] = [
         (&["fuzz", "--seeds", "9..2"], "write `2..9`"),
@@ -549,8 +558,8 @@ fn what_the_simulator_cannot_do_is_a_clear_error() {
             "there is no shape `strom`",
         ),
         (
-            &["mutants", "--only", "Nothing"],
-            "no mutant contains `Nothing`",
+            &["mutants", "--only", "Nonsense"],
+            "no mutant contains `Nonsense`",
         ),
     ];
     for (arguments, part) in cases {

@@ -42,7 +42,7 @@ pub(super) fn wake_help() -> String {
 pub(super) fn rt_help() -> String {
     let more = "doorbell lab rt --period-us 100    ten times as many ticks, as cyclictest -i100\n  \
         doorbell lab rt --unprivileged     without the privilege to run before all others\n  \
-        doorbell lab rt --sim xeon-40      on the simulated machine of that profile, in about a minute\n  \
+        doorbell lab rt --sim xeon-40      on the simulated machine of that profile, in about 2 minutes\n  \
         doorbell lab rt --sim xeon-40 --workers 40 --seeds 20\n  ";
     let examples = examples("rt", "the whole table, in about 3 minutes", "extra", more);
     help(&examples, rt::reading(), simulated::rt::READING)
@@ -59,6 +59,16 @@ pub(super) fn rank_help() -> String {
         more,
     );
     help(&examples, rank::reading(), simulated::rank::READING)
+}
+
+pub(super) fn sleepers_help() -> String {
+    help(
+        "Examples:\n  \
+         doorbell lab timer-sleepers --sim zen3-2x64\n  \
+         doorbell lab timer-sleepers --sim zen3-2x64 --workers 256 --seeds 1\n",
+        simulated::sleepers::READING,
+        &[],
+    )
 }
 
 pub(super) fn pingpong_help() -> String {

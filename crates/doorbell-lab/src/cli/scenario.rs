@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::help::{
-    call_help, pingpong_help, rank_help, rt_help, trial_help, urgent_help, wake_help,
+    call_help, pingpong_help, rank_help, rt_help, sleepers_help, trial_help, urgent_help, wake_help,
 };
 use super::lab::{CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, UrgentArgs};
 use crate::scenario::{
@@ -118,6 +118,14 @@ pub enum LabCommand {
     ))]
     TimerIdle(LabArgs),
 
+    /// Let most workers sleep, and see which of them wake for their timers
+    ///
+    /// 1,000 timers that any worker may fire are armed on all workers of a simulated machine, of which some are
+    /// awake. Measured are how often the others wake and how late the timers are, with the switch
+    /// `timer_pull` on and off. It needs --sim.
+    #[command(after_long_help = sleepers_help())]
+    TimerSleepers(LabArgs),
+
     /// Wake something urgent while every core computes
     ///
     /// 64 jobs compute on two cores, 10 ms in each poll. Beside them an urgent task or thread is woken
@@ -226,6 +234,7 @@ impl LabCommand {
             Self::TimerCost(_) => "timer-cost",
             Self::TimerAcc(_) => "timer-acc",
             Self::TimerIdle(_) => "timer-idle",
+            Self::TimerSleepers(_) => "timer-sleepers",
             Self::Urgent(_) => "urgent",
             Self::Rank(_) => "rank",
             Self::Rt(_) => "rt",
@@ -251,6 +260,7 @@ impl LabCommand {
             | Self::TimerCost(args)
             | Self::TimerAcc(args)
             | Self::TimerIdle(args)
+            | Self::TimerSleepers(args)
             | Self::Stuck(args)
             | Self::Wake(args)
             | Self::Pingpong(args) => args.options(),

@@ -10,10 +10,12 @@
 //! | `rt.rs` | `rt`: periodic urgent tasks, as cyclictest |
 //! | `rank.rs` | `rank`: a task of high rank behind a long poll |
 //! | `pingpong.rs` | `pingpong`: messages between pairs of tasks, as uperf |
+//! | `sleepers.rs` | `timer-sleepers`: timers of workers that sleep; it has no form for this machine |
 
 pub mod pingpong;
 pub mod rank;
 pub mod rt;
+pub mod sleepers;
 #[cfg(test)]
 mod tests;
 pub mod wake;
@@ -60,11 +62,12 @@ struct Case {
 type Plans = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
 /// The scenarios that have a simulated form.
-const ALL: [(&str, Plans); 4] = [
+const ALL: [(&str, Plans); 5] = [
     ("wake", wake::plan),
     ("rt", rt::plan),
     ("rank", rank::plan),
     ("pingpong", pingpong::plan),
+    ("timer-sleepers", sleepers::plan),
 ];
 
 /// Runs a program with one seed after another.

@@ -74,6 +74,12 @@ fn each_scenario_has_its_figures() {
         "(1 pair)",
         &["ops_per_s", "p50_us", "p99_us"],
     );
+    of(
+        "timer-sleepers",
+        4,
+        "timer_pull=on (4 workers, 1 awake",
+        &["wakes_per_timer", "p99_us", "fenced_count"],
+    );
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! `timer-sleepers`: movable timers of workers that sleep beside some that are awake, on simulated machines.
+
+use doorbell::{Switches, TimerPull};
+use doorbell_sim::bench::sleepers::{Figures, Shape, run};
+use doorbell_sim::profile::Profile;
+
+use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use crate::error::LabError;
+use crate::report::{Column, Metrics, Row, known};
+
+/// How many workers there are, unless `--workers` says it.
+const WORKERS: usize = 64;
+const WORKERS_MIN: usize = 2;
+/// How many of them are awake; as many as there are at most half the workers.
+const AWAKE: [usize; 4] = [0, 1, 16, 128];
+const TIMERS: usize = 1_000;
+/// Within how long they are due.
+const SPAN_NS: u64 = 100_000_000;
+
+/// How to read the table.
+pub const READING: &[&str] = &[
+    "1,000 timers that any worker may fire are armed in turn on all workers, due at random within 100 ms. Some workers are \
+     awake all the time, in polls of 2 us; the others sleep. No task waits for the timers, so nothing else wakes a worker.",
+    "timer_pull: with off each worker sleeps until its own next timer. With on a worker that is awake fires it, and where \
+     all sleep one of them wakes for all.",
+    "wakes: how often a time ended the sleep of a worker that was not awake all the time, for each timer. rings: how often \
+     such a worker was rung, for each timer. ended: wakes after which another worker had fired the timer.",
+    "p50, p99, max: how late the timers fired, of all seeds together. A percentile needs at least 10 times beyond it.",
+    "pulled: timers that another worker fired, for each timer. fenced: visits that cost a membarrier. refused: visits of a \
+     wheel that another thread was in.",
+];
+
+pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    let workers = workers.unwrap_or(WORKERS);
+    if workers < WORKERS_MIN {
+        return Err(reject(
+            "timer-sleepers",
+            "needs at least 2 workers",
+            workers,
+        ));
+    }
+    let awake = AWAKE.into_iter().filter(|awake| *awake <= workers / 2);
+    Ok(Plan {
+        scenario: "timer-sleepers",
+        settings: settings(),
+        cases: awake.map(|awake| case(workers, awake)).collect(),
+        columns: columns(),
+        reading: READING,
+        chart: chart(
+            "How late timers fire, µs of simulated time (log scale)",
+            [("p99", "p99_us"), ("max", "max_us")],
+        ),
+        gist,
+    })
+}
+
+fn settings() -> Vec<Setting> {
+    let setting = |timer_pull| {
+        let name = match timer_pull {
+            TimerPull::On => "timer_pull=on",
+            TimerPull::Off => "timer_pull=off",
+        };
+        let switches = Switches {
+            timer_pull,
+            ..Switches::default()
+        };
+        (name, switches)
+    };
+    [TimerPull::On, TimerPull::Off].map(setting).into()
+}
+
+fn case(workers: usize, awake: usize) -> Case {
+    let shape = Shape {
+        workers,
+        awake,
+        timers: TIMERS,
+        span_ns: SPAN_NS,
+    };
+    Case {
+        variant: format!("{workers} workers, {awake} awake"),
+        workers,
+        measure: Box::new(move |seeds| {
+            let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
+            Ok(metrics(&figures))
+        }),
+    }
+}
+
+fn metrics(figures: &Figures) -> Metrics {
+    let mut metrics = Metrics::default();
+    put_times(&mut metrics, "", &figures.late_ns);
+    let timers = figures.late_ns.len() as u64;
+    metrics.put("wakes_per_timer", per(figures.wakes, timers));
+    metrics.put("rings_per_timer", per(figures.rings, timers));
+    metrics.put("pulled_per_timer", per(figures.pulled, timers));
+    metrics.put("timers_count", Some(timers as f64));
+    metrics.put("duties_ended_count", Some(figures.duties_ended as f64));
+    metrics.put("fenced_count", Some(figures.fenced as f64));
+    metrics.put("refused_count", Some(figures.refused as f64));
+    metrics
+}
+
+fn columns() -> Vec<Column> {
+    let figure = Column::figure;
+    vec![
+        figure("wakes", "wakes_per_timer"),
+        figure("rings", "rings_per_timer"),
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        figure("max us", "max_us"),
+        figure("pulled", "pulled_per_timer"),
+        figure("ended", "duties_ended_count"),
+        figure("fenced", "fenced_count"),
+        figure("refused", "refused_count"),
+    ]
+}
+
+fn gist(rows: &[Row]) -> String {
+    let wakes = |setting: &str| {
+        let mut of = rows.iter();
+        let row =
+            of.find(|row| row.contestant.ends_with(setting) && row.variant.ends_with(" 1 awake"));
+        known(row.and_then(|row| row.metrics.get("wakes_per_timer")))
+    };
+    format!(
+        "Beside one worker that is awake, the others wake {} times for each timer with timer_pull=on, and {} times with \
+         off.",
+        wakes("on"),
+        wakes("off"),
+    )
+}
