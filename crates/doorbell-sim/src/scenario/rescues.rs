@@ -261,10 +261,15 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// Whether another Fair worker took the ready descriptors of the one that is served: then the task is
-    /// queued at that worker, and the guard does not know where.
+    /// Whether another Fair worker took the ready descriptors of the one that is served, or has stolen the task, which
+    /// it polls now: then the task was queued at that worker, and the guard does not know where.
     fn is_elsewhere(&self, inlet: &Inlet) -> bool {
+        let here = sim::thread().map_or(0, u64::from);
+        let is_there = |worker: usize| {
+            let number = u64::from(self.workers.number(worker));
+            number == inlet.told_by.get() || number == here
+        };
         let mut others = (0..self.workers.cores()).filter(|worker| *worker != inlet.core);
-        others.any(|worker| u64::from(self.workers.number(worker)) == inlet.told_by.get())
+        others.any(is_there)
     }
 }
