@@ -12,7 +12,10 @@ use super::{Fuzzed, MarkRow};
 pub const RARE_PERCENT: f64 = 1.0;
 
 /// The marks that are rare in a run of all shapes. Each reason is one line.
-const EXPLAINED: &[(Mark, &str)] = &[];
+const EXPLAINED: &[(Mark, &str)] = &[(
+    Mark::TaskDelegatedTwice,
+    "the worker of a parcel must begin to run between a waker's look at it and its post",
+)];
 
 /// Why a mark is rare in a run of all shapes; `None` if it should not be rare.
 #[must_use]
@@ -41,7 +44,8 @@ mod tests {
     use super::*;
     use doorbell_machine::sim::Memory;
 
-    /// Checks both directions: a reason given for a mark that is not rare is out of date.
+    /// Checks both directions: a reason given for a mark that is far from rare is out of date. Between, a mark may be
+    /// rare in some seeds and not in others.
     #[test]
     fn marks_that_are_rare_are_explained_and_no_others() {
         for (seeds, memory) in [("0..200", Memory::Sc), ("200..400", Memory::Tso)] {
@@ -56,10 +60,15 @@ mod tests {
             assert!(done.found.is_none(), "{:?}", done.found);
             for row in &done.marks {
                 let percent = done.percent(row);
-                assert_eq!(
-                    done.is_rare(row),
-                    why_rare(row.mark).is_some(),
-                    "{:?} was reached by {percent} % of the seeds",
+                let is_explained = why_rare(row.mark).is_some();
+                assert!(
+                    is_explained || !done.is_rare(row),
+                    "{:?} was reached by only {percent} % of the seeds",
+                    row.mark
+                );
+                assert!(
+                    !is_explained || percent < 5.0 * RARE_PERCENT,
+                    "{:?} was reached by {percent} % of the seeds, which is not rare",
                     row.mark
                 );
             }
