@@ -80,7 +80,8 @@ pub enum TimerPull {
     /// The worker itself: it sleeps until then.
     #[default]
     Off,
-    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all.
+    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. Not the default: in some
+    /// cases a timer then waits for a long poll or call of that worker (`docs/designs/timer-tree.md`, part 8).
     On,
 }
 

@@ -97,11 +97,11 @@ counts! {
     timers_fired,
     /// Of those, timers of other workers that were stuck in long polls.
     timers_for_stuck,
-    /// Of those, timers of other workers that slept (`timer_pull=on`).
+    /// Of those, timers of other workers that slept, or that were set aside (`timer_pull=on`).
     timers_pulled,
     /// Visits of sleeping workers' wheels that another thread was in. The worker comes back 20 us later.
     pulls_refused,
-    /// Visits of sleeping workers' wheels that cost a membarrier, because their workers had just woken.
+    /// Such visits that cost a membarrier, because the worker was awake: it had just woken, or was set aside.
     pulls_fenced,
     /// Parks until the first timer of all workers that ended for nothing: another worker had woken and fired it.
     duties_ended,

@@ -386,7 +386,7 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
                     .owner
                     .with(|owner| RemoteRef::clone(&*owner))
             };
-            // Without a notification: the worker frees the entry at its next take, at the latest when it is due.
+            // Without a notification: the worker frees the entry at its next take, at the latest when it wakes next.
             // SAFETY: the worker's from here on.
             if unsafe { remote.post_quietly(Entry::<M>::node(entry)) } == Posted::Yes {
                 return;
