@@ -16,11 +16,10 @@ use crate::call::{CallFailed, blocking, wait_for};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::queue::Ready;
-use crate::scheduler::Member;
-use crate::scheduler::RemoteRef;
-use crate::switches::{SwitchWord, Switches};
+use crate::scheduler::{Member, RemoteRef, Scheduler, SchedulerSpec, Turns};
+use crate::switches::{RtPush, SwitchWord, Switches};
 use crate::task::{About, BodyVtable, Join, Kind, write_body};
-use crate::worker::{Local, launch_described};
+use crate::worker::{IdlePolicy, Local, Worker, WorkerConfig, WorkerShared, launch_described};
 use doorbell_machine::{Cell, Machine, Spun};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,6 +32,30 @@ pub(crate) fn remote_with<M: Machine>(switches: Switches) -> RemoteRef<M> {
 /// A remote half with every switch at its default.
 pub(crate) fn remote<M: Machine>() -> RemoteRef<M> {
     remote_with(Switches::default())
+}
+
+/// The remote halves of so many workers whose tasks run by rank. None of them is idle.
+pub(crate) fn by_rank<M: Machine>(workers: usize, rt_push: RtPush) -> Vec<RemoteRef<M>> {
+    let switches = Switches {
+        rt_push,
+        ..Switches::default()
+    };
+    let spec = SchedulerSpec {
+        turns: Turns::ByRank,
+        ..SchedulerSpec::default()
+    };
+    Scheduler::described(
+        workers,
+        &Arc::new(SwitchWord::new(switches)),
+        spec,
+        |_, _| 0,
+    )
+}
+
+/// The worker with that remote half, with a clock of its own. The test makes its steps.
+pub(crate) fn worker_by_hand<M: Machine>(remote: RemoteRef<M>, idle: IdlePolicy) -> Worker<M> {
+    let config = WorkerConfig { idle };
+    Worker::new(Arc::new(WorkerShared::with(config, remote, Arc::default())))
 }
 
 /// Spawns a task on the worker with that remote half.
@@ -77,6 +100,19 @@ where
         })
         .typed()
     }
+}
+
+/// As [`launch_as`], with a rank. The test does not wait for it.
+pub(crate) fn launch_ranked<M: Machine, F>(remote: &RemoteRef<M>, kind: Kind, rank: u8, future: F)
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    let about = About {
+        rank,
+        ..About::default()
+    };
+    drop(launch_about(remote, kind, about, future));
 }
 
 /// Calls the worker with that remote half and waits. Not from a worker's own thread.

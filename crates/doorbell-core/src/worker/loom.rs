@@ -6,10 +6,12 @@
 use super::{IdlePolicy, Worker, WorkerConfig, WorkerCounts, WorkerShared};
 use crate::io::{Direction, Registration};
 use crate::mailbox::Posted;
+use crate::scheduler::RemoteRef;
 use crate::switches::{IdleNotify, SwitchWord, Switches};
 use crate::testing::model::{Shows, check, check_large, must_be_noticed_by, mutant};
 use crate::testing::{Log, call, post, spawn};
 use crate::wait::block_on;
+use crate::wheel::Clock;
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::LoomFd;
@@ -37,6 +39,18 @@ mod spin;
 mod stalls;
 mod sweep;
 mod watchdog;
+
+/// The workers with these remote halves, which idle like that. They have one clock.
+fn with_one_clock<const RING: usize, const N: usize>(
+    remotes: Vec<RemoteRef<Loom<RING>>>,
+    idle: IdlePolicy,
+) -> [Arc<WorkerShared<Loom<RING>>>; N] {
+    let (clock, config) = (Arc::new(Clock::default()), WorkerConfig { idle });
+    let shared = |remote| Arc::new(WorkerShared::with(config, remote, Arc::clone(&clock)));
+    let workers: Vec<_> = remotes.into_iter().map(shared).collect();
+    let workers = workers.try_into().ok();
+    workers.expect("the scheduler has so many workers")
+}
 
 /// The worker runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running {

@@ -22,7 +22,7 @@ use crate::mailbox::Posted;
 use crate::scheduler::offline::TakenOff;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
-use crate::testing::{Log, post, spawn};
+use crate::testing::{Log, post, spawn, worker_by_hand};
 use doorbell_machine::{Counter, Host};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -340,10 +340,8 @@ fn scheduler_by_hand<const N: usize>() -> [Worker<Host>; N] {
 
 fn scheduler_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Worker<Host>; N] {
     let remotes = Scheduler::<Host>::new(N, &Arc::default(), |_, _| 0);
-    let workers = remotes.into_iter().map(|remote| {
-        let config = WorkerConfig { idle };
-        Worker::new(Arc::new(WorkerShared::with(config, remote, Arc::default())))
-    });
+    let by_hand = |remote| worker_by_hand(remote, idle);
+    let workers = remotes.into_iter().map(by_hand);
     workers
         .collect::<Vec<_>>()
         .try_into()

@@ -7,7 +7,9 @@
 use super::{Change, Cleared, Overloaded, OwnRank, PriorityMap, Push};
 use crate::scheduler::idle::loom::nodes;
 use crate::scheduler::idle::tests::{cores_of, set_of};
-use crate::scheduler::{Placed, RemoteRef, Scheduler, SchedulerSpec, Turns};
+use crate::scheduler::{Placed, RemoteRef};
+use crate::switches::RtPush;
+use crate::testing::by_rank;
 use crate::testing::model::{check, check_large, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Ordering, Word};
@@ -230,11 +232,7 @@ fn push_of(remote: &RemoteRef<Loom>) -> &Push<Loom> {
 /// As `post_against_lower`, by the steps of a poster: it places the task at a worker that runs lower, or places it
 /// anew.
 fn place_against_lower() {
-    let spec = SchedulerSpec {
-        turns: Turns::ByRank,
-        ..SchedulerSpec::default()
-    };
-    let remotes: Vec<RemoteRef<Loom>> = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
+    let remotes = by_rank(2, RtPush::default());
     let its = push_of(&remotes[0]);
     let owns = [0, 1].map(|worker| its.map.own(worker));
     for own in &owns {

@@ -133,31 +133,20 @@ impl<M: Machine> Scheduler<M> {
 
 #[cfg(test)]
 mod tests {
-    use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
-    use crate::task::{About, Kind};
-    use crate::testing::launch_about;
+    use crate::scheduler::RemoteRef;
+    use crate::switches::RtPush;
+    use crate::task::Kind;
+    use crate::testing::{by_rank, launch_ranked};
     use crate::worker::Local;
     use doorbell_machine::Host;
 
-    fn by_rank() -> Vec<RemoteRef<Host>> {
-        let spec = SchedulerSpec {
-            turns: Turns::ByRank,
-            ..SchedulerSpec::default()
-        };
-        Scheduler::described(3, &std::sync::Arc::default(), spec, |_, _| 0)
-    }
-
     fn spawn(remote: &RemoteRef<Host>, rank: u8) {
-        let about = About {
-            rank,
-            ..About::default()
-        };
-        drop(launch_about(remote, Kind::Task, about, async {}));
+        launch_ranked(remote, Kind::Task, rank, async {});
     }
 
     #[test]
     fn a_task_goes_to_the_worker_that_runs_lowest_which_is_overloaded_then() {
-        let remotes = by_rank();
+        let remotes = by_rank(3, RtPush::default());
         let push = remotes[0].scheduler().push().unwrap();
         let owns = [0, 1, 2].map(|worker| push.map.own(worker));
         for (own, rank) in owns.iter().zip([50, 20, 10]) {
@@ -176,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_worker_without_tasks_is_not_overloaded() {
-        let remotes = by_rank();
+        let remotes = by_rank(3, RtPush::default());
         let scheduler = remotes[0].scheduler();
         let push = scheduler.push().unwrap();
         push.overloaded.set(1, 50);

@@ -5,13 +5,13 @@
 //! time ends at once in a model: this shows that there is such a time, and not how long it is. Nor does a
 //! model show a worker that gets no CPU, since each of its threads goes on in the end: the simulator does.
 
+use super::with_one_clock;
 use crate::scheduler::Scheduler;
 use crate::testing::model::{
     Shows, check_large, check_largest, must_be_noticed_by, must_be_noticed_by_largest, mutant,
 };
 use crate::testing::spawn;
-use crate::wheel::Clock;
-use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerCounts, WorkerShared};
+use crate::worker::{IdlePolicy, Worker, WorkerCounts, WorkerShared};
 use ::loom::sync::Notify;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Bug, Loom};
@@ -66,14 +66,7 @@ pub(super) struct Pair<const RING: usize>(pub(super) [Shared<RING>; 2]);
 impl<const RING: usize> Pair<RING> {
     pub(super) fn new(spin_ns: u64) -> Self {
         let remotes = Scheduler::new(2, &Arc::default(), |_, _| 0);
-        let remotes: [_; 2] = remotes
-            .try_into()
-            .expect("a scheduler of two has two remotes");
-        let clock = Arc::new(Clock::default());
-        let config = WorkerConfig {
-            idle: IdlePolicy::Spin { spin_ns },
-        };
-        Pair(remotes.map(|remote| Arc::new(WorkerShared::with(config, remote, Arc::clone(&clock)))))
+        Pair(with_one_clock(remotes, IdlePolicy::Spin { spin_ns }))
     }
 
     fn start(&self, worker: usize) -> JoinHandle<()> {

@@ -1,12 +1,12 @@
 //! Workers in the timer tree, by the steps of the real ones: what one of them leaves to the others is seen by one, and a
 //! timer that two find due fires once.
 
+use super::with_one_clock;
 use crate::scheduler::Scheduler;
 use crate::switches::{SwitchWord, Switches, TimerPull};
 use crate::testing::model::{check_large, mutant};
-use crate::wheel::Clock;
 use crate::worker::timer::RawTimer;
-use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
+use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;
@@ -29,17 +29,8 @@ fn pulling() -> [Arc<WorkerShared<Loom>>; 3] {
         timer_pull: TimerPull::On,
         ..Switches::default()
     }));
-    let remotes: [_; 3] = Scheduler::new(3, &switches, |_, _| 0)
-        .try_into()
-        .expect("a scheduler of three has three remotes");
-    let clock = Arc::new(Clock::default());
-    let config = WorkerConfig {
-        idle: IdlePolicy::Park,
-    };
-    let workers = remotes.map(|remote| {
-        let clock = Arc::clone(&clock);
-        Arc::new(WorkerShared::with(config, remote, clock))
-    });
+    let remotes = Scheduler::new(3, &switches, |_, _| 0);
+    let workers = with_one_clock(remotes, IdlePolicy::Park);
     let scheduler = workers[BUSY].remote().scheduler();
     scheduler.idle().enter(ASLEEP);
     scheduler.armed().arm(0);

@@ -1,40 +1,22 @@
 //! Workers by rank: who visits an overloaded worker before it sleeps.
 
-use super::{IdlePolicy, Worker, WorkerConfig, WorkerShared, check_large, mutant};
+use super::{IdlePolicy, Worker, check_large, mutant};
+use crate::scheduler::RemoteRef;
 use crate::scheduler::push::Told;
-use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
-use crate::switches::{RtPush, SwitchWord, Switches};
-use crate::task::{About, Kind};
-use crate::testing::{launch_about, spawn};
+use crate::switches::RtPush;
+use crate::task::Kind;
+use crate::testing::{by_rank, launch_ranked, spawn, worker_by_hand};
 use ::loom::thread;
 use doorbell_machine::Loom;
-use std::sync::Arc;
 
 fn worker(remote: RemoteRef<Loom>) -> Worker<Loom> {
-    let config = WorkerConfig {
-        idle: IdlePolicy::Park,
-    };
-    Worker::new(Arc::new(WorkerShared::with(config, remote, Arc::default())))
-}
-
-/// Two workers by rank that use the token.
-fn pair() -> Vec<RemoteRef<Loom>> {
-    let switches = Switches {
-        rt_push: RtPush::On,
-        ..Switches::default()
-    };
-    let spec = SchedulerSpec {
-        turns: Turns::ByRank,
-        ..SchedulerSpec::default()
-    };
-    let switches = Arc::new(SwitchWord::new(switches));
-    Scheduler::<Loom>::described(2, &switches, spec, |_, _| 0)
+    worker_by_hand(remote, IdlePolicy::Park)
 }
 
 /// The holder of the push token gets no CPU. A watchdog that parks does not rely on it: it sees a task that waits at
 /// another worker, or that worker claims it.
 fn watchdog_beside_a_late_holder() {
-    let remotes = pair();
+    let remotes = by_rank(2, RtPush::On);
     let push = remotes[0].scheduler().push().expect("they run by rank");
     assert_eq!(push.token.tell(), Told::Holder);
     let theirs = remotes[1].clone();
@@ -66,27 +48,14 @@ fn mutant_watchdog_relies() {
     mutant!(PushWatchdogRelies, watchdog_beside_a_late_holder);
 }
 
-/// So many workers by rank, none of which idles.
-fn by_rank(workers: usize) -> Vec<RemoteRef<Loom>> {
-    let spec = SchedulerSpec {
-        turns: Turns::ByRank,
-        ..SchedulerSpec::default()
-    };
-    Scheduler::<Loom>::described(workers, &Arc::default(), spec, |_, _| 0)
-}
-
 fn spawn_ranked(remote: &RemoteRef<Loom>, rank: u8) {
-    let about = About {
-        rank,
-        ..About::default()
-    };
-    drop(launch_about(remote, Kind::Task, about, async {}));
+    launch_ranked(remote, Kind::Task, rank, async {});
 }
 
 /// A poll wakes a task of rank 50 while ranks 90 and 10 wait there, and another worker that runs rank 60 looks for tasks:
 /// the byte is not below what waits then.
 fn push_against_a_look() {
-    let remotes = by_rank(2);
+    let remotes = by_rank(2, RtPush::default());
     let (busy, push) = (worker(remotes[0].clone()), remotes[0].scheduler().push());
     let overloaded = &push.expect("they run by rank").overloaded;
     let spawns = |rank| busy.local.enter(|| spawn_ranked(&remotes[0], rank));

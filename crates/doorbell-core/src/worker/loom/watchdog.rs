@@ -1,6 +1,7 @@
 //! Workers that stop to look after others, or ask others to look after them, by the steps of the real ones: what
 //! one of them leaves undone is seen by the other, or a worker that sleeps is told.
 
+use super::with_one_clock;
 use crate::queue::{Share, is_shareable};
 use crate::scheduler::idle::Left;
 use crate::scheduler::idle::Wish;
@@ -8,10 +9,9 @@ use crate::scheduler::{Member, Scheduler};
 use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};
-use crate::wheel::Clock;
 use crate::worker::timer::RawTimer;
 use crate::worker::watchdog::WATCHDOG_MIN_NS;
-use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
+use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Parker, Word};
 use std::sync::Arc;
@@ -36,17 +36,8 @@ type Shared = Arc<WorkerShared<Loom>>;
 
 /// A scheduler in which the last worker can be claimed. So many of its watchdogs are there already.
 fn scheduler(watchdogs: usize) -> [Shared; 4] {
-    let remotes: [_; 4] = Scheduler::new(4, &Arc::default(), |_, _| 0)
-        .try_into()
-        .expect("a scheduler of four has four remotes");
-    let clock = Arc::new(Clock::default());
-    let config = WorkerConfig {
-        idle: IdlePolicy::Park,
-    };
-    let workers = remotes.map(|remote| {
-        let clock = Arc::clone(&clock);
-        Arc::new(WorkerShared::with(config, remote, clock))
-    });
+    let remotes = Scheduler::new(4, &Arc::default(), |_, _| 0);
+    let workers = with_one_clock(remotes, IdlePolicy::Park);
     let idle = workers[BUSY].remote().scheduler().idle();
     idle.enter(ASLEEP);
     for _ in 0..watchdogs {

@@ -2,83 +2,58 @@
 
 use crate::bell::Announced;
 use crate::call::post;
+use crate::scheduler::RemoteRef;
 use crate::scheduler::offline::TakenOff;
 use crate::scheduler::push::Push;
-use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
-use crate::switches::{RtPush, SwitchWord, Switches};
-use crate::task::{About, Kind};
-use crate::testing::launch_about;
-use crate::worker::{IdlePolicy, Local, Worker, WorkerConfig, WorkerShared};
+use crate::switches::RtPush;
+use crate::task::Kind;
+use crate::testing::{self, launch_ranked, worker_by_hand};
+use crate::worker::{IdlePolicy, Local, Worker};
 use doorbell_machine::Host;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn by_rank(workers: usize) -> Vec<RemoteRef<Host>> {
-    let spec = SchedulerSpec {
-        turns: Turns::ByRank,
-        ..SchedulerSpec::default()
-    };
-    Scheduler::described(workers, &Arc::default(), spec, |_, _| 0)
+    testing::by_rank(workers, RtPush::default())
 }
 
 fn worker(remote: &RemoteRef<Host>) -> Worker<Host> {
-    let config = WorkerConfig {
-        idle: IdlePolicy::Park,
-    };
-    let remote = remote.clone();
-    Worker::new(Arc::new(WorkerShared::with(config, remote, Arc::default())))
+    worker_by_hand(remote.clone(), IdlePolicy::Park)
 }
 
 fn push_of(remote: &RemoteRef<Host>) -> &Push<Host> {
     remote.scheduler().push().expect("they run by rank")
 }
 
-fn launch<F: Future<Output: Send> + Send + 'static>(
-    remote: &RemoteRef<Host>,
-    (kind, rank): (Kind, u8),
-    future: F,
-) {
-    let about = About {
-        rank,
-        ..About::default()
-    };
-    drop(launch_about(remote, kind, about, future));
-}
-
 fn end(worker: &Worker<Host>) {
     worker.local.enter(|| worker.local.close());
 }
 
-/// A worker that idles gets a task.
-fn gets_one_while_it_idles(worker: &Worker<Host>) {
-    let remote = worker.shared.remote();
+/// A worker that idles gets a task, and then does that: it says that the task waits.
+fn assert_says(does: impl FnOnce(&Worker<Host>)) {
+    let remotes = by_rank(2);
+    let (remote, it) = (&remotes[0], worker(&remotes[0]));
     assert_eq!(remote.bell().announce_spin(), Announced::Yes);
-    launch(remote, (Kind::Task, 60), async {});
+    launch_ranked(remote, Kind::Task, 60, async {});
     assert!(remote.has_injected());
     let _ = remote.bell().end_idle();
+    does(&it);
+    let said = push_of(remote).overloaded.rank(0);
+    end(&it);
+    assert!(said >= 60, "{said}");
 }
 
 #[test]
 fn a_worker_that_is_throttled_says_what_lies_in_its_inject_queue() {
-    let remotes = by_rank(2);
-    let it = worker(&remotes[0]);
-    gets_one_while_it_idles(&it);
-    it.local.enter(|| it.say_takes_nothing());
-    let said = push_of(&remotes[0]).overloaded.rank(0);
-    end(&it);
-    assert!(said >= 60, "{said}");
+    assert_says(|it| it.local.enter(|| it.say_takes_nothing()));
 }
 
 #[test]
 fn a_worker_that_runs_a_call_says_what_lies_in_its_inject_queue() {
-    let remotes = by_rank(2);
-    let it = worker(&remotes[0]);
-    gets_one_while_it_idles(&it);
-    assert!(post(&*remotes[0], || ()).is_ok());
-    it.local.enter(|| it.leave_behind_calls());
-    let said = push_of(&remotes[0]).overloaded.rank(0);
-    end(&it);
-    assert!(said >= 60, "{said}");
+    assert_says(|it| {
+        assert!(post(&**it.shared.remote(), || ()).is_ok());
+        it.local.enter(|| it.leave_behind_calls());
+    });
 }
 
 #[test]
@@ -89,11 +64,11 @@ fn a_byte_stays_while_the_inject_queue_is_not_empty() {
     let own = it.own_rank.as_ref().expect("it runs by rank");
     let _ = push.map.publish(own, 95);
     let _ = push.map.publish(&push.map.own(1), 95);
-    launch(&remotes[0], (Kind::Task, 50), async {});
+    launch_ranked(&remotes[0], Kind::Task, 50, async {});
     assert!(remotes[0].has_injected());
     assert_eq!(push.overloaded.rank(0), 50);
     it.local.enter(|| {
-        launch(&remotes[0], (Kind::Task, 95), async {});
+        launch_ranked(&remotes[0], Kind::Task, 95, async {});
         it.look_above(own);
     });
     assert!(push.overloaded.rank(0) >= 50);
@@ -105,7 +80,7 @@ fn a_worker_that_is_off_has_no_task_waiting() {
     let remotes = by_rank(2);
     let it = worker(&remotes[0]);
     it.local
-        .enter(|| launch(&remotes[0], (Kind::Task, 60), async {}));
+        .enter(|| launch_ranked(&remotes[0], Kind::Task, 60, async {}));
     let push = push_of(&remotes[0]);
     assert_eq!(push.overloaded.rank(0), 60);
     assert_eq!(remotes[0].scheduler().take_off(0), TakenOff::Now);
@@ -136,12 +111,12 @@ fn a_worker_that_is_taken_off_between_polls_takes_nothing_from_others() {
             let here = Local::<Host>::with_current(|local| local.expect("one").remote().worker());
             theirs.store(here, Relaxed);
         };
-        let from_outside = move || launch(&far, (Kind::Task, 90), urgent);
+        let from_outside = move || launch_ranked(&far, Kind::Task, 90, urgent);
         std::thread::spawn(from_outside).join().unwrap();
     };
     it.local.enter(|| {
-        launch(&remotes[0], (Kind::Pinned, 10), first);
-        launch(&remotes[0], (Kind::Pinned, 10), async {});
+        launch_ranked(&remotes[0], Kind::Pinned, 10, first);
+        launch_ranked(&remotes[0], Kind::Pinned, 10, async {});
         it.run_ready();
     });
     let ran_on = ran_on.load(Relaxed);
@@ -158,7 +133,7 @@ fn what_a_worker_takes_from_another_is_published_and_what_waits_behind_it_is_sai
     let spawns = |by: &Worker<Host>, rank| {
         let remote = by.shared.remote();
         by.local
-            .enter(|| launch(remote, (Kind::Task, rank), async {}));
+            .enter(|| launch_ranked(remote, Kind::Task, rank, async {}));
     };
     spawns(&other, 90);
     spawns(&it, 10);
@@ -185,7 +160,7 @@ fn a_worker_that_is_throttled_takes_nothing_and_says_what_waits() {
     let remotes = by_rank(2);
     let it = worker(&remotes[0]);
     it.local
-        .enter(|| launch(&remotes[0], (Kind::Task, 60), async {}));
+        .enter(|| launch_ranked(&remotes[0], Kind::Task, 60, async {}));
     let push = push_of(&remotes[0]);
     let _ = push.overloaded.clear(0, |_| 0);
     it.local.enter(|| it.say_takes_nothing());
@@ -207,20 +182,11 @@ fn a_worker_that_parks_has_no_task_waiting() {
 /// Workers that told it have parked: it takes one task, and has another worker look for the other.
 #[test]
 fn the_holder_of_the_token_offers_what_it_leaves() {
-    let switches = Switches {
-        rt_push: RtPush::On,
-        ..Switches::default()
-    };
-    let spec = SchedulerSpec {
-        turns: Turns::ByRank,
-        ..SchedulerSpec::default()
-    };
-    let switches = Arc::new(SwitchWord::new(switches));
-    let remotes = Scheduler::<Host>::described(2, &switches, spec, |_, _| 0);
+    let remotes = testing::by_rank(2, RtPush::On);
     let (busy, holder) = (worker(&remotes[0]), worker(&remotes[1]));
     for rank in [90, 80] {
         busy.local
-            .enter(|| launch(&remotes[0], (Kind::Task, rank), async {}));
+            .enter(|| launch_ranked(&remotes[0], Kind::Task, rank, async {}));
     }
     holder.local.enter(|| {
         assert!(holder.look_for_the_last_time());

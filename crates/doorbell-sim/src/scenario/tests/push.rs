@@ -364,12 +364,17 @@ fn wait_of_throttled_ns(setting: (RtPush, u64)) -> u64 {
     seen.slowest_ns
 }
 
-#[test]
-fn rank_99_does_not_wait_for_the_end_of_a_throttle() {
+#[track_caller]
+fn assert_brief(wait_ns: fn((RtPush, u64)) -> u64) {
     for setting in settings().step_by(5) {
-        let wait_ns = wait_of_throttled_ns(setting);
+        let wait_ns = wait_ns(setting);
         assert!(wait_ns <= WAIT_NS, "{setting:?}: {wait_ns} ns");
     }
+}
+
+#[test]
+fn rank_99_does_not_wait_for_the_end_of_a_throttle() {
+    assert_brief(wait_of_throttled_ns);
 }
 
 /// An idle worker gets a task of rank 99 and a call of 600 us at the same moment. The others run rank 1. Returns how long
@@ -393,8 +398,5 @@ fn wait_beside_call_ns(setting: (RtPush, u64)) -> u64 {
 
 #[test]
 fn rank_99_does_not_wait_for_the_end_of_a_call() {
-    for setting in settings().step_by(5) {
-        let wait_ns = wait_beside_call_ns(setting);
-        assert!(wait_ns <= WAIT_NS, "{setting:?}: {wait_ns} ns");
-    }
+    assert_brief(wait_beside_call_ns);
 }
