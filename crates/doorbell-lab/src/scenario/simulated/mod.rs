@@ -222,9 +222,28 @@ fn failed(error: BenchError, name: &str, sim: &SimOptions, label: &str) -> LabEr
     }
 }
 
+/// The settings of a scenario that compares these, as in `rt_push=on`: all other switches are at their default.
+///
+/// # Panics
+/// If there is no such switch or setting.
+fn settings<const N: usize>(names: [&'static str; N]) -> Vec<Setting> {
+    let switches = |name: &str| name.parse().unwrap_or_else(|error| panic!("{error}"));
+    names.map(|name| (name, switches(name))).into()
+}
+
 /// The settings of a scenario that compares none.
 fn as_they_stand() -> Vec<Setting> {
     vec![("default switches", Switches::default())]
+}
+
+/// Runs a program of that shape with each seed, and takes the metrics of the figures of all.
+fn measure<S: Copy + 'static, T: Default + 'static>(
+    run: fn(&Bench, S) -> Result<T, BenchError>,
+    shape: S,
+    add: fn(&mut T, T),
+    metrics: fn(&T) -> Metrics,
+) -> Measure {
+    Box::new(move |seeds| Ok(metrics(&seeds.sum(|bench| run(bench, shape), add)?)))
 }
 
 /// Why a scenario cannot have so many workers.

@@ -3,7 +3,7 @@
 use doorbell_sim::bench::pingpong::{BURST, Figures, Pace, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, as_they_stand, chart, per, put_times, reject};
+use super::{Case, Plan, as_they_stand, chart, measure, per, put_times, reject};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -69,10 +69,7 @@ fn case(pairs: usize, workers: usize, pace: Pace) -> Case {
             if pairs == 1 { "pair" } else { "pairs" }
         ),
         workers,
-        measure: Box::new(move |seeds| {
-            let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
-            Ok(metrics(&figures))
-        }),
+        measure: measure(run, shape, Figures::add, metrics),
     }
 }
 

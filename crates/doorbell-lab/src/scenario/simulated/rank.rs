@@ -3,7 +3,7 @@
 use doorbell_sim::bench::rank::{Figures, Others, Shape, Waker, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, as_they_stand, chart, put_times, reject};
+use super::{Case, Plan, as_they_stand, chart, measure, put_times, reject};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -57,10 +57,7 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         Case {
             variant: name.to_owned(),
             workers,
-            measure: Box::new(move |seeds| {
-                let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
-                Ok(metrics(&figures))
-            }),
+            measure: measure(run, shape, Figures::add, metrics),
         }
     });
     Ok(Plan {

@@ -3,9 +3,7 @@
 use doorbell_sim::bench::rt::{Figures, Load, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use doorbell::{RtPush, Switches};
-
-use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use super::{Case, Plan, chart, per, put_times, reject, settings};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -22,6 +20,9 @@ const LOADS: [(Load, &str); 3] = [
 ];
 /// Done with the largest number of workers only.
 const STORM: (Load, &str) = (Load::Storm, "2 overloaded");
+
+/// What is compared; `auto` is one of these.
+const SETTINGS: [&str; 3] = ["rt_push=on", "rt_push=pull", "rt_push=each"];
 
 /// How to read the table.
 pub const READING: &[&str] = &[
@@ -57,7 +58,7 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
     };
     Ok(Plan {
         scenario: "rt",
-        settings: settings(),
+        settings: settings(SETTINGS),
         cases: workers.iter().copied().flat_map(of_each).collect(),
         columns: columns(),
         reading: READING,
@@ -67,24 +68,6 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         ),
         gist,
     })
-}
-
-fn settings() -> Vec<Setting> {
-    let setting = |rt_push| {
-        let name = match rt_push {
-            RtPush::Auto => "rt_push=auto",
-            RtPush::On => "rt_push=on",
-            RtPush::Pull => "rt_push=pull",
-            RtPush::Each => "rt_push=each",
-        };
-        let switches = Switches {
-            rt_push,
-            ..Switches::default()
-        };
-        (name, switches)
-    };
-    // `auto` is one of these.
-    [RtPush::On, RtPush::Pull, RtPush::Each].map(setting).into()
 }
 
 fn case(workers: usize, load: Load, name: &str) -> Case {

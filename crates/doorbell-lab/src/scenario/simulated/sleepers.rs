@@ -1,10 +1,9 @@
 //! `timer-sleepers`: movable timers of workers that sleep beside some that are awake, on simulated machines.
 
-use doorbell::{Switches, TimerPull};
 use doorbell_sim::bench::sleepers::{Figures, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use super::{Case, Plan, chart, measure, per, put_times, reject, settings};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -17,10 +16,14 @@ const TIMERS: usize = 1_000;
 /// Within how long they are due.
 const SPAN_NS: u64 = 100_000_000;
 
+/// What is compared.
+const SETTINGS: [&str; 2] = ["timer_pull=on", "timer_pull=off"];
+
 /// How to read the table.
 pub const READING: &[&str] = &[
-    "1,000 timers that any worker may fire are armed in turn on all workers, due at random within 100 ms. Some workers are \
-     awake all the time, in polls of 2 us; the others sleep. No task waits for the timers, so nothing else wakes a worker.",
+    "1,000 timers are armed in turn on all workers, due at random within 100 ms; any worker may fire them. Some workers \
+     are awake all the time, in polls of 2 us; the others sleep. No task waits for the timers, so nothing else wakes a \
+     worker.",
     "timer_pull: with off each worker sleeps until its own next timer. With on a worker that is awake fires it, and where \
      all sleep one of them wakes for all.",
     "wakes: how often a time ended the sleep of a worker that was not awake all the time, for each timer. rings: how often \
@@ -42,7 +45,7 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
     let awake = AWAKE.into_iter().filter(|awake| *awake <= workers / 2);
     Ok(Plan {
         scenario: "timer-sleepers",
-        settings: settings(),
+        settings: settings(SETTINGS),
         cases: awake.map(|awake| case(workers, awake)).collect(),
         columns: columns(),
         reading: READING,
@@ -52,21 +55,6 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         ),
         gist,
     })
-}
-
-fn settings() -> Vec<Setting> {
-    let setting = |timer_pull| {
-        let name = match timer_pull {
-            TimerPull::On => "timer_pull=on",
-            TimerPull::Off => "timer_pull=off",
-        };
-        let switches = Switches {
-            timer_pull,
-            ..Switches::default()
-        };
-        (name, switches)
-    };
-    [TimerPull::On, TimerPull::Off].map(setting).into()
 }
 
 fn case(workers: usize, awake: usize) -> Case {
@@ -79,10 +67,7 @@ fn case(workers: usize, awake: usize) -> Case {
     Case {
         variant: format!("{workers} workers, {awake} awake"),
         workers,
-        measure: Box::new(move |seeds| {
-            let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
-            Ok(metrics(&figures))
-        }),
+        measure: measure(run, shape, Figures::add, metrics),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::scenario::Effort;
+use doorbell::{IdleClaim, RtPush, TimerPull};
 
 fn options(sim: &SimOptions, only: &str) -> Options {
     Options {
@@ -42,6 +43,23 @@ fn a_report_names_its_machine_and_its_rows() {
     assert_eq!(json["machine"]["profile"], "smt-20");
     assert_eq!(json["machine"]["seeds"], 2);
     assert!(json["rows"][0]["metrics"]["p50_us"].is_number());
+}
+
+/// Where a scenario compares a switch, it has a row for each of its settings.
+#[test]
+fn each_setting_of_a_switch_is_compared() {
+    let of = |name| {
+        let profile = Profile::load("smt-20").expect("it is built in");
+        let plan = plan(name, &profile, None).expect("so many workers will do");
+        plan.settings.into_iter().map(|(_, switches)| switches)
+    };
+    let claims: Vec<_> = of("wake").map(|it| it.idle_claim).collect();
+    assert_eq!(claims, IdleClaim::ALL);
+    // `auto` is one of the others.
+    let pushes: Vec<_> = of("rt").map(|it| it.rt_push).collect();
+    assert_eq!(pushes, RtPush::ALL[1..]);
+    let pulls: Vec<_> = of("timer-sleepers").map(|it| it.timer_pull).collect();
+    assert!(TimerPull::ALL.iter().rev().eq(&pulls));
 }
 
 /// A row of each other scenario, at a small size.

@@ -1,10 +1,9 @@
 //! `wake` on a simulated machine.
 
-use doorbell::{IdleClaim, Switches};
 use doorbell_sim::bench::wake::{Figures, Messengers, PERIOD_NS, Phase, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, Setting, chart, per, put_times, reject};
+use super::{Case, Plan, chart, measure, per, put_times, reject, settings};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -17,6 +16,14 @@ const KINDS: [(Messengers, Phase, &str); 4] = [
     (Messengers::Threads, Phase::Together, "by threads, together"),
     (Messengers::Tasks, Phase::Apart, "by tasks"),
     (Messengers::Tasks, Phase::Together, "by tasks, together"),
+];
+
+/// What is compared.
+const SETTINGS: [&str; 4] = [
+    "idle_claim=on",
+    "idle_claim=off",
+    "idle_claim=mark",
+    "idle_claim=base",
 ];
 
 /// How to read the table.
@@ -36,23 +43,6 @@ pub const READING: &[&str] = &[
      takes 30 of it, or more beside a busy SMT sibling.",
 ];
 
-fn settings() -> Vec<Setting> {
-    let setting = |idle_claim| {
-        let name = match idle_claim {
-            IdleClaim::On => "idle_claim=on",
-            IdleClaim::Off => "idle_claim=off",
-            IdleClaim::Mark => "idle_claim=mark",
-            IdleClaim::Base => "idle_claim=base",
-        };
-        let switches = Switches {
-            idle_claim,
-            ..Switches::default()
-        };
-        (name, switches)
-    };
-    IdleClaim::ALL.map(setting).into()
-}
-
 pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let all = profile.spec().cpus();
     let workers = workers.unwrap_or(all.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
@@ -71,15 +61,12 @@ pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, La
         Case {
             variant: format!("{MESSENGERS} x {} {name}", shape.workers_each),
             workers,
-            measure: Box::new(move |seeds| {
-                let figures = seeds.sum(|bench| run(bench, shape), Figures::add)?;
-                Ok(metrics(&figures))
-            }),
+            measure: measure(run, shape, Figures::add, metrics),
         }
     });
     Ok(Plan {
         scenario: "wake",
-        settings: settings(),
+        settings: settings(SETTINGS),
         cases: cases.into(),
         columns: columns(),
         reading: READING,
