@@ -141,10 +141,8 @@ impl<M: Machine> Worker<M> {
         push.token.give_up();
         // Also what no byte speaks of: those that told have not looked.
         if self.others_have_work() {
-            self.shared
-                .remote()
-                .scheduler()
-                .offer(self.shared.remote().worker());
+            let remote = self.shared.remote();
+            remote.scheduler().offer(remote.worker());
         }
         found
     }

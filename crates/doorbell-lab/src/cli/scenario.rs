@@ -120,8 +120,8 @@ pub enum LabCommand {
 
     /// Let most workers sleep, and see which of them wake for their timers
     ///
-    /// 1,000 timers that any worker may fire are armed on all workers of a simulated machine, of which some are
-    /// awake. Measured are how often the others wake and how late the timers are, with the switch
+    /// 1,000 timers are armed on the workers of a simulated machine; any of these workers may fire them. Some
+    /// workers are awake. Measured are how often the others wake and how late the timers are, with the switch
     /// `timer_pull` on and off. It needs --sim.
     #[command(after_long_help = sleepers_help())]
     TimerSleepers(LabArgs),

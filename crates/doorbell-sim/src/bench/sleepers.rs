@@ -1,5 +1,5 @@
-//! Movable timers of many workers, of which some are awake all the time: how often the others are woken for them, and how
-//! late the timers are. No task waits for the timers, so nothing else wakes a worker.
+//! Timers on many workers, any of which may fire them. Some workers are awake all the time. Measured are how often the
+//! others are woken for timers, and how late the timers are. No task waits for the timers, so nothing else wakes a worker.
 
 use super::{Bench, BenchError, counted, finish, sleep_until, start, sum};
 use crate::scenario::Workers;

@@ -105,9 +105,9 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free and
-    /// nobody else chooses it; else to another idle worker; if there is none, to `prefer`, or where tasks run by
-    /// rank to the worker that runs lowest. `is_own_core`: the caller is a
-    /// worker of another class on the core of `prefer`; an urgent task may interrupt it, and then no other core.
+    /// nobody else chooses it; else to another idle worker; if there is none, to `prefer`, or where tasks run by rank to
+    /// the worker that runs lowest. `is_own_core`: the caller is a worker of another class on the core of `prefer`; an
+    /// urgent task may interrupt it, and then no other core.
     ///
     /// # Safety
     /// As for [`Member::post_task`].

@@ -1,4 +1,4 @@
-//! Movable timers of many workers, of which some are awake.
+//! Timers on many workers, some of which are awake; any worker may fire them.
 
 use super::{US, bench, extremes};
 use crate::bench::Bench;
