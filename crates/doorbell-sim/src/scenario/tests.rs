@@ -7,6 +7,7 @@ mod first_descriptor;
 mod floods;
 mod groups;
 mod left_to_itself;
+mod park_cost;
 mod parking;
 mod pull;
 mod push;
