@@ -173,5 +173,5 @@ fn tasks_of_a_group_run_once_beside_a_thief() {
 
 #[test]
 fn a_group_is_opened_beside_a_thief() {
-    check(opened_beside_a_thief);
+    check_large(opened_beside_a_thief);
 }

@@ -6,7 +6,7 @@
 use super::tests::{Taken, Thing, content};
 use super::{Greed, Queue, Share};
 use crate::link::Node;
-use crate::testing::model::{check, mutant};
+use crate::testing::model::{check, check_large, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
 use std::ptr::NonNull;
@@ -167,7 +167,7 @@ fn q3_what_the_owner_sorts_is_lost_to_nobody() {
 
 #[test]
 fn q3_a_full_ring_is_sorted_beside_a_thief() {
-    check(sorted_over_a_backlog);
+    check_large(sorted_over_a_backlog);
 }
 
 #[test]

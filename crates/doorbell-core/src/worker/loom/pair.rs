@@ -205,7 +205,7 @@ fn posted(spin_ns: u64, reached: &Reached) {
 }
 
 static AT_ONCE: Reached = Reached::nothing();
-static AT_ONCE_OF_FOUR: Reached = Reached::nothing();
+static MORE_THAN_A_RING: Reached = Reached::nothing();
 static TO_MEET: Reached = Reached::nothing();
 static PARENT: Reached = Reached::nothing();
 static SPINNING: Reached = Reached::nothing();
@@ -217,8 +217,8 @@ fn two_at_once() {
     given_at_once::<2, 2>(0, &AT_ONCE);
 }
 
-fn four_at_once() {
-    given_at_once::<4, 4>(0, &AT_ONCE_OF_FOUR);
+fn three_over_a_ring_of_two() {
+    given_at_once::<2, 3>(0, &MORE_THAN_A_RING);
 }
 
 fn two_meet() {
@@ -252,10 +252,10 @@ fn two_workers_share_what_one_of_them_has() {
 }
 
 #[test]
-fn two_workers_share_what_fills_a_ring() {
-    check_largest(four_at_once);
-    AT_ONCE_OF_FOUR.assert_all();
-    let [thefts, stolen] = [&AT_ONCE_OF_FOUR.thefts, &AT_ONCE_OF_FOUR.stolen];
+fn two_workers_share_more_than_a_ring_holds() {
+    check_largest(three_over_a_ring_of_two);
+    MORE_THAN_A_RING.assert_all();
+    let [thefts, stolen] = [&MORE_THAN_A_RING.thefts, &MORE_THAN_A_RING.stolen];
     assert!(thefts.load(Relaxed) < stolen.load(Relaxed), "none took two");
 }
 
