@@ -177,6 +177,17 @@ impl<M: Machine> Tree<M> {
         }
     }
 
+    /// Whether everyone is asleep by the tree, and no sentry wakes for the first timer.
+    pub fn lacks_sentry(&self) -> bool {
+        let root = self.root().look();
+        let is_used = root != State::INACTIVE;
+        is_used && root.is_empty() && self.uncovered_ns(Top::Empty).is_some()
+    }
+
+    fn root(&self) -> &Branch<M> {
+        self.branches.last().expect("a tree has a root")
+    }
+
     fn stand(&self, worker: usize, at_ns: u64) -> Deactivated {
         match self.sentry.stand(&self.own[worker], worker, at_ns) {
             Stood::Yes => Deactivated::SleepUntil(at_ns),
@@ -189,8 +200,7 @@ impl<M: Machine> Tree<M> {
         if top == Top::Awake {
             return None;
         }
-        let root = self.branches.last().expect("a tree has a root");
-        let at_ns = root.least_ns(State::INACTIVE);
+        let at_ns = self.root().least_ns(State::INACTIVE);
         (at_ns != u64::MAX && !self.sentry.covers(at_ns)).then_some(at_ns)
     }
 

@@ -41,23 +41,30 @@ impl Pull {
 impl<M: Machine> Worker<M> {
     /// The timer tree, if the worker uses it now.
     pub(super) fn tree(&self) -> Option<&Tree<M>> {
-        let remote = self.shared.remote();
-        let tree = remote.scheduler().tree()?;
-        let is_used = self.pull.joined.get() || remote.pulls_timers();
+        let is_used = self.pull.joined.get() || self.shared.remote().pulls_timers();
+        if is_used { self.any_tree() } else { None }
+    }
+
+    /// The timer tree, also if the worker does not use it: others may have left timers there before the switch was
+    /// turned off.
+    fn any_tree(&self) -> Option<&Tree<M>> {
+        let tree = self.shared.remote().scheduler().tree()?;
         // A paused clock asks each worker when its next timer is due.
-        (is_used && !self.shared.clock.is_frozen()).then_some(tree)
+        (!self.shared.clock.is_frozen()).then_some(tree)
     }
 
     /// The worker is about to sleep: until when its timers let it. Behind this it does not touch its wheel before it
     /// [comes back](Worker::come_back).
     pub(super) fn leave_timers(&self) -> Option<u64> {
         let due_ns = self.local.due_ns();
-        let Some(tree) = self.tree() else {
+        let remote = self.shared.remote();
+        let leaves = remote.pulls_timers();
+        // The one that stepped aside as the last may have asked this worker, and then the switch was turned off.
+        let is_asked = |tree: &&Tree<M>| leaves || self.pull.joined.get() || tree.lacks_sentry();
+        let Some(tree) = self.any_tree().filter(is_asked) else {
             // A frozen clock does not advance while the thread sleeps: the OS cannot time its timers.
             return due_ns.filter(|_| !self.shared.clock.is_frozen());
         };
-        let remote = self.shared.remote();
-        let leaves = remote.pulls_timers();
         let (own_ns, left_ns) = if leaves {
             remote.gate().lend();
             (self.local.due_local_ns(), remote.next_global_ns())
@@ -65,7 +72,7 @@ impl<M: Machine> Worker<M> {
             (due_ns.unwrap_or(u64::MAX), u64::MAX)
         };
         tree.note(remote.worker(), left_ns);
-        let duty_ns = self.leave_for_sleep(tree, leaves);
+        let duty_ns = self.leave_for_sleep(tree);
         self.pull.joined.set(leaves || duty_ns != u64::MAX);
         self.pull.duty_ns.set(duty_ns);
         let until_ns = own_ns.min(duty_ns);
@@ -73,9 +80,9 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Returns until when the worker's duty lets it sleep; `u64::MAX` for none.
-    fn leave_for_sleep(&self, tree: &Tree<M>, leaves: bool) -> u64 {
-        if self.local.is_off() && leaves {
-            // Its core is not for it: a worker that is on has the duty. With the switch off, none would take it.
+    fn leave_for_sleep(&self, tree: &Tree<M>) -> u64 {
+        if self.local.is_off() {
+            // Its core is not for it: a worker that is on has the duty.
             self.step_aside(tree);
             return u64::MAX;
         }
@@ -92,11 +99,16 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The worker looks after nobody: it is off, or ends. If no other worker is awake, wakes one.
+    /// The worker looks after nobody: it is off, or ends. If no other worker is awake, wakes one. If the one that looks
+    /// after its timers now is inside a poll, asks for a watchdog.
     fn step_aside(&self, tree: &Tree<M>) {
         let remote = self.shared.remote();
-        match tree.set_aside(remote.worker()) {
-            Told::Nothing => {}
+        let told = tree.set_aside(remote.worker());
+        if !M::breaks(Bug::PullLeavesNoFence) {
+            M::fence_announce();
+        }
+        match told {
+            Told::Nothing => self.wake_watchdog_if_wanted(),
             Told::WakeBy(_) => remote.scheduler().find_idle(remote).request_pass(),
         }
     }
@@ -153,7 +165,9 @@ impl<M: Machine> Worker<M> {
         }
         let fired = self.walk_if_due(tree);
         if self.local.is_off() {
-            // It was taken off just now, or had a duty all the same. A worker that is on is to have it.
+            // It was taken off just now, or had a duty all the same. A worker that is on is to have it. Until this one
+            // sleeps it fires its own timers.
+            tree.note(worker, u64::MAX);
             self.step_aside(tree);
         }
         fired > 0
@@ -205,9 +219,38 @@ impl<M: Machine> Worker<M> {
     /// When the first timer is due that waits for that worker: of its own, or of a sleeper that it looks after.
     pub(super) fn next_for(&self, of: &Member<M>) -> u64 {
         let own_ns = of.next_global_ns();
-        match self.tree() {
+        match self.any_tree() {
             None => own_ns,
             Some(tree) => own_ns.min(tree.next_ns(of.worker())),
+        }
+    }
+
+    /// Sets another worker aside if a sleeper that it looks after has something overdue, and fires that if it falls to
+    /// this worker. Returns whether it fired anything.
+    pub(super) fn set_aside_if(&self, other: &Member<M>, is_overdue: impl Fn(u64) -> bool) -> bool {
+        let Some(tree) = self.any_tree() else {
+            return false;
+        };
+        if !is_overdue(tree.next_ns(other.worker())) || M::breaks(Bug::PullTrustsStuck) {
+            return false;
+        }
+        self.shared.tally.set_aside.add_owned(1);
+        // This worker is awake: it or another one that is sees to the rest.
+        let _: Told = tree.set_aside(other.worker());
+        self.pull_from(tree)
+    }
+
+    /// Before calls, each of which may be long: asks for a watchdog on behalf of the sleepers that this worker looks
+    /// after. A worker that leaves its timers to this one from now on finds it listed.
+    pub(super) fn leave_sleepers(&self) {
+        let Some(tree) = self.tree().filter(|_| self.has_others()) else {
+            return;
+        };
+        self.list_behind_fence();
+        let (remote, scheduler) = (self.shared.remote(), self.shared.remote().scheduler());
+        let next_ns = tree.next_ns(remote.worker());
+        if next_ns != u64::MAX && scheduler.armed().may_be_on() {
+            scheduler.arm_watchdog_by(remote.worker(), next_ns);
         }
     }
 

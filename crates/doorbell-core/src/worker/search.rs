@@ -82,11 +82,13 @@ impl<M: Machine> Worker<M> {
     #[inline]
     pub(super) fn leave_behind_calls(&self) {
         let remote = self.shared.remote();
-        if remote.has_mail()
-            && (!self.local.is_empty() || remote.has_injected() || self.has_scheduler_timers())
-        {
+        if !remote.has_mail() {
+            return;
+        }
+        if !self.local.is_empty() || remote.has_injected() || self.has_scheduler_timers() {
             self.leave_now();
         }
+        self.leave_sleepers();
     }
 
     #[cold]

@@ -187,7 +187,7 @@ impl<M: Machine> Worker<M> {
     fn serve_in_spin(&self, progress: &mut Progress) -> bool {
         let returns = self.local.returns();
         self.shared.remote().set_serving(true);
-        if self.shared.remote().has_injected() {
+        if self.shared.remote().has_injected() || self.tree().is_some() {
             self.leave_behind_calls();
         }
         let served = self.take();

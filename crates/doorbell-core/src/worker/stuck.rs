@@ -6,8 +6,7 @@ use super::watchdog::WATCHDOG_MIN_NS;
 use crate::queue::Greed;
 use crate::scheduler::Member;
 use crate::scheduler::idle::STUCK_NS;
-use crate::tree::Told;
-use doorbell_machine::{Bug, Counter, Machine};
+use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 
 /// How late a timer must be before another worker expires it. Earlier, its own worker is expected to do so.
@@ -134,18 +133,14 @@ impl<M: Machine> Worker<M> {
             return;
         }
         let remote = self.shared.remote();
-        let armed = remote.scheduler().armed();
-        if !armed.may_be_on() {
-            return;
-        }
-        let list = || {
-            self.local.list_anew();
-            M::fence_recheck();
-        };
-        // A worker that leaves its timers to this one from now on finds it listed; others are seen here.
+        // A worker that leaves its timers to this one from now on finds it listed; others are seen here. Also if the
+        // scheduler is not armed: another worker may arm it during the poll.
         let is_in_tree = self.tree().is_some();
         if is_in_tree {
-            list();
+            self.list_behind_fence();
+        }
+        if !remote.scheduler().armed().may_be_on() {
+            return;
         }
         // A descriptor can be ready at any time.
         let next_ns = if self.has_sources() {
@@ -157,9 +152,15 @@ impl<M: Machine> Worker<M> {
             return;
         }
         if !is_in_tree {
-            list();
+            self.list_behind_fence();
         }
         remote.scheduler().arm_watchdog_by(remote.worker(), next_ns);
+    }
+
+    /// Who looks for workers that may be stuck finds this one, or is seen behind this.
+    pub(super) fn list_behind_fence(&self) {
+        self.local.list_anew();
+        M::fence_recheck();
     }
 
     /// At a pass: arms the scheduler if polls were long since the last one. While it is armed, a worker with work
@@ -264,21 +265,6 @@ impl<M: Machine> Worker<M> {
             self.shared.tally.timers_for_stuck.add_owned(expired.fired);
         }
         pulled || expired.fired > 0
-    }
-
-    /// Sets another worker aside if a sleeper that it looks after has something overdue, and fires that if it falls to
-    /// this worker. Returns whether it fired anything.
-    fn set_aside_if(&self, other: &Member<M>, is_overdue: impl Fn(u64) -> bool) -> bool {
-        let Some(tree) = self.tree() else {
-            return false;
-        };
-        if !is_overdue(tree.next_ns(other.worker())) || M::breaks(Bug::PullTrustsStuck) {
-            return false;
-        }
-        self.shared.tally.set_aside.add_owned(1);
-        // This worker is awake: it or another one that is sees to the rest.
-        let _: Told = tree.set_aside(other.worker());
-        self.pull_timers()
     }
 }
 

@@ -3,12 +3,13 @@
 
 use super::with_one_clock;
 use crate::scheduler::Scheduler;
+use crate::scheduler::offline::TakenOff;
 use crate::switches::{SwitchWord, Switches, TimerPull};
-use crate::testing::model::{check_large, mutant};
+use crate::testing::model::{Shows, check_large, must_be_noticed_by, mutant};
 use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
-use doorbell_machine::Loom;
+use doorbell_machine::{Bug, Loom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Wake, Waker};
@@ -58,6 +59,24 @@ fn leave_against_run() {
     assert!(sees || !idle.holds(ASLEEP), "nobody was told");
 }
 
+/// A worker that is off leaves a timer to one that begins to run. Whoever sees the other asks a third worker for it.
+fn step_aside_against_run() {
+    let workers = pulling();
+    let shared = Arc::clone(&workers[SLEEPER]);
+    let taken = shared.remote().scheduler().take_off(SLEEPER);
+    assert_eq!(taken, TakenOff::Now);
+    let sleeper = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.local.follow();
+        worker.shared.remote().publish_next_global(DUE_NS);
+        assert_eq!(worker.leave_timers(), None, "it is off");
+    });
+    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
+    sleeper.join().unwrap();
+    let idle = workers[BUSY].remote().scheduler().idle();
+    assert!(!idle.holds(ASLEEP), "nobody was told");
+}
+
 #[derive(Default)]
 struct Wakes(AtomicU64);
 
@@ -102,6 +121,11 @@ fn a_timer_that_is_left_to_a_worker_that_begins_to_run_is_looked_after() {
 }
 
 #[test]
+fn a_timer_that_a_worker_which_is_off_leaves_is_looked_after() {
+    check_large(step_aside_against_run);
+}
+
+#[test]
 fn a_timer_that_its_worker_and_a_migrator_find_due_fires_once() {
     check_large(wake_against_pull);
 }
@@ -109,4 +133,15 @@ fn a_timer_that_its_worker_and_a_migrator_find_due_fires_once() {
 #[test]
 fn mutant_leaves_no_fence() {
     mutant!(PullLeavesNoFence, leave_against_run);
+}
+
+#[test]
+fn a_worker_that_is_off_and_leaves_no_fence_is_noticed() {
+    let test = "worker::loom::pull::a_worker_that_is_off_and_leaves_no_fence_is_noticed";
+    must_be_noticed_by(
+        test,
+        Shows::Assertion("nobody was told"),
+        Bug::PullLeavesNoFence,
+        step_aside_against_run,
+    );
 }

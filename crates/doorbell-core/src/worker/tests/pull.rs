@@ -1,0 +1,160 @@
+//! Who looks after the timers that sleeping workers leave to others (`timer_pull=on`), step by step.
+
+use super::hand_on::MS;
+use crate::scheduler::Scheduler;
+use crate::scheduler::offline::TakenOff;
+use crate::switches::{SwitchWord, Switches, TimerPull};
+use crate::testing::{Log, post, worker_by_hand};
+use crate::tree::Tree;
+use crate::worker::{IdlePolicy, Worker};
+use doorbell_machine::{Host, Machine};
+use std::sync::Arc;
+
+/// Three workers: the first is inside a poll, as far as others can see; the second is about to leave a timer; the third
+/// sleeps and can be claimed. The first two are active.
+struct Three {
+    workers: [Worker<Host>; 3],
+    switches: Arc<SwitchWord<<Host as Machine>::Counter>>,
+    due_ns: u64,
+}
+
+fn with(timer_pull: TimerPull) -> Switches {
+    Switches {
+        timer_pull,
+        ..Switches::default()
+    }
+}
+
+impl Three {
+    fn new() -> Self {
+        let switches = Arc::new(SwitchWord::new(with(TimerPull::On)));
+        let remotes = Scheduler::<Host>::new(3, &switches, |_, _| 0);
+        let workers: Vec<_> = remotes
+            .into_iter()
+            .map(|remote| worker_by_hand(remote, IdlePolicy::Park))
+            .collect();
+        let workers: [Worker<Host>; 3] = workers.try_into().expect("three workers");
+        assert!(!workers[2].look_for_the_last_time());
+        let it = Three {
+            workers,
+            switches,
+            due_ns: Host::now_ns() + MS,
+        };
+        it.tree().activate(0);
+        it.tree().activate(1);
+        it
+    }
+
+    fn tree(&self) -> &Tree<Host> {
+        let scheduler = self.workers[0].shared.remote().scheduler();
+        scheduler.tree().expect("it is of class Fair")
+    }
+
+    fn turn_off(&self) {
+        self.switches.store(with(TimerPull::Off));
+    }
+
+    /// The second worker falls asleep and leaves its timer; returns until when it sleeps.
+    fn leaves(&self) -> Option<u64> {
+        let leaver = &self.workers[1];
+        leaver.shared.remote().publish_next_global(self.due_ns);
+        leaver.leave_timers()
+    }
+
+    /// The second worker is taken off, and notices that.
+    fn goes_off(&self) {
+        let leaver = &self.workers[1];
+        let scheduler = leaver.shared.remote().scheduler();
+        assert_eq!(scheduler.take_off(1), TakenOff::Now);
+        leaver.local.follow();
+        assert!(leaver.local.is_off());
+    }
+
+    fn is_third_claimed(&self) -> bool {
+        let scheduler = self.workers[0].shared.remote().scheduler();
+        !scheduler.idle().holds(2)
+    }
+}
+
+#[test]
+fn a_worker_that_is_off_leaves_its_timers_to_one_in_a_poll_and_asks_for_a_watchdog() {
+    let it = Three::new();
+    it.workers[0].ask_for_watchdog();
+    assert!(!it.is_third_claimed(), "nothing waits for it yet");
+    it.goes_off();
+    assert_eq!(it.leaves(), None);
+    assert!(it.is_third_claimed());
+}
+
+#[test]
+fn before_calls_a_worker_asks_for_a_watchdog_for_the_sleepers_that_it_looks_after() {
+    for mail in [false, true] {
+        let it = Three::new();
+        let [busy, ..] = &it.workers;
+        assert_eq!(it.leaves(), None);
+        assert!(!it.is_third_claimed(), "nobody was inside a poll");
+        if mail {
+            let _ = post(busy.shared.remote(), 1, &Log::default());
+        }
+        busy.leave_behind_calls();
+        assert_eq!(it.is_third_claimed(), mail);
+        busy.local.enter(|| busy.local.close());
+    }
+}
+
+#[test]
+fn a_worker_that_began_its_poll_before_the_scheduler_was_armed_is_found_by_sleepers() {
+    let it = Three::new();
+    let [busy, leaver, _] = &it.workers;
+    let armed = busy.shared.remote().scheduler().armed();
+    assert!(armed.is_on(0) && !armed.is_on(u64::MAX));
+    busy.ask_for_watchdog();
+    armed.arm(Host::now_ns());
+    assert_eq!(it.leaves(), None);
+    assert!(leaver.wish_ns(Host::now_ns()).is_some());
+}
+
+#[test]
+fn sleepers_are_looked_after_when_the_switch_has_been_turned_off() {
+    let it = Three::new();
+    let [busy, leaver, looks] = &it.workers;
+    busy.ask_for_watchdog();
+    assert_eq!(it.leaves(), None);
+    it.turn_off();
+    assert!(looks.wish_ns(it.due_ns).is_some());
+    assert_eq!(looks.next_for(busy.shared.remote()), it.due_ns);
+    // It is overdue, so whoever looks takes the place of the one that is stuck.
+    let fired = looks.set_aside_if(busy.shared.remote(), |due_ns| due_ns == it.due_ns);
+    assert!(!fired, "it is not due yet");
+    assert!(!it.tree().is_active(0) && it.tree().is_active(2));
+    assert_eq!(looks.next_for(looks.shared.remote()), it.due_ns);
+    leaver.come_back();
+    assert!(it.tree().is_active(1));
+}
+
+#[test]
+fn a_worker_that_goes_off_while_it_is_awake_takes_back_the_deadline_of_its_last_sleep() {
+    let it = Three::new();
+    let [busy, leaver, _] = &it.workers;
+    assert_eq!(it.leaves(), None);
+    leaver.come_back();
+    it.goes_off();
+    assert!(!leaver.pull_timers());
+    assert!(!it.tree().is_active(1));
+    assert_eq!(busy.next_for(busy.shared.remote()), u64::MAX);
+}
+
+/// The one that it asks to take the duty reads the switch as off.
+#[test]
+fn the_duty_is_taken_when_the_switch_is_turned_off_while_the_last_worker_steps_aside() {
+    let it = Three::new();
+    let [busy, _, asked] = &it.workers;
+    it.goes_off();
+    let _: Option<u64> = busy.leave_timers();
+    assert_eq!(it.leaves(), None);
+    assert!(asked.shared.remote().pending(), "it is asked for a pass");
+    it.turn_off();
+    asked.come_back();
+    assert_eq!(asked.leave_timers(), Some(it.due_ns));
+    assert_eq!(busy.leave_timers(), None, "one is enough");
+}
