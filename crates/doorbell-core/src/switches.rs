@@ -83,11 +83,14 @@ pub enum TimerPull {
     /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. Not the default: in some
     /// cases a timer then waits for a long poll or call of that worker (`docs/designs/timer-tree.md`, part 8).
     On,
+    /// The seed's baseline. The worker on which it was armed: as `Off`, but a worker without other work to do arms it on
+    /// the nearest worker that seems awake, by mail. A guess: that worker may sleep by then, or be inside a long poll.
+    Base,
 }
 
 impl TimerPull {
     /// All settings, in the order of their numbers in the word.
-    pub const ALL: [TimerPull; 2] = [TimerPull::Off, TimerPull::On];
+    pub const ALL: [TimerPull; 3] = [TimerPull::Off, TimerPull::On, TimerPull::Base];
 }
 
 /// The settings of all switches.
@@ -177,7 +180,8 @@ impl Switches {
                 self.timer_pull = match setting {
                     "on" => TimerPull::On,
                     "off" => TimerPull::Off,
-                    _ => return Err(unknown("timer_pull", "on, off")),
+                    "base" => TimerPull::Base,
+                    _ => return Err(unknown("timer_pull", "on, off, base")),
                 }
             }
             "idle_claim" => {
@@ -218,6 +222,7 @@ impl fmt::Display for Switches {
         let timer_pull = match self.timer_pull {
             TimerPull::On => "on",
             TimerPull::Off => "off",
+            TimerPull::Base => "base",
         };
         let idle_claim = match self.idle_claim {
             IdleClaim::On => "on",
@@ -435,6 +440,6 @@ mod tests {
                 .to_string()
                 .contains("auto, on, pull, each")
         );
-        assert!(error("timer_pull=base").to_string().contains("on, off"));
+        assert!(error("timer_pull=no").to_string().contains("on, off, base"));
     }
 }

@@ -225,6 +225,10 @@ fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
     match bug {
         Bug::WorkerAsksOnce => ("worker::loom::watchdog::mutant_asks_once", NOBODY_TOLD),
         Bug::PullLeavesNoFence => ("worker::loom::pull::mutant_leaves_no_fence", NOBODY_TOLD),
+        Bug::TimerRefusedByOther => (
+            "worker::loom::placed::mutant_refused_by_other",
+            Shows::Assertion("a timer was refused"),
+        ),
         Bug::SchedulerPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::WorkerStallNoFence => ("worker::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),

@@ -209,6 +209,8 @@ pub enum Bug {
     PullReportsNothing,
     /// pull: a stuck worker is not set aside.
     PullTrustsStuck,
+    /// timer: with `timer_pull=base`, a timer is refused because the worker that seemed awake has ended.
+    TimerRefusedByOther,
     /// push: an overloaded byte is cleared without another look at what waits.
     PushClearBlind,
     /// push: an overloaded word is counted only after it says that a worker is overloaded.
@@ -231,7 +233,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 107] = [
+    pub const ALL: [Bug; 108] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -330,6 +332,7 @@ impl Bug {
         Bug::PullNeverLooks,
         Bug::PullReportsNothing,
         Bug::PullTrustsStuck,
+        Bug::TimerRefusedByOther,
         Bug::PushClearBlind,
         Bug::PushCountsLate,
         Bug::PushNoPostFence,

@@ -105,7 +105,7 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
                     idle_notify: [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing]
                         [dice.roll(3) as usize],
                     call_coalesce: [CallCoalesce::On, CallCoalesce::Base][dice.roll(2) as usize],
-                    timer_pull: TimerPull::ALL[dice.roll(2) as usize],
+                    timer_pull: TimerPull::ALL[dice.roll(3) as usize],
                     idle_claim: IdleClaim::ALL[dice.roll(4) as usize],
                     rt_push: RtPush::ALL[dice.roll(4) as usize],
                 };

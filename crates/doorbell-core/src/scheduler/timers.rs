@@ -46,6 +46,15 @@ impl<M: Machine> Scheduler<M> {
         self.tree.as_ref()
     }
 
+    /// Where a worker without other work arms a movable timer with `timer_pull=base`: the nearest other worker that
+    /// seems awake and is on. `None` if none is, or the scheduler has no [tree](Scheduler::tree) that would do without.
+    pub(crate) fn guess_awake(&self, near: usize) -> Option<&Member<M>> {
+        self.tree()?;
+        let is_on = |worker: usize| !self.remotes()[worker].is_off();
+        let found = self.idle().nearest_awake(near, is_on);
+        found.map(|worker| &self.remotes()[worker])
+    }
+
     /// Posts a timer that any worker may take in its next pass. Asks `prefer` for a pass if it is idle, else
     /// another idle worker. If none is idle, asks `prefer`, and the first worker that makes a pass takes the timer.
     ///

@@ -33,6 +33,7 @@ macro_rules! also_noticed {
 }
 
 mod pair;
+mod placed;
 mod pull;
 mod push;
 mod spin;

@@ -8,6 +8,7 @@ mod descriptors;
 mod disturbed;
 mod hand_on;
 mod left_to_itself;
+mod placed;
 mod pull;
 mod push;
 mod starved;

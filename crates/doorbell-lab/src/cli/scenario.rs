@@ -122,7 +122,7 @@ pub enum LabCommand {
     ///
     /// 1,000 timers are armed on the workers of a simulated machine; any of these workers may fire them. Some
     /// workers are awake. Measured are how often the others wake and how late the timers are, with the switch
-    /// `timer_pull` on and off. It needs --sim.
+    /// `timer_pull` on, off, and as the seed's baseline. It needs --sim.
     #[command(after_long_help = sleepers_help())]
     TimerSleepers(LabArgs),
 

@@ -86,6 +86,9 @@ const TREE: &str = "not hunted since the workers use the timer tree; loom kills 
 /// Why mutants of its wiring do not show.
 const PULL: &str = "not hunted; `scenario/tests/pull.rs` kills it";
 
+/// Why a timer that is refused does not show.
+const PLACED: &str = "it needs two workers of which one ends first; loom kills it";
+
 /// Why mutants of the words of push among urgent workers do not show.
 const PUSH: &str = "no oracle of the scenarios compares ranks of two workers; loom kills it";
 
@@ -239,6 +242,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     PullNeverLooks: not_here PULL,
     PullReportsNothing: not_here PULL,
     PullTrustsStuck: not_here PULL,
+    TimerRefusedByOther: not_here PLACED,
     PushClearBlind: not_here PUSH,
     PushCountsLate: not_here PUSH,
     PushNoPostFence: not_here FENCE,

@@ -175,6 +175,12 @@ impl Ledger {
         self.timers.get()
     }
 
+    /// The greatest lateness of a timer that was awaited to its end.
+    #[cfg(test)]
+    pub(super) fn latest_ns(&self) -> u64 {
+        self.latest_ns.get()
+    }
+
     /// What has started and not ended.
     pub(super) fn balance(&self) -> Balance {
         Balance {

@@ -107,7 +107,7 @@ impl<const BUG: u8> Player<BUG> {
                 7 if self.may.offline && one_in(2) => self.toggle_worker(),
                 7 if self.may.timers => {
                     if one_in(2) {
-                        self.workers.turn_timer_pull();
+                        self.workers.turn_timer_pull(1);
                     }
                     self.sleep_outside();
                 }

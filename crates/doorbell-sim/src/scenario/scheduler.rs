@@ -241,13 +241,11 @@ impl<const BUG: u8> Workers<BUG> {
             == PutBack::Now
     }
 
-    /// Turns `timer_pull` to the other setting.
-    pub(super) fn turn_timer_pull(&self) {
+    /// Turns `timer_pull` on by so many settings.
+    pub(super) fn turn_timer_pull(&self, by: usize) {
         let switches = self.switches.load();
-        let timer_pull = match switches.timer_pull {
-            TimerPull::On => TimerPull::Off,
-            TimerPull::Off => TimerPull::On,
-        };
+        let all = TimerPull::ALL;
+        let timer_pull = all[(switches.timer_pull as usize + by) % all.len()];
         self.switches.store(Switches {
             timer_pull,
             ..switches

@@ -405,7 +405,7 @@ impl Plan {
             ..Config::default()
         };
         // The programs change it while they run.
-        switches.timer_pull = TimerPull::ALL[lot.draw(2) as usize];
+        switches.timer_pull = TimerPull::ALL[lot.draw(3) as usize];
         Plan {
             config,
             idle,

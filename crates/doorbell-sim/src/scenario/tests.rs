@@ -9,6 +9,7 @@ mod groups;
 mod left_to_itself;
 mod park_cost;
 mod parking;
+mod placed;
 mod pull;
 mod push;
 mod ranks;

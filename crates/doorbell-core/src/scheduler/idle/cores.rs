@@ -199,6 +199,12 @@ impl<M: Machine> Cores<M> {
         }
     }
 
+    /// The slots of a group whose workers of a class have begun to run and are not idle. A hint.
+    pub(super) fn awake(&self, group: usize, class: Class) -> u16 {
+        // ORDER: Relaxed; a hint, as in `free`.
+        busy(self.word(group, class).load(Ordering::Relaxed))
+    }
+
     /// The slots whose core has all its hardware threads in `slots`.
     pub(super) fn whole(&self, group: usize, slots: u16) -> u16 {
         let siblings = self.groups[group].siblings.iter().enumerate();

@@ -243,6 +243,22 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
+    /// The nearest other worker that has begun to run, is not idle, and fits. A guess: a moment later it may be idle.
+    pub(crate) fn nearest_awake(&self, near: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let own = self.cores.place(near);
+        self.cores.order(own.group).iter().find_map(|&group| {
+            let awake = self.cores.awake(group, self.class);
+            let slots = self.cores.slots(group);
+            // From the caller's own place on, so that callers of one group choose different workers.
+            let mut others = (0..slots).map(|step| (own.slot + step) % slots);
+            let is_own = |slot| (group, slot) == (own.group, own.slot);
+            let found = others.find(|&slot| {
+                awake & 1 << slot != 0 && !is_own(slot) && fits(self.cores.worker(group, slot))
+            });
+            found.map(|slot| self.cores.worker(group, slot))
+        })
+    }
+
     /// Whether any worker searches.
     #[inline]
     pub fn anyone_searches(&self) -> bool {

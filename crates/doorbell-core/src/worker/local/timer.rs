@@ -7,7 +7,7 @@ use crate::scheduler::RemoteRef;
 use crate::wheel::entry;
 use crate::wheel::{Base, Cancel};
 use crate::worker::Local;
-use doorbell_machine::{Cell, Machine, Mark};
+use doorbell_machine::{Bug, Cell, Machine, Mark};
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
 
@@ -65,6 +65,32 @@ pub enum Reset {
     Elsewhere,
 }
 
+/// Who takes in a timer that is armed by mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MailTo {
+    /// The worker that is named, into that base.
+    Worker(Base),
+    /// The first worker that makes a pass, into its global base.
+    Any,
+}
+
+impl MailTo {
+    /// Who may take in a timer of that base.
+    fn of(base: Base) -> Self {
+        match base {
+            Base::Local => MailTo::Worker(base),
+            Base::Global => MailTo::Any,
+        }
+    }
+
+    fn base(self) -> Base {
+        match self {
+            MailTo::Worker(base) => base,
+            MailTo::Any => Base::Global,
+        }
+    }
+}
+
 /// The memory of a timer whose owner is a worker.
 pub(super) type Entry<M> = entry::Entry<M, RemoteRef<M>>;
 
@@ -79,7 +105,8 @@ impl<M: Machine> TimerTable<M> {
 }
 
 impl RawTimer {
-    /// Arms a timer. On a worker of the scheduler of `remote`, arms it on that worker. On any other thread, posts it
+    /// Arms a timer. On a worker of the scheduler of `remote`, arms it on that worker, or with `timer_pull=base` on one
+    /// that seems awake ([`Scheduler::guess_awake`](crate::scheduler::Scheduler)). On any other thread, posts it
     /// to the scheduler. It prefers the worker of `remote` if that is idle, then another idle worker. If none is
     /// idle, the next worker that makes a pass arms it.
     ///
@@ -97,13 +124,21 @@ impl RawTimer {
                 if local.is_closed() {
                     return Err(Gone);
                 }
+                if local.base() == Base::Global && local.remote().places_timers() {
+                    if let Some(entry) = Self::arm_on_awake(local, when_ns, waker)? {
+                        return Ok(entry);
+                    }
+                }
                 match Self::arm_here(local, when_ns, waker) {
                     Some(entry) => Ok(entry),
                     // A visitor has the wheel.
-                    None => Self::arm_by_mail(local.remote(), when_ns, waker, local.base()),
+                    None => {
+                        let to = MailTo::of(local.base());
+                        Self::arm_by_mail(local.remote(), when_ns, waker, to)
+                    }
                 }
             }
-            _ => Self::arm_by_mail(remote, when_ns, waker, Base::Global),
+            _ => Self::arm_by_mail(remote, when_ns, waker, MailTo::Any),
         })?;
         Ok(RawTimer {
             entry: entry.cast(),
@@ -140,12 +175,36 @@ impl RawTimer {
         Some(entry)
     }
 
+    /// With `timer_pull=base`: if this worker has no other work, arms the timer on a worker that seems awake. `None`
+    /// if the timer is to be armed here: no other worker seems awake, or the one that does has ended.
+    #[cold]
+    fn arm_on_awake<M: Machine>(
+        local: &Local<M>,
+        when_ns: u64,
+        waker: &Waker,
+    ) -> Result<Option<NonNull<Entry<M>>>, Gone> {
+        // A paused clock goes on when all workers sleep; none is awake for longer then.
+        if !local.is_empty() || local.clock().is_frozen() {
+            return Ok(None);
+        }
+        let here = local.remote();
+        let Some(to) = here.scheduler().guess_awake(here.worker()) else {
+            return Ok(None);
+        };
+        let to = RemoteRef::of(to);
+        match Self::arm_by_mail(&to, when_ns, waker, MailTo::Worker(Base::Global)) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(Gone) if M::breaks(Bug::TimerRefusedByOther) => Err(Gone),
+            Err(Gone) => Ok(None),
+        }
+    }
+
     #[cold]
     fn arm_by_mail<M: Machine>(
         remote: &RemoteRef<M>,
         when_ns: u64,
         waker: &Waker,
-        base: Base,
+        to: MailTo,
     ) -> Result<NonNull<Entry<M>>, Gone> {
         M::mark(Mark::WheelMail);
         // If the second clone panics, the drop of the first must not panic too.
@@ -154,7 +213,7 @@ impl RawTimer {
         let entry = Entry::<M>::allocate(remote.clone());
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
-        it.base.set(base);
+        it.base.set(to.base());
         it.mailed_ns.set(when_ns);
         // SAFETY: just allocated.
         unsafe { it.with_handle_waker(|waker| *waker = Some(same.take())) };
@@ -163,9 +222,9 @@ impl RawTimer {
         it.set(entry::MAILED);
         // SAFETY: the worker frees the entry once its handle is gone, or the handle frees it once it has fired.
         let posted = unsafe {
-            match base {
-                Base::Local => remote.post(Entry::<M>::node(entry)),
-                Base::Global => remote
+            match to {
+                MailTo::Worker(_) => remote.post(Entry::<M>::node(entry)),
+                MailTo::Any => remote
                     .scheduler()
                     .post_timer(remote, Entry::<M>::node(entry)),
             }

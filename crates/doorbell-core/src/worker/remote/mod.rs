@@ -190,6 +190,12 @@ impl<M: Machine> Remote<M> {
         self.switches.rules().timer_pull() == TimerPull::On
     }
 
+    /// Whether a worker without other work arms movable timers on one that seems awake (`timer_pull=base`).
+    #[inline]
+    pub(crate) fn places_timers(&self) -> bool {
+        self.switches.rules().timer_pull() == TimerPull::Base
+    }
+
     /// The seed's flag: whether a waker has chosen this worker since it last parked.
     pub(crate) fn is_marked(&self) -> bool {
         // ORDER: Relaxed, here and in `set_mark`; racy like the seed's.

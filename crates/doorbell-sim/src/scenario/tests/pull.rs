@@ -54,6 +54,8 @@ enum First {
 struct Setting {
     pull: TimerPull,
     first: First,
+    /// Whether it does so already while the others arm their timers.
+    begins_early: bool,
     /// How far the timers are from each other.
     apart_ns: u64,
     /// Whether tasks wait for the timers. A task that wakes behind another one may wake a worker for itself.
@@ -62,6 +64,8 @@ struct Setting {
     off: Option<usize>,
     /// How often the switch is turned between the arming of the timers and the first of them.
     turns: u64,
+    /// By how many settings.
+    turn_by: usize,
     seed: u64,
 }
 
@@ -70,10 +74,12 @@ impl Setting {
         Setting {
             pull,
             first,
+            begins_early: false,
             apart_ns: APART_NS,
             tasks: true,
             off: None,
             turns: 0,
+            turn_by: 1,
             seed: 1,
         }
     }
@@ -179,17 +185,17 @@ fn take_off<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
 }
 
 /// Gives the first worker something to do.
-fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First) {
+fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First, for_ns: u64) {
     match first {
         First::Sleeps => {}
-        First::Polls => launch(workers, 0, Kind::Pinned, async {
-            let until_ns = sim::time_ns() + BUSY_NS;
+        First::Polls => launch(workers, 0, Kind::Pinned, async move {
+            let until_ns = sim::time_ns() + for_ns;
             while sim::time_ns() < until_ns {
                 sim::work(POLL_NS);
                 yield_now().await;
             }
         }),
-        First::Stuck => launch(workers, 0, Kind::Pinned, async { sim::work(BUSY_NS) }),
+        First::Stuck => launch(workers, 0, Kind::Pinned, async move { sim::work(for_ns) }),
     }
 }
 
@@ -202,17 +208,23 @@ fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures
         disarm(&workers);
     }
     let before = workers.counts();
+    if setting.begins_early {
+        occupy(&workers, setting.first, FIRST_NS + BUSY_NS);
+        sim::sleep(SETTLE_NS);
+    }
     let (timers, first_ns) = arm(&workers, setting, late);
     if let Some(off) = setting.off {
         take_off(&workers, off);
     }
     for _ in 0..setting.turns {
-        workers.turn_timer_pull();
+        workers.turn_timer_pull(setting.turn_by);
         sim::sleep(SETTLE_NS);
     }
     oracle::check_sleepers(&workers);
     sim::sleep((first_ns - BUSY_BEFORE_NS).saturating_sub(sim::time_ns()));
-    occupy(&workers, setting.first);
+    if !setting.begins_early {
+        occupy(&workers, setting.first, BUSY_NS);
+    }
     sim::sleep(BUSY_BEFORE_NS + BUSY_NS);
     oracle::until_quiet(&workers);
     oracle::check_sleepers(&workers);
@@ -317,6 +329,21 @@ fn without_the_switch_each_sleeper_is_woken_for_its_own() {
     }
 }
 
+/// The guess of `timer_pull=base`: nothing wakes the workers that armed the timers, and nobody pulls.
+#[test]
+fn with_base_a_timer_is_armed_on_the_worker_that_is_awake() {
+    for (begins_early, wakes) in [(true, 0), (false, TIMERS)] {
+        let base = Setting {
+            begins_early,
+            tasks: false,
+            ..Setting::new(TimerPull::Base, First::Polls)
+        };
+        let figures = run_in_time(base, LATE_NS);
+        let seen = (figures.wakes, figures.counts.timers_pulled);
+        assert_eq!(seen, (wakes, 0), "awake meanwhile: {begins_early}");
+    }
+}
+
 #[test]
 fn where_all_sleep_one_wakes_for_each_deadline() {
     for (apart_ns, deadlines) in [(0, 1), (APART_NS, TIMERS)] {
@@ -355,9 +382,10 @@ fn a_stuck_worker_does_not_hold_up_the_timers_of_sleepers() {
 fn the_switch_is_turned_while_timers_are_pending() {
     for pull in TimerPull::ALL {
         for first in [First::Sleeps, First::Polls] {
-            for turns in 0..=4 {
+            for (turns, turn_by) in (0..=4).flat_map(|turns| [(turns, 1), (turns, 2)]) {
                 let setting = Setting {
                     turns,
+                    turn_by,
                     ..Setting::new(pull, first)
                 };
                 let _: Figures = run_in_time(setting, LATE_NS);
