@@ -124,19 +124,16 @@ impl RawTimer {
                 if local.is_closed() {
                     return Err(Gone);
                 }
-                if local.base() == Base::Global && local.remote().places_timers() {
-                    if let Some(entry) = Self::arm_on_awake(local, when_ns, waker)? {
-                        return Ok(entry);
-                    }
+                let places = local.base() == Base::Global && local.remote().places_timers();
+                if places && let Some(entry) = Self::arm_on_awake(local, when_ns, waker)? {
+                    return Ok(entry);
                 }
-                match Self::arm_here(local, when_ns, waker) {
-                    Some(entry) => Ok(entry),
-                    // A visitor has the wheel.
-                    None => {
-                        let to = MailTo::of(local.base());
-                        Self::arm_by_mail(local.remote(), when_ns, waker, to)
-                    }
+                if let Some(entry) = Self::arm_here(local, when_ns, waker) {
+                    return Ok(entry);
                 }
+                // A visitor has the wheel.
+                let to = MailTo::of(local.base());
+                Self::arm_by_mail(local.remote(), when_ns, waker, to)
             }
             _ => Self::arm_by_mail(remote, when_ns, waker, MailTo::Any),
         })?;

@@ -40,15 +40,18 @@ fn arm(worker: &Worker<Host>) -> RawTimer {
     timer.expect("the worker runs")
 }
 
+fn takes_mail(worker: &Worker<Host>) {
+    let _ = worker.local.enter(|| worker.take());
+}
+
 /// Worker 0 arms a timer: on which worker is it, once all have looked at their mail? The timer is dropped.
 fn armed_on(workers: &[Worker<Host>; 4]) -> usize {
     let timer = workers[0].local.enter(|| arm(&workers[0]));
-    let take = |worker: &Worker<Host>| worker.local.enter(|| drop(worker.take()));
-    workers[1..].iter().for_each(take);
+    workers[1..].iter().for_each(takes_mail);
     let has = |worker: &&Worker<Host>| worker.local.wheel().len() == 1;
     let at = workers.iter().position(|worker| has(&worker));
     workers[0].local.enter(|| drop(timer));
-    workers[1..].iter().for_each(take);
+    workers[1..].iter().for_each(takes_mail);
     assert!(workers.iter().all(|it| it.local.wheel().len() == 0));
     at.expect("it is somewhere")
 }
@@ -119,7 +122,7 @@ fn a_worker_that_was_taken_for_awake_is_rung_once_for_all_timers() {
     let timers: Vec<_> = worker.local.enter(|| (0..3).map(|_| arm(worker)).collect());
     assert_eq!(asleep.shared.remote().counts().rings.get(), 1);
     let _ = bell.end_idle();
-    asleep.local.enter(|| drop(asleep.take()));
+    takes_mail(asleep);
     assert_eq!(asleep.local.wheel().len(), 3);
     assert!(asleep.local.due_ns().is_some(), "it wakes for them");
     worker.local.enter(|| drop(timers));
@@ -142,7 +145,7 @@ fn a_timer_that_is_elsewhere_is_polled_and_reset_from_here() {
     };
     let expected = (Polled::Pending, Reset::Elsewhere);
     assert_eq!(look(&mut timer), expected, "on its way");
-    other.local.enter(|| drop(other.take()));
+    takes_mail(other);
     assert_eq!(look(&mut timer), expected, "armed there");
     worker.local.enter(|| drop(timer));
     end(workers);
