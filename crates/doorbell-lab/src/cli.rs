@@ -36,9 +36,11 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab shootdown       what ringing only sleeping workers saves, when all cores call all\n  \
         doorbell lab idle            what an idle runtime costs\n  \
         doorbell lab timer-cost      what a timer that never fires costs\n  \
+        doorbell lab timer-cost --sim zen3-2x64    the same on a simulated machine, beside busy workers\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell lab timer-sleepers --sim zen3-2x64    which sleeping workers wake for their timers\n  \
+        doorbell lab requests --sim zen3-2x64    clients and servers under timeouts, like dbench\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
         doorbell lab rank            how long the most urgent task waits behind a less urgent poll\n  \
         doorbell lab rank --sim xeon-40   the same on a simulated machine\n  \

@@ -46,6 +46,7 @@ fn help_of_scenarios_teaches() {
         "timer-acc",
         "timer-idle",
         "timer-sleepers",
+        "requests",
         "urgent",
         "stuck",
         "wake",
@@ -67,7 +68,7 @@ fn help_of_scenarios_teaches() {
 
 #[test]
 fn help_of_simulated_scenarios_teaches_both() {
-    for scenario in ["wake", "pingpong", "rank", "rt"] {
+    for scenario in ["timer-cost", "wake", "pingpong", "rank", "rt"] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);
         let both = [
@@ -534,10 +535,12 @@ fn a_seed_is_replayed_as_a_trace() {
 
 #[test]
 fn a_scenario_for_simulated_machines_only_says_so() {
-    let output = doorbell(&["lab", "timer-sleepers"]);
-    assert!(!output.status.success());
-    let error = text(&output.stderr);
-    assert!(error.contains("--sim zen3-2x64"), "{error}");
+    for scenario in ["timer-sleepers", "requests"] {
+        let output = doorbell(&["lab", scenario]);
+        assert!(!output.status.success());
+        let error = text(&output.stderr);
+        assert!(error.contains("--sim zen3-2x64"), "{error}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The long help of each scenario: examples, and the meaning of the columns.
 
-use crate::scenario::{call, pingpong, rank, rt, simulated, urgent, wake};
+use crate::scenario::{call, pingpong, rank, rt, simulated, timer_cost, urgent, wake};
 
 pub(super) fn call_help() -> String {
     help(
@@ -59,6 +59,32 @@ pub(super) fn rank_help() -> String {
         more,
     );
     help(&examples, rank::reading(), simulated::rank::READING)
+}
+
+pub(super) fn timer_cost_help() -> String {
+    let more = "doorbell lab timer-cost --sim zen3-2x64    on the simulated machine of that profile, in seconds\n  \
+        doorbell lab timer-cost --sim zen3-2x64 --only 'arm and drop'\n  ";
+    let examples = examples(
+        "timer-cost",
+        "the whole table, in about 2 minutes",
+        "tokio",
+        more,
+    );
+    help(
+        &examples,
+        timer_cost::reading(),
+        simulated::timer_cost::READING,
+    )
+}
+
+pub(super) fn requests_help() -> String {
+    help(
+        "Examples:\n  \
+         doorbell lab requests --sim zen3-2x64    the whole table, in about 2 minutes\n  \
+         doorbell lab requests --sim zen3-2x64 --seeds 1 --only '32 pairs'\n",
+        simulated::requests::READING,
+        &[],
+    )
 }
 
 pub(super) fn sleepers_help() -> String {

@@ -3,12 +3,11 @@
 use clap::Subcommand;
 
 use super::help::{
-    call_help, pingpong_help, rank_help, rt_help, sleepers_help, trial_help, urgent_help, wake_help,
+    call_help, pingpong_help, rank_help, requests_help, rt_help, sleepers_help, timer_cost_help,
+    trial_help, urgent_help, wake_help,
 };
 use super::lab::{CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, UrgentArgs};
-use crate::scenario::{
-    Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
-};
+use crate::scenario::{Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_idle};
 
 /// The scenarios.
 #[derive(Debug, Subcommand)]
@@ -83,12 +82,10 @@ pub enum LabCommand {
     /// in batches, each earlier than all before, beside many others, and on both cores at once.
     /// Contestants: doorbell, tokio and async-io; the floor is a bare array of lists. The clock that a
     /// sleep reads has rows of its own.
-    #[command(after_long_help = trial_help(
-        "timer-cost",
-        "the whole table, in about 2 minutes",
-        "tokio",
-        timer_cost::reading(),
-    ))]
+    ///
+    /// With --sim timers are armed and dropped on one worker of a simulated machine, by doorbell alone, while a
+    /// quarter of the other workers are busy: with the switch `timer_pull` on, off, and as the seed's baseline.
+    #[command(after_long_help = timer_cost_help())]
     TimerCost(LabArgs),
 
     /// Sleep for a while, and measure how late the wake-up comes
@@ -125,6 +122,15 @@ pub enum LabCommand {
     /// `timer_pull` on, off, and as the seed's baseline. It needs --sim.
     #[command(after_long_help = sleepers_help())]
     TimerSleepers(LabArgs),
+
+    /// Let clients make requests of servers, under timeouts that are mostly dropped
+    ///
+    /// It has dbench's shape: 1 to 1,024 pairs of a client and a server on all workers of a simulated machine. A
+    /// client works, arms a timeout, sends a request and gets the answer; now and then it thinks, or a request is
+    /// lost. Measured are the operations per second, with the switch `timer_pull` on, off, and as the seed's
+    /// baseline. It needs --sim.
+    #[command(after_long_help = requests_help())]
+    Requests(LabArgs),
 
     /// Wake something urgent while every core computes
     ///
@@ -235,6 +241,7 @@ impl LabCommand {
             Self::TimerAcc(_) => "timer-acc",
             Self::TimerIdle(_) => "timer-idle",
             Self::TimerSleepers(_) => "timer-sleepers",
+            Self::Requests(_) => "requests",
             Self::Urgent(_) => "urgent",
             Self::Rank(_) => "rank",
             Self::Rt(_) => "rt",
@@ -261,6 +268,7 @@ impl LabCommand {
             | Self::TimerAcc(args)
             | Self::TimerIdle(args)
             | Self::TimerSleepers(args)
+            | Self::Requests(args)
             | Self::Stuck(args)
             | Self::Wake(args)
             | Self::Pingpong(args) => args.options(),

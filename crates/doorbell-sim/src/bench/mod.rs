@@ -7,6 +7,8 @@
 //! | `pingpong.rs` | how long pairs of tasks take to exchange messages, as uperf |
 //! | `rt.rs` | how late periodic urgent tasks run, all in phase, as cyclictest; and movable tasks beside them |
 //! | `rank.rs` | how long a task of high rank waits behind a long poll of a lower one |
+//! | `timer_cost.rs` | what it costs to arm a timer and to drop it, while other workers are busy |
+//! | `requests.rs` | how many requests clients make of servers under timeouts, as dbench |
 //! | `sleepers.rs` | how often sleeping workers are woken for movable timers while others are awake, and how late those are |
 //!
 //! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts. One seed gives
@@ -14,10 +16,12 @@
 
 pub mod pingpong;
 pub mod rank;
+pub mod requests;
 pub mod rt;
 pub mod sleepers;
 #[cfg(test)]
 mod tests;
+pub mod timer_cost;
 pub mod wake;
 
 use crate::fuzz::machine_for;

@@ -2,8 +2,10 @@
 
 mod pingpong;
 mod rank;
+mod requests;
 mod rt;
 mod sleepers;
+mod timer_cost;
 mod wake;
 
 use super::Bench;

@@ -472,7 +472,7 @@ impl<F> Drop for Spun<F> {
     }
 }
 
-pub(super) async fn yield_now() {
+pub(crate) async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut yielded, true) {

@@ -10,14 +10,18 @@
 //! | `rt.rs` | `rt`: periodic urgent tasks, as cyclictest |
 //! | `rank.rs` | `rank`: a task of high rank behind a long poll |
 //! | `pingpong.rs` | `pingpong`: messages between pairs of tasks, as uperf |
+//! | `timer_cost.rs` | `timer-cost`: arming and dropping timers beside busy workers |
+//! | `requests.rs` | `requests`: clients and servers under timeouts, as dbench; it has no form for this machine |
 //! | `sleepers.rs` | `timer-sleepers`: timers of workers that sleep; it has no form for this machine |
 
 pub mod pingpong;
 pub mod rank;
+pub mod requests;
 pub mod rt;
 pub mod sleepers;
 #[cfg(test)]
 mod tests;
+pub mod timer_cost;
 pub mod wake;
 
 use doorbell::Switches;
@@ -44,11 +48,42 @@ struct Plan {
     /// Each is one group of rows.
     settings: Vec<Setting>,
     cases: Vec<Case>,
+    baseline: Option<Baseline>,
     columns: Vec<Column>,
     reading: &'static [&'static str],
     chart: Chart,
     gist: fn(&[Row]) -> String,
 }
+
+/// A setting that the others are compared with, case by case.
+struct Baseline {
+    setting: &'static str,
+    /// What is divided by that of the baseline.
+    metric: &'static str,
+    /// The name of the quotient.
+    ratio: &'static str,
+}
+
+impl Baseline {
+    /// Adds the quotient to each row whose baseline was measured too.
+    fn divide(&self, rows: &mut [Row]) {
+        let of_baseline = rows.iter().filter(|row| row.contestant == self.setting);
+        let known = of_baseline.filter_map(|row| {
+            let value = row.metrics.get(self.metric)?;
+            (value > 0.0).then(|| (row.variant.clone(), value))
+        });
+        let known: Vec<_> = known.collect();
+        for row in rows {
+            let base = known.iter().find(|(variant, _)| *variant == row.variant);
+            let value = row.metrics.get(self.metric);
+            let ratio = value.zip(base).map(|(value, (_, base))| value / base);
+            row.metrics.put(self.ratio, ratio);
+        }
+    }
+}
+
+/// The settings of `timer_pull`, of the scenarios that compare it.
+const TIMER_PULL: [&str; 3] = ["timer_pull=on", "timer_pull=off", "timer_pull=base"];
 
 /// One row for each setting.
 struct Case {
@@ -62,12 +97,14 @@ struct Case {
 type Plans = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
 /// The scenarios that have a simulated form.
-const ALL: [(&str, Plans); 5] = [
+const ALL: [(&str, Plans); 7] = [
     ("wake", wake::plan),
     ("rt", rt::plan),
     ("rank", rank::plan),
     ("pingpong", pingpong::plan),
     ("timer-sleepers", sleepers::plan),
+    ("timer-cost", timer_cost::plan),
+    ("requests", requests::plan),
 ];
 
 /// Runs a program with one seed after another.
@@ -138,6 +175,9 @@ pub fn run(name: &'static str, sim: &SimOptions, options: &Options) -> Result<Re
         });
     }
     progress.clear();
+    if let Some(baseline) = &plan.baseline {
+        baseline.divide(&mut measured);
+    }
     cores.sort_unstable();
     cores.dedup();
     let machine = SimulatedMachine {
@@ -271,8 +311,12 @@ fn per(count: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| count as f64 / of as f64)
 }
 
-/// A chart of two metrics in µs.
-fn chart(title: &'static str, series: [(&'static str, &'static str); 2]) -> Chart {
+/// A chart of two metrics.
+fn chart(
+    title: &'static str,
+    unit: &'static str,
+    series: [(&'static str, &'static str); 2],
+) -> Chart {
     let series = series.into_iter().map(|(title, metric)| Series {
         title,
         metric,
@@ -281,7 +325,7 @@ fn chart(title: &'static str, series: [(&'static str, &'static str); 2]) -> Char
     });
     Chart {
         title,
-        unit: "µs",
+        unit,
         series: series.collect(),
     }
 }

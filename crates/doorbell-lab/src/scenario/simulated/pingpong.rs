@@ -42,10 +42,12 @@ pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, La
         scenario: "pingpong",
         settings: as_they_stand(),
         cases: always.chain(bursts).collect(),
+        baseline: None,
         columns: columns(),
         reading: READING,
         chart: chart(
             "An exchange of two messages, µs of simulated time (log scale)",
+            "µs",
             [("p50", "p50_us"), ("p99", "p99_us")],
         ),
         gist,

@@ -64,10 +64,12 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         scenario: "rank",
         settings: as_they_stand(),
         cases: cases.into(),
+        baseline: None,
         columns: columns(),
         reading: READING,
         chart: chart(
             "From its wake until the task of rank 99 runs, µs of simulated time (log scale)",
+            "µs",
             [("p50", "p50_us"), ("max", "max_us")],
         ),
         gist,

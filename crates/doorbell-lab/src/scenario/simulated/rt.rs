@@ -60,10 +60,12 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         scenario: "rt",
         settings: settings(SETTINGS),
         cases: workers.iter().copied().flat_map(of_each).collect(),
+        baseline: None,
         columns: columns(),
         reading: READING,
         chart: chart(
             "How late periodic tasks run, µs of simulated time (log scale)",
+            "µs",
             [("p99", "p99_us"), ("max", "max_us")],
         ),
         gist,

@@ -3,7 +3,7 @@
 use doorbell_sim::bench::sleepers::{Figures, Shape, run};
 use doorbell_sim::profile::Profile;
 
-use super::{Case, Plan, chart, measure, per, put_times, reject, settings};
+use super::{Case, Plan, TIMER_PULL, chart, measure, per, put_times, reject, settings};
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
@@ -15,9 +15,6 @@ const AWAKE: [usize; 4] = [0, 1, 16, 128];
 const TIMERS: usize = 1_000;
 /// Within how long they are due.
 const SPAN_NS: u64 = 100_000_000;
-
-/// What is compared.
-const SETTINGS: [&str; 3] = ["timer_pull=on", "timer_pull=off", "timer_pull=base"];
 
 /// How to read the table.
 pub const READING: &[&str] = &[
@@ -46,12 +43,14 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
     let awake = AWAKE.into_iter().filter(|awake| *awake <= workers / 2);
     Ok(Plan {
         scenario: "timer-sleepers",
-        settings: settings(SETTINGS),
+        settings: settings(TIMER_PULL),
         cases: awake.map(|awake| case(workers, awake)).collect(),
+        baseline: None,
         columns: columns(),
         reading: READING,
         chart: chart(
             "How late timers fire, µs of simulated time (log scale)",
+            "µs",
             [("p99", "p99_us"), ("max", "max_us")],
         ),
         gist,

@@ -58,8 +58,10 @@ fn each_setting_of_a_switch_is_compared() {
     // `auto` is one of the others.
     let pushes: Vec<_> = of("rt").map(|it| it.rt_push).collect();
     assert_eq!(pushes, RtPush::ALL[1..]);
-    let pulls: Vec<_> = of("timer-sleepers").map(|it| it.timer_pull).collect();
-    assert_eq!(pulls, [TimerPull::On, TimerPull::Off, TimerPull::Base]);
+    for name in ["timer-sleepers", "timer-cost", "requests"] {
+        let pulls: Vec<_> = of(name).map(|it| it.timer_pull).collect();
+        assert_eq!(pulls, [TimerPull::On, TimerPull::Off, TimerPull::Base]);
+    }
 }
 
 /// A row of each other scenario, at a small size.
@@ -98,6 +100,18 @@ fn each_scenario_has_its_figures() {
         "timer_pull=on (4 workers, 1 awake",
         &["wakes_per_timer", "p99_us", "fenced_count"],
     );
+    of(
+        "timer-cost",
+        8,
+        "timer_pull=base (arm and drop",
+        &["op_ns", "mails_per_timer", "ratio_x"],
+    );
+    of(
+        "requests",
+        4,
+        "timer_pull=base (8 pairs",
+        &["ops_per_s", "timeouts_per_1k", "ratio_x"],
+    );
 }
 
 #[test]
@@ -113,7 +127,13 @@ fn what_cannot_be_simulated_says_what_to_do() {
     );
     let odd = fails("wake", &sim(5), "");
     assert!(odd.contains("--workers is 5"), "{odd}");
-    for (name, workers) in [("rt", 3), ("rank", 1), ("pingpong", 1)] {
+    for (name, workers) in [
+        ("rt", 3),
+        ("rank", 1),
+        ("pingpong", 1),
+        ("timer-cost", 7),
+        ("requests", 1),
+    ] {
         let few = fails(name, &sim(workers), "");
         assert!(few.contains("at least"), "{few}");
     }
@@ -132,7 +152,7 @@ fn what_cannot_be_simulated_says_what_to_do() {
 /// The tables fit, and keep the columns that answer their question.
 #[test]
 fn the_tables_fit() {
-    let kept: [(&str, &[&str]); 4] = [
+    let kept: [(&str, &[&str]); 6] = [
         (
             "wake",
             &[
@@ -147,6 +167,8 @@ fn the_tables_fit() {
         ("rt", &["p99 us", "max us", "extra p50", "rings/core/s"]),
         ("rank", &["p50 us", "p99 us", "max us", "skipped"]),
         ("pingpong", &["exchanges/s", "p50 us", "p99 us"]),
+        ("timer-cost", &["ns", "x base", "mails", "rings/1k"]),
+        ("requests", &["ops/s", "x base", "timeouts/1k", "rings"]),
     ];
     let profile = Profile::load("xeon-40").expect("it is built in");
     for (name, kept) in kept {

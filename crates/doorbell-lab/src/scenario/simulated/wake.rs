@@ -68,10 +68,12 @@ pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, La
         scenario: "wake",
         settings: settings(SETTINGS),
         cases: cases.into(),
+        baseline: None,
         columns: columns(),
         reading: READING,
         chart: chart(
             "From a wake until the task runs, µs of simulated time (log scale)",
+            "µs",
             [("p50", "p50_us"), ("p99", "p99_us")],
         ),
         gist,

@@ -1,0 +1,118 @@
+//! `timer-cost`: arming and dropping timers beside busy workers, on simulated machines.
+
+use doorbell_sim::bench::timer_cost::{Case as What, Figures, LOOP, Shape, run};
+use doorbell_sim::profile::Profile;
+
+use super::{Baseline, Case, Plan, TIMER_PULL, chart, measure, per, reject, settings};
+use crate::error::LabError;
+use crate::report::{Column, Metrics, Row, known};
+
+/// How many workers there are, unless `--workers` says it.
+const WORKERS: usize = 64;
+const WORKERS_MIN: usize = 8;
+/// The seed's figure of the loop: with the pull model, and the baseline.
+const SEED_NS: [u64; 2] = [109, 145];
+
+/// How to read the table.
+pub const READING: &[&str] = &[
+    "Timers are armed on one worker for long after the run, by a task that may run anywhere. Of the other workers every \
+     fourth is busy, in polls of 2 us of pinned tasks; the rest sleep.",
+    "arm, busy: to arm one timer on a worker that has another task queued. arm, about to idle: on a worker that has \
+     nothing else to do. arm and drop: the same, and to drop the timer, 1,000 times in one poll, as the seed does with \
+     the kernel's timers on an isolated CPU: 145 ns in its baseline and 109 ns in the pull model.",
+    "timer_pull: with on and off a timer is armed on its own worker. With base a worker without other work arms it on the \
+     nearest worker that seems awake, by mail.",
+    "ns: the mean for one timer, in simulated time, and the least and greatest mean of a poll. x base: divided by that \
+     with base. mails: messages that other workers took, for each timer. rings: system calls that woke other workers, for \
+     1,000 timers: a worker that arms a timer in front of another poll may ask for a watchdog.",
+];
+
+pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    let workers = workers.unwrap_or(WORKERS);
+    if workers < WORKERS_MIN {
+        return Err(reject("timer-cost", "needs at least 8 workers", workers));
+    }
+    let cases = [
+        ("arm, busy", What::ArmWhileBusy),
+        ("arm, about to idle", What::ArmBeforeIdle),
+        ("arm and drop", What::Loop),
+    ];
+    Ok(Plan {
+        scenario: "timer-cost",
+        settings: settings(TIMER_PULL),
+        cases: cases
+            .map(|(variant, case)| row(variant, workers, case))
+            .into(),
+        baseline: Some(Baseline {
+            setting: "timer_pull=base",
+            metric: "op_ns",
+            ratio: "ratio_x",
+        }),
+        columns: columns(),
+        reading: READING,
+        chart: chart(
+            "A timer armed, or armed and dropped, ns of simulated time (log scale)",
+            "ns",
+            [("ns", "op_ns"), ("max", "op_max_ns")],
+        ),
+        gist,
+    })
+}
+
+fn row(variant: &str, workers: usize, case: What) -> Case {
+    let shape = Shape { workers, case };
+    Case {
+        variant: variant.to_owned(),
+        workers,
+        measure: match case {
+            What::Loop => measure(run, shape, Figures::add, |figures| metrics(figures, LOOP)),
+            _ => measure(run, shape, Figures::add, |figures| metrics(figures, 1)),
+        },
+    }
+}
+
+/// The metrics of measurements of so many timers each.
+fn metrics(figures: &Figures, each: u64) -> Metrics {
+    let mut metrics = Metrics::default();
+    let took_ns = &figures.took_ns;
+    metrics.put("op_ns", per(took_ns.iter().sum(), figures.timers));
+    for (name, ns) in [
+        ("op_min_ns", took_ns.iter().min()),
+        ("op_max_ns", took_ns.iter().max()),
+    ] {
+        metrics.put(name, ns.and_then(|ns| per(*ns, each)));
+    }
+    metrics.put("mails_per_timer", per(figures.mails, figures.timers));
+    metrics.put("rings_per_1k", per(1_000 * figures.rings, figures.timers));
+    metrics.put("timers_count", Some(figures.timers as f64));
+    metrics
+}
+
+fn columns() -> Vec<Column> {
+    let figure = Column::figure;
+    vec![
+        figure("ns", "op_ns"),
+        Column::spread("ns spread", "op_min_ns", "op_max_ns"),
+        figure("x base", "ratio_x"),
+        figure("mails", "mails_per_timer"),
+        figure("rings/1k", "rings_per_1k"),
+    ]
+}
+
+fn gist(rows: &[Row]) -> String {
+    let of = |setting: &str, metric| {
+        let mut rows = rows.iter();
+        let row =
+            rows.find(|row| row.contestant.ends_with(setting) && row.variant == "arm and drop");
+        known(row.and_then(|row| row.metrics.get(metric)))
+    };
+    let [with, without] = SEED_NS;
+    format!(
+        "To arm a timer and drop it costs {} ns with timer_pull=on, {} with off and {} with base: {} times base. In the \
+         seed, {with} ns in place of {without}: 0.75 times.",
+        of("on", "op_ns"),
+        of("off", "op_ns"),
+        of("base", "op_ns"),
+        of("on", "ratio_x"),
+    )
+}

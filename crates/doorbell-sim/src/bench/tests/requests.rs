@@ -1,0 +1,47 @@
+//! Clients and servers under timeouts.
+
+use super::bench;
+use crate::bench::Bench;
+use crate::bench::requests::{CLIENT_NS, Figures, SERVER_NS, Shape, run};
+use doorbell_core::switches::{Switches, TimerPull};
+
+const WORKERS: usize = 8;
+const SPAN_NS: u64 = 10_000_000;
+
+fn requests(timer_pull: TimerPull, pairs: usize) -> Figures {
+    let switches = Switches {
+        timer_pull,
+        ..Switches::default()
+    };
+    let bench = Bench {
+        switches,
+        ..bench("zen3-2x64", 1)
+    };
+    let shape = Shape {
+        pairs,
+        workers: WORKERS,
+        span_ns: SPAN_NS,
+    };
+    run(&bench, shape).unwrap()
+}
+
+#[test]
+fn all_operations_are_made_with_each_setting() {
+    for timer_pull in TimerPull::ALL {
+        for pairs in [1, 32] {
+            let it = requests(timer_pull, pairs);
+            let ended: u64 = it.ended.iter().sum();
+            // One pair waits for its own work and two wakes; many have all workers, and little is lost beside their work.
+            let busy = pairs.min(WORKERS) as u64;
+            let most = busy * SPAN_NS / (CLIENT_NS + SERVER_NS);
+            assert!(
+                (most / 4..=most).contains(&ended),
+                "{timer_pull:?}, {pairs} pairs: {ended} of {most}"
+            );
+            // One in 256 is lost.
+            assert!(it.timeouts <= 4 + ended / 100, "{it:?}");
+            assert!(pairs == 1 || it.timeouts > 0, "{it:?}");
+            assert!(timer_pull == TimerPull::On || it.pulled == 0, "{it:?}");
+        }
+    }
+}
