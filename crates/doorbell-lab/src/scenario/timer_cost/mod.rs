@@ -11,6 +11,8 @@ mod wheel;
 
 use std::time::Duration;
 
+use doorbell::TimerPull;
+
 use super::contestant::Stage;
 use super::options::Options;
 use super::timers::{AsyncIo, Doorbell, Tokio};
@@ -44,6 +46,17 @@ pub(super) fn contestants(stage: Stage, pending: u32) -> Vec<Box<dyn Trial>> {
             };
             let sleeps = Sleeps::new(stage, doorbell, pattern);
             all.push(Box::new(if is_pinned { sleeps } else { sleeps.unpinned() }));
+        }
+        if let Pattern::OneByOne | Pattern::BothCores = pattern {
+            // The switch is of timers that may move.
+            for (name, timer_pull) in [("pull on", TimerPull::On), ("base", TimerPull::Base)] {
+                let doorbell = Doorbell {
+                    timer_pull: Some(timer_pull),
+                    ..Doorbell::default()
+                };
+                let sleeps = Sleeps::new(stage, doorbell, pattern);
+                all.push(Box::new(sleeps.unpinned().with(name)));
+            }
         }
         all.push(Box::new(Sleeps::new(stage, Tokio, pattern)));
         all.push(Box::new(Sleeps::new(stage, AsyncIo, pattern)));

@@ -41,6 +41,12 @@ impl<T: Timers> Sleeps<T> {
         }
     }
 
+    /// Marks the variant as one with a setting of its own.
+    pub(super) fn with(mut self, setting: &str) -> Self {
+        self.variant = format!("{}, {setting}", self.variant).into();
+        self
+    }
+
     /// Marks the variant as one in which the runtime places the tasks.
     pub(super) fn unpinned(mut self) -> Self {
         self.variant = format!("{}, unpinned", self.group).into();
@@ -63,6 +69,7 @@ impl<T: Timers> Trial for Sleeps<T> {
 
     fn setup(&mut self) -> Result<(), LabError> {
         let host = self.host.insert(T::Host::start(self.stage.placement)?);
+        self.timers.prepare(host);
         let (armed, wait) = mpsc::channel();
         host.keep(0, Box::pin(hold(self.timers.clone(), self.pattern, armed)))?;
         gather(&wait, 1)?;

@@ -32,7 +32,11 @@ const PASS_MAX: Duration = Duration::from_mins(1);
 
 pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     let one = |slack, is_pinned, variant| -> Box<dyn Trial> {
-        let timers = Doorbell { slack, is_pinned };
+        let timers = Doorbell {
+            slack,
+            is_pinned,
+            ..Doorbell::default()
+        };
         Box::new(Tickers::new(stage, timers, variant))
     };
     vec![

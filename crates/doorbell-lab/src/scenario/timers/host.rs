@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 
+use doorbell::{Switches, TimerPull};
 use futures::future::join_all;
 
 use super::super::common::{join, start_async_io, thread_on, tokio_on};
@@ -45,6 +46,17 @@ fn cpus(placement: Placement) -> [usize; WORKERS] {
 /// A doorbell runtime with two workers.
 #[derive(Debug)]
 pub(crate) struct DoorbellWorkers(doorbell::Runtime);
+
+impl DoorbellWorkers {
+    /// Turns the switch `timer_pull`.
+    pub(crate) fn turn(&self, timer_pull: TimerPull) {
+        let handle = self.0.handle();
+        handle.set_switches(Switches {
+            timer_pull,
+            ..handle.switches()
+        });
+    }
+}
 
 impl Host for DoorbellWorkers {
     fn start(placement: Placement) -> Result<Self, LabError> {

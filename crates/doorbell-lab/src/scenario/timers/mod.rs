@@ -42,6 +42,9 @@ pub(super) trait Timers: Clone + Send + Sync + 'static {
     /// Ticks first at `start`, then every `period`.
     fn ticks(&self, start: Instant, period: Duration) -> Self::Ticks;
 
+    /// Changes a host that has just started, if these timers need that.
+    fn prepare(&self, _: &Self::Host) {}
+
     /// Runs jobs that sleep in this way on a host.
     fn run(&self, host: &Self::Host, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
         host.run(core, jobs)

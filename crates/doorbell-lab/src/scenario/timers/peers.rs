@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use doorbell::TimerPull;
 use futures::StreamExt as _;
 
 use super::{AsyncIoThreads, DoorbellWorkers, Host as _, Job, Ticks, Timers, TokioWorkers};
@@ -15,6 +16,8 @@ pub(crate) struct Doorbell {
     pub(crate) slack: Duration,
     /// Whether each task stays on the core that it is given.
     pub(crate) is_pinned: bool,
+    /// The setting of that switch, if it is compared: else the runtime has its own.
+    pub(crate) timer_pull: Option<TimerPull>,
 }
 
 impl Timers for Doorbell {
@@ -30,6 +33,12 @@ impl Timers for Doorbell {
 
     fn ticks(&self, start: Instant, period: Duration) -> Self::Ticks {
         doorbell::time::interval_at(start.into(), period).slack(self.slack)
+    }
+
+    fn prepare(&self, host: &Self::Host) {
+        if let Some(timer_pull) = self.timer_pull {
+            host.turn(timer_pull);
+        }
     }
 
     fn run(&self, host: &Self::Host, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {

@@ -74,6 +74,7 @@ fn doorbell_hosts() {
     test_all(&Doorbell {
         slack: Duration::from_millis(1),
         is_pinned: true,
+        ..Doorbell::default()
     });
 }
 
