@@ -133,7 +133,10 @@ impl<M: Machine> Scheduler<M> {
 
 #[cfg(test)]
 mod tests {
+    use crate::bell::Announced;
     use crate::scheduler::RemoteRef;
+    use crate::scheduler::offline::TakenOff;
+    use crate::scheduler::push::PriorityMap;
     use crate::switches::RtPush;
     use crate::task::Kind;
     use crate::testing::{by_rank, launch_ranked};
@@ -142,6 +145,59 @@ mod tests {
 
     fn spawn(remote: &RemoteRef<Host>, rank: u8) {
         launch_ranked(remote, Kind::Task, rank, async {});
+    }
+
+    /// Three workers, which run these ranks.
+    fn running(ranks: [u8; 3]) -> Vec<RemoteRef<Host>> {
+        let remotes = by_rank(3, RtPush::default());
+        let map: &PriorityMap<Host> = &remotes[0].scheduler().push().unwrap().map;
+        for (worker, rank) in ranks.into_iter().enumerate() {
+            let _ = map.publish(&map.own(worker), rank);
+        }
+        remotes
+    }
+
+    fn end(remotes: &[RemoteRef<Host>]) {
+        for remote in remotes {
+            Local::new(remote.clone()).close();
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_off_gets_no_task_although_it_runs_lowest() {
+        let remotes = running([50, 20, 10]);
+        assert_eq!(remotes[0].scheduler().take_off(2), TakenOff::Now);
+        spawn(&remotes[0], 40);
+        assert!(remotes[1].has_injected() && !remotes[2].has_injected());
+        end(&remotes);
+    }
+
+    #[test]
+    fn a_worker_that_runs_nothing_gets_no_task_by_its_old_rank() {
+        let remotes = running([50, 20, 10]);
+        assert_eq!(remotes[2].bell().announce_spin(), Announced::Yes);
+        assert!(!remotes[2].is_inside());
+        // It is in no idle set, so the task goes behind a poll.
+        spawn(&remotes[0], 40);
+        assert!(remotes[1].has_injected() && !remotes[2].has_injected());
+        let _ = remotes[2].bell().end_idle();
+        end(&remotes);
+    }
+
+    #[test]
+    fn a_task_without_a_rank_that_waits_sets_the_byte() {
+        let remotes = running([50, 20, 10]);
+        spawn(&remotes[0], 0);
+        assert_eq!(remotes[0].scheduler().push().unwrap().overloaded.rank(0), 1);
+        end(&remotes);
+    }
+
+    #[test]
+    fn a_task_without_a_rank_finds_a_worker_that_has_begun_no_poll() {
+        let remotes = running([50, 20, 0]);
+        let found = remotes[0].scheduler().lower_than(0, 0);
+        assert_eq!(found.map(|remote| remote.worker()), Some(2));
+        end(&remotes);
     }
 
     #[test]
