@@ -80,8 +80,9 @@ pub enum TimerPull {
     /// The worker itself: it sleeps until then.
     #[default]
     Off,
-    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. Not the default: in some
-    /// cases a timer then waits for a long poll or call of that worker (`docs/designs/timer-tree.md`, part 8).
+    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. Not the default: it spares
+    /// wake-ups, but the tasks run where their timers were fired, and may crowd there
+    /// (`docs/decisions/0029-sleepers-leave-their-timers.md`).
     On,
     /// The seed's baseline. The worker on which it was armed: as `Off`, but a worker without other work to do arms it on
     /// the nearest worker that seems awake, by mail. A guess: that worker may sleep by then, or be inside a long poll.

@@ -189,7 +189,7 @@ fn a_new_timer_elsewhere_against_the_last_to_sleep() {
     a_new_timer_against_a_sleeper(&[0, 1]);
 }
 
-/// A stuck worker's poll ends while it is reported: it is active, or knows that it is not.
+/// A stuck worker's poll ends while it is set aside: it is active, or sees that it is not.
 fn the_end_of_a_poll_against_the_report() {
     let tree = tree(&[0, 1]);
     tree.activate(0);

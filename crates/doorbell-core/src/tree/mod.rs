@@ -25,7 +25,7 @@ use word::State;
 /// The most children of a branch.
 pub const FANOUT_MAX: usize = 8;
 
-/// What a worker does that has become inactive.
+/// What a worker must do after it became inactive.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deactivated {
@@ -36,14 +36,14 @@ pub enum Deactivated {
     SleepUntil(u64),
 }
 
-/// What the caller does that has told the tree something about a worker.
+/// What the caller must do after it told the tree about a worker.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Nothing: another worker sees to it.
     Nothing,
-    /// Have one worker awake, or asleep no longer than until that time: everyone is asleep by the tree, and longer.
-    /// A worker that is woken calls [`Tree::activate`] and sees to the rest.
+    /// Ensure that a worker is awake by that time: everyone is asleep by the tree, and no sentry wakes by then. A
+    /// worker that is woken calls [`Tree::activate`] and sees to the rest.
     WakeBy(u64),
 }
 
@@ -180,6 +180,7 @@ impl<M: Machine> Tree<M> {
     /// Whether everyone is asleep by the tree, and no sentry wakes for the first timer.
     pub fn lacks_sentry(&self) -> bool {
         let root = self.root().look();
+        // If the root's word was never exchanged, no worker has used the tree.
         let is_used = root != State::INACTIVE;
         is_used && root.is_empty() && self.uncovered_ns(Top::Empty).is_some()
     }
@@ -195,7 +196,7 @@ impl<M: Machine> Tree<M> {
         }
     }
 
-    /// Everyone is asleep and no sentry wakes by then: the earliest deadline.
+    /// The earliest deadline, if everyone is asleep and no sentry wakes by then.
     fn uncovered_ns(&self, top: Top) -> Option<u64> {
         if top == Top::Awake {
             return None;
@@ -204,7 +205,7 @@ impl<M: Machine> Tree<M> {
         (at_ns != u64::MAX && !self.sentry.covers(at_ns)).then_some(at_ns)
     }
 
-    /// The worker looks after nothing for now, though it may be awake: it is stuck, or it ends. Called by any thread.
+    /// The worker looks after no sleepers for now, though awake: it is stuck, off, or ends. Called by any thread.
     pub fn set_aside(&self, worker: usize) -> Told {
         self.told(Climb::from_worker(self, worker, Bit::Clear).run())
     }
@@ -229,7 +230,7 @@ impl<M: Machine> Tree<M> {
         self.own[worker].deadline_ns.load(Ordering::Relaxed)
     }
 
-    /// The deadline of a worker was noted that may be inactive: brings the tree up to date.
+    /// Brings the tree up to date after the deadline of a worker was [noted](Tree::note).
     pub fn report(&self, worker: usize) -> Told {
         self.told(Climb::from_worker(self, worker, Bit::Keep).run())
     }

@@ -1,5 +1,4 @@
-//! The sentry: a parked worker whose sleep ends no later than the earliest timer of all is due. Where everyone sleeps,
-//! one is enough.
+//! The sentry: a parked worker that wakes for the earliest timer of all, because every other worker sleeps.
 
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 

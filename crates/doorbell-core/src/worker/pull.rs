@@ -3,7 +3,7 @@
 //!
 //! 1. It leaves when it falls asleep ([`Worker::leave_timers`]): it lends its wheel, and sleeps until a timer of its local
 //!    base. If all others sleep, it sleeps no longer than until the first timer of all; that is its *duty*.
-//! 2. It comes back when it wakes ([`Worker::come_back`]), before it does anything else.
+//! 2. It comes back when it wakes ([`Worker::come_back`]), before it may touch its wheel.
 //! 3. Between polls, in its spin and in its passes it looks whether a sleeper that it looks after has something due, and
 //!    fires that ([`Worker::pull_timers`]). The fired tasks run here.
 //! 4. A worker that is stuck is set aside by another one that looks after it (`stuck.rs`). It notices that at its next
@@ -24,7 +24,7 @@ pub(super) struct Pull {
     joined: Cell<bool>,
     /// Until when it sleeps, or has just slept, because of its duty; `u64::MAX` for none.
     duty_ns: Cell<u64>,
-    /// Before that time it does not try again to visit a wheel that another thread was in.
+    /// Before that time it visits no sleeper's wheel, because one could not be entered.
     again_ns: Cell<u64>,
 }
 
@@ -59,7 +59,7 @@ impl<M: Machine> Worker<M> {
         let due_ns = self.local.due_ns();
         let remote = self.shared.remote();
         let leaves = remote.pulls_timers();
-        // The one that stepped aside as the last may have asked this worker, and then the switch was turned off.
+        // The last worker may have stepped aside and asked this one for a pass before the switch was turned off.
         let is_asked = |tree: &&Tree<M>| leaves || self.pull.joined.get() || tree.lacks_sentry();
         let Some(tree) = self.any_tree().filter(is_asked) else {
             // A frozen clock does not advance while the thread sleeps: the OS cannot time its timers.
@@ -87,7 +87,8 @@ impl<M: Machine> Worker<M> {
             return u64::MAX;
         }
         let left = tree.deactivate(self.shared.remote().worker());
-        // Either a worker that is to look after these timers is seen below, or it sees them before its next poll.
+        // Either `watchdog_until_ns` finds the worker that looks after these timers, or that one sees them before it
+        // polls.
         if !M::breaks(Bug::PullLeavesNoFence) {
             M::fence_announce();
         }
@@ -99,8 +100,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The worker looks after nobody: it is off, or ends. If no other worker is awake, wakes one. If the one that looks
-    /// after its timers now is inside a poll, asks for a watchdog.
+    /// The worker looks after no sleepers: it is off, or ends. Asks an idle worker for a pass if none is awake, or for
+    /// a watchdog if the worker that looks after its timers is inside a poll.
     fn step_aside(&self, tree: &Tree<M>) {
         let remote = self.shared.remote();
         let told = tree.set_aside(remote.worker());
@@ -235,7 +236,7 @@ impl<M: Machine> Worker<M> {
             return false;
         }
         self.shared.tally.set_aside.add_owned(1);
-        // This worker is awake: it or another one that is sees to the rest.
+        // Nothing to wake: this worker is awake.
         let _: Told = tree.set_aside(other.worker());
         self.pull_from(tree)
     }

@@ -125,7 +125,8 @@ impl CheckPace {
 
 impl<M: Machine> Worker<M> {
     /// The worker is about to run something. It was idle before, or has armed a timer that is due before all its
-    /// others. If it has timers or descriptors, a watchdog must look after them, in case the poll takes long.
+    /// others. If timers (its own or its sleepers') or descriptors wait, a watchdog must look after them, in case the
+    /// poll takes long.
     pub(super) fn ask_for_watchdog(&self) {
         self.local.set_unattended(false);
         // No worker expires another's timers while the clock stands still.
@@ -157,7 +158,7 @@ impl<M: Machine> Worker<M> {
         remote.scheduler().arm_watchdog_by(remote.worker(), next_ns);
     }
 
-    /// Who looks for workers that may be stuck finds this one, or is seen behind this.
+    /// Lists this worker. A thread that looks for stuck workers then finds it, or this worker sees what that one left.
     pub(super) fn list_behind_fence(&self) {
         self.local.list_anew();
         M::fence_recheck();
@@ -173,7 +174,7 @@ impl<M: Machine> Worker<M> {
         if self.checks.note_pass(now_ns, self.shared.tally.polls.get()) {
             armed.arm(now_ns);
             if self.tree().is_some() {
-                // It has not asked for a watchdog on behalf of sleepers while the scheduler was not armed.
+                // It asks for a watchdog before its next poll: while the scheduler was not armed it has asked for none.
                 self.local.set_unattended(true);
             }
         }

@@ -49,9 +49,9 @@ pub struct Figures {
     pub duties_ended: u64,
     /// Timers that another worker fired.
     pub pulled: u64,
-    /// Visits of wheels that cost a membarrier, and those that could not get in.
+    /// Visits of wheels that cost a membarrier.
     pub fenced: u64,
-    /// See `fenced`.
+    /// Visits of wheels that could not be entered.
     pub refused: u64,
 }
 

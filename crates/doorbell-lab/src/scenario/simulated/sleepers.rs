@@ -10,7 +10,7 @@ use crate::report::{Column, Metrics, Row, known};
 /// How many workers there are, unless `--workers` says it.
 const WORKERS: usize = 64;
 const WORKERS_MIN: usize = 2;
-/// How many of them are awake; as many as there are at most half the workers.
+/// How many of them are awake. Numbers above half the workers are left out.
 const AWAKE: [usize; 4] = [0, 1, 16, 128];
 const TIMERS: usize = 1_000;
 /// Within how long they are due.

@@ -20,7 +20,7 @@ const SETTLE_NS: u64 = 200_000;
 const TURNS: u64 = 20;
 /// Of the polls of a worker that is awake.
 const POLL_NS: u64 = 2_000;
-/// The worker that is measured. Its branch has 8.
+/// The worker that is measured.
 const MEASURED: usize = 3;
 
 #[derive(Clone, Copy, Debug)]

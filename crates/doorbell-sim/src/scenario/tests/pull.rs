@@ -310,7 +310,7 @@ fn no_sleeper_is_woken_for_a_timer_while_another_worker_is_awake() {
             ..Setting::new(TimerPull::On, First::Polls)
         };
         let Figures { wakes, counts, .. } = run_in_time(on, LATE_NS);
-        // The last one that fell asleep had the duty, and found it done.
+        // The worker with the first timer has the duty. When it wakes, the first worker has fired that timer.
         assert!(counts.duties_ended <= 1, "{counts:?}");
         assert_eq!(wakes, counts.duties_ended, "{counts:?}");
         assert_eq!(counts.timers_pulled, TIMERS, "{counts:?}");
@@ -396,7 +396,7 @@ fn the_switch_is_turned_while_timers_are_pending() {
 
 #[test]
 fn a_worker_that_is_off_is_woken_for_no_timer() {
-    // Of them, one has the first timer of all, and one the last: it had the duty when all had fallen asleep.
+    // Worker 1 has the first timer of all, and so the duty; the last worker has the last timer.
     for off in [1, WORKERS - 1] {
         let on = Setting {
             off: Some(off),
