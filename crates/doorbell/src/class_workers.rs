@@ -85,8 +85,12 @@ impl<M: Machine> ClassWorkers<M> {
     /// The policies of all workers that have a thread. This waits for a worker that has not asked the OS yet.
     /// A worker asks first, before it calls a user's code.
     pub(crate) fn policies(&self) -> impl Iterator<Item = WorkerPolicy> {
-        (0..self.begun()).filter_map(|core| {
-            let _ = self.obtained[core].wait_blocking();
+        let begun = self.begun();
+        (0..self.workers.len()).filter_map(move |core| {
+            // A worker may run its hook before the thread that started it has counted it.
+            if core < begun {
+                let _ = self.obtained[core].wait_blocking();
+            }
             self.policy(core)
         })
     }
