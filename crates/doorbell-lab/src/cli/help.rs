@@ -63,7 +63,7 @@ pub(super) fn rank_help() -> String {
 
 pub(super) fn timer_cost_help() -> String {
     let more = "doorbell lab timer-cost --sim zen3-2x64    on the simulated machine of that profile, in seconds\n  \
-        doorbell lab timer-cost --sim zen3-2x64 --only 'arm and drop'\n  ";
+        doorbell lab timer-cost --sim zen3-2x64 --only drop\n  ";
     let examples = examples(
         "timer-cost",
         "the whole table, in about 2 minutes",
@@ -81,7 +81,7 @@ pub(super) fn requests_help() -> String {
     help(
         "Examples:\n  \
          doorbell lab requests --sim zen3-2x64    the whole table, in about 2 minutes\n  \
-         doorbell lab requests --sim zen3-2x64 --seeds 1 --only '32 pairs'\n",
+         doorbell lab requests --sim zen3-2x64 --seeds 1 --only 32\n",
         simulated::requests::READING,
         &[],
     )
