@@ -1,6 +1,7 @@
 //! What the tests of this crate share.
 //!
 //! * [`model`]: runs a model in every interleaving, and shows that mutants are noticed;
+//! * [`Wakes`]: a waker that counts;
 //! * [`Item`]: something to post, whose content a checker spins;
 //! * [`Idler`]: a worker by hand, made of the same public pieces as the real one.
 
@@ -17,12 +18,14 @@ use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::queue::Ready;
 use crate::scheduler::{Member, RemoteRef, Scheduler, SchedulerSpec, Turns};
-use crate::switches::{RtPush, SwitchWord, Switches};
+use crate::switches::{RtPush, SwitchWord, Switches, TimerPull};
 use crate::task::{About, BodyVtable, Join, Kind, write_body};
 use crate::worker::{IdlePolicy, Local, Worker, WorkerConfig, WorkerShared, launch_described};
 use doorbell_machine::{Cell, Machine, Spun};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Wake;
 
 /// A remote half with these switches.
 pub(crate) fn remote_with<M: Machine>(switches: Switches) -> RemoteRef<M> {
@@ -124,6 +127,32 @@ where
     // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
     // are Send.
     unsafe { blocking(f, |call| wait_for(remote, &call)) }
+}
+
+/// Switches with this setting, and every other one at its default.
+pub(crate) fn pulling<M: Machine>(timer_pull: TimerPull) -> Arc<SwitchWord<M::Counter>> {
+    Arc::new(SwitchWord::new(Switches {
+        timer_pull,
+        ..Switches::default()
+    }))
+}
+
+/// A waker that counts. No checker sees the count: it orders nothing in a model.
+#[derive(Default)]
+pub(crate) struct Wakes(AtomicU64);
+
+impl Wakes {
+    pub(crate) fn get(&self) -> u64 {
+        // ORDER: Relaxed; a count.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        // ORDER: Relaxed; a count.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What was delivered, in order. A lock that no checker sees: it orders nothing in a model.

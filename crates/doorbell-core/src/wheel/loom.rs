@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::scheduler::{RemoteRef, Scheduler};
+use crate::testing::Wakes;
 use crate::testing::model::{check_large, mutant};
 use crate::worker::Local;
 use crate::worker::timer::{Fired, Polled, RawTimer};
@@ -15,27 +16,10 @@ use ::loom::sync::atomic::AtomicBool;
 use doorbell_machine::loom::Loom;
 use doorbell_machine::{Bug, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 
 /// When the timers of the models are due: always.
 const DUE_NS: u64 = 0;
-
-/// A waker that counts.
-#[derive(Default)]
-struct Wakes(AtomicU64);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
-impl Wakes {
-    fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 struct Worker {
     local: Local<Loom>,

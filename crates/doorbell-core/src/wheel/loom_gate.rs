@@ -1,9 +1,7 @@
 //! A visited wheel in the model checker: a worker by hand, and another that visits its timers.
 
-// A counter that the checker is not to see.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
-
 use crate::scheduler::RemoteRef;
+use crate::testing::Wakes;
 use crate::testing::model::{check_large, mutant};
 use crate::worker::Local;
 use crate::worker::timer::{RawTimer, Reset};
@@ -11,20 +9,10 @@ use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::Loom;
 use doorbell_machine::{ParkIn, Parker};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 /// When the timers of the models are due: always.
 const DUE_NS: u64 = 0;
-
-#[derive(Default)]
-struct Wakes(AtomicU64);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
 
 /// A visit; returns how many timers it fired.
 fn expire(remote: &RemoteRef<Loom>) -> u64 {
@@ -53,7 +41,7 @@ fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
     });
     // One that is left here is the model's: what the wheel had of the waker is gone.
     assert_eq!(Arc::strong_count(&wakes), 1, "a waker was leaked");
-    wakes.0.load(Relaxed)
+    wakes.get()
 }
 
 /// Both find the timer due: it fires once.
@@ -80,11 +68,7 @@ fn fires_for_sure() {
         let visited = visitor.join().unwrap();
         // Not by the worker's own note of when to look: time stands still here.
         local.wheel().expire(DUE_NS);
-        assert_eq!(
-            wakes.0.load(Relaxed),
-            1,
-            "not once; {visited} by the visitor"
-        );
+        assert_eq!(wakes.get(), 1, "not once; {visited} by the visitor");
         drop(timer);
         local.close();
     });
@@ -160,7 +144,7 @@ fn armed_meanwhile() {
         let waker = Waker::from(Arc::clone(&another));
         let second = RawTimer::arm(local.remote(), u64::MAX, &waker).expect("the worker runs");
         drop((timer, second));
-        assert_eq!(another.0.load(Relaxed), 0, "fired long before its time");
+        assert_eq!(another.get(), 0, "fired long before its time");
     });
     assert!(wakes <= 1);
 }

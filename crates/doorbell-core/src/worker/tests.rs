@@ -341,7 +341,14 @@ fn scheduler_by_hand<const N: usize>() -> [Worker<Host>; N] {
 }
 
 fn scheduler_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Worker<Host>; N] {
-    let remotes = Scheduler::<Host>::new(N, &Arc::default(), |_, _| 0);
+    all_by_hand(Scheduler::new(N, &Arc::default(), |_, _| 0), idle)
+}
+
+/// The workers with these remote halves. The test makes their steps.
+fn all_by_hand<const N: usize>(
+    remotes: Vec<RemoteRef<Host>>,
+    idle: IdlePolicy,
+) -> [Worker<Host>; N] {
     let by_hand = |remote| worker_by_hand(remote, idle);
     let workers = remotes.into_iter().map(by_hand);
     workers

@@ -166,6 +166,19 @@ impl<M: Machine> Cores<M> {
         self.groups[group].workers.len()
     }
 
+    /// The workers of a group with their places, by slot from `first` on and then from the beginning.
+    pub(in crate::scheduler) fn members(
+        &self,
+        group: usize,
+        first: usize,
+    ) -> impl Iterator<Item = (usize, Place)> {
+        let slots = self.slots(group);
+        (0..slots).map(move |step| {
+            let slot = (first + step) % slots;
+            (self.worker(group, slot), Place { group, slot })
+        })
+    }
+
     /// All groups, nearest first from this one on.
     pub(in crate::scheduler) fn order(&self, group: usize) -> &[usize] {
         &self.groups[group].order
@@ -302,6 +315,19 @@ mod tests {
             .iter()
             .map(|group| group.workers.to_vec())
             .collect()
+    }
+
+    #[test]
+    fn the_members_of_a_group_come_from_a_slot_on() {
+        let cores =
+            Cores::<Host>::of_one_class(6, |one, other| 1 + u32::from(one % 2 != other % 2));
+        let from = |first| cores.members(1, first).map(|(worker, _)| worker);
+        assert_eq!(from(2).collect::<Vec<_>>(), [5, 1, 3]);
+        assert_eq!(
+            from(4).collect::<Vec<_>>(),
+            [3, 5, 1],
+            "no slot has that number"
+        );
     }
 
     #[test]

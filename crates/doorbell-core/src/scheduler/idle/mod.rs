@@ -248,14 +248,12 @@ impl<M: Machine> IdleSet<M> {
         let own = self.cores.place(near);
         self.cores.order(own.group).iter().find_map(|&group| {
             let awake = self.cores.awake(group, self.class);
-            let slots = self.cores.slots(group);
             // From the caller's own place on, so that callers of one group choose different workers.
-            let mut others = (0..slots).map(|step| (own.slot + step) % slots);
-            let is_own = |slot| (group, slot) == (own.group, own.slot);
-            let found = others.find(|&slot| {
-                awake & 1 << slot != 0 && !is_own(slot) && fits(self.cores.worker(group, slot))
+            let mut members = self.cores.members(group, own.slot);
+            let found = members.find(|(worker, place)| {
+                awake & 1 << place.slot != 0 && *worker != near && fits(*worker)
             });
-            found.map(|slot| self.cores.worker(group, slot))
+            found.map(|(worker, _)| worker)
         })
     }
 

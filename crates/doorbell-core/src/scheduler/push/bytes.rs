@@ -5,8 +5,7 @@
 //! |---|---|
 //! | `8 * n` to `8 * n + 7`, n from 0 to 7 | the byte of slot n in the first word, of slot 8 + n in the second |
 
-use crate::scheduler::idle::{Cores, GROUP_MAX, Place};
-use doorbell_machine::Machine;
+use crate::scheduler::idle::{GROUP_MAX, Place};
 
 /// Slots per word, and words per group.
 const WORD_SLOTS: usize = 8;
@@ -33,36 +32,4 @@ pub(super) const fn byte(word: u64, shift: u32) -> u8 {
 /// A word with that byte alone.
 pub(super) const fn bits(byte: u8, shift: u32) -> u64 {
     (byte as u64) << shift
-}
-
-/// The workers of that group with their places, by slot from `first` on and then from the beginning.
-pub(super) fn members<M: Machine>(
-    cores: &Cores<M>,
-    group: usize,
-    first: usize,
-) -> impl Iterator<Item = (usize, Place)> {
-    let slots = cores.slots(group);
-    (0..slots).map(move |step| {
-        let slot = (first + step) % slots;
-        (cores.worker(group, slot), Place { group, slot })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Cores, members};
-    use doorbell_machine::Host;
-
-    #[test]
-    fn the_members_of_a_group_come_from_a_slot_on() {
-        let cores =
-            Cores::<Host>::of_one_class(6, |one, other| 1 + u32::from(one % 2 != other % 2));
-        let from = |first| members(&cores, 1, first).map(|(worker, _)| worker);
-        assert_eq!(from(2).collect::<Vec<_>>(), [5, 1, 3]);
-        assert_eq!(
-            from(4).collect::<Vec<_>>(),
-            [3, 5, 1],
-            "no slot has that number"
-        );
-    }
 }

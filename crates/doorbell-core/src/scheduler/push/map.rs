@@ -10,7 +10,7 @@
 //!
 //! A worker that idles keeps its byte; the idle set says that it idles.
 
-use super::bytes::{GROUP_WORDS, bits, byte, members};
+use super::bytes::{GROUP_WORDS, bits, byte};
 use crate::scheduler::idle::{Cores, Place};
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::cell::Cell;
@@ -135,7 +135,7 @@ impl<M: Machine> PriorityMap<M> {
             let words = self.groups[*group]
                 .each_ref()
                 .map(|word| word.load(Ordering::Relaxed));
-            for (worker, at) in members(&self.cores, *group, slot) {
+            for (worker, at) in self.cores.members(*group, slot) {
                 let runs = byte(words[at.word()], at.shift());
                 if runs < lowest && fits(worker) {
                     (lowest, found) = (runs, Some(worker));

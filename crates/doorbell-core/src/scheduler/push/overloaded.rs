@@ -7,7 +7,7 @@
 //! | 0 | no task that other workers may run waits behind a poll or a call of the worker |
 //! | 1 to 99 | the worker is overloaded: no such task of a higher rank waits there; one of this rank may be gone |
 
-use super::bytes::{GROUP_WORDS, bits, byte, members};
+use super::bytes::{GROUP_WORDS, bits, byte};
 use crate::scheduler::idle::Cores;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::sync::Arc;
@@ -199,7 +199,8 @@ impl<M: Machine> Overloaded<M> {
             let words = self.groups[*group]
                 .each_ref()
                 .map(|word| word.load(Ordering::Relaxed));
-            members(cores, *group, 0)
+            cores
+                .members(*group, 0)
                 .map(move |(worker, at)| (worker, byte(words[at.word()], at.shift())))
                 .filter(|(_, rank)| *rank != 0)
         })

@@ -2,15 +2,15 @@
 
 use super::with_one_clock;
 use crate::scheduler::Scheduler;
-use crate::switches::{SwitchWord, Switches, TimerPull};
+use crate::switches::TimerPull;
 use crate::testing::model::{check_large, mutant};
+use crate::testing::{Wakes, pulling};
 use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 /// The worker that arms the timer.
 const ARMS: usize = 0;
@@ -20,23 +20,10 @@ const ENDS: usize = 1;
 /// A time that does not come.
 const FAR_NS: u64 = u64::MAX - 1;
 
-#[derive(Default)]
-struct Wakes(AtomicU64);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
 /// The timer is armed on the other worker, or here if that one has ended; then its handle is dropped.
 fn arm_against_the_end_of_the_other() {
-    let switches = Arc::new(SwitchWord::new(Switches {
-        timer_pull: TimerPull::Base,
-        ..Switches::default()
-    }));
-    let workers: [Arc<WorkerShared<Loom>>; 2] =
-        with_one_clock(Scheduler::new(2, &switches, |_, _| 0), IdlePolicy::Park);
+    let remotes = Scheduler::new(2, &pulling::<Loom>(TimerPull::Base), |_, _| 0);
+    let workers: [Arc<WorkerShared<Loom>>; 2] = with_one_clock(remotes, IdlePolicy::Park);
     workers[ENDS].remote().scheduler().idle().start(ENDS);
     let wakes = Arc::new(Wakes::default());
     let shared = Arc::clone(&workers[ENDS]);
@@ -57,7 +44,7 @@ fn arm_against_the_end_of_the_other() {
         worker.local.close();
     });
     other.join().unwrap();
-    assert!(wakes.0.load(Relaxed) <= 1, "woken twice");
+    assert!(wakes.get() <= 1, "woken twice");
     drop((worker, workers));
     assert_eq!(Arc::strong_count(&wakes), 1, "a waker was leaked");
 }

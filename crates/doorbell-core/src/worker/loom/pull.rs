@@ -4,15 +4,15 @@
 use super::with_one_clock;
 use crate::scheduler::Scheduler;
 use crate::scheduler::offline::TakenOff;
-use crate::switches::{SwitchWord, Switches, TimerPull};
+use crate::switches::TimerPull;
 use crate::testing::model::{Shows, check_large, must_be_noticed_by, mutant};
+use crate::testing::{Wakes, pulling};
 use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::{Bug, Loom};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 /// The worker that runs.
 const BUSY: usize = 0;
@@ -25,12 +25,8 @@ const ASLEEP: usize = 2;
 const DUE_NS: u64 = 0;
 
 /// A scheduler with `timer_pull=on`, whose last worker sleeps and can be claimed; the others are active.
-fn pulling() -> [Arc<WorkerShared<Loom>>; 3] {
-    let switches = Arc::new(SwitchWord::new(Switches {
-        timer_pull: TimerPull::On,
-        ..Switches::default()
-    }));
-    let remotes = Scheduler::new(3, &switches, |_, _| 0);
+fn two_active() -> [Arc<WorkerShared<Loom>>; 3] {
+    let remotes = Scheduler::new(3, &pulling::<Loom>(TimerPull::On), |_, _| 0);
     let workers = with_one_clock(remotes, IdlePolicy::Park);
     let scheduler = workers[BUSY].remote().scheduler();
     scheduler.idle().enter(ASLEEP);
@@ -44,7 +40,7 @@ fn pulling() -> [Arc<WorkerShared<Loom>>; 3] {
 /// A worker leaves a timer to one that begins to run: it finds that one, and makes a timed check, or that one asks a
 /// third worker for it.
 fn leave_against_run() {
-    let workers = pulling();
+    let workers = two_active();
     let shared = Arc::clone(&workers[SLEEPER]);
     let sleeper = thread::spawn(move || {
         let worker = Worker::new(shared);
@@ -61,7 +57,7 @@ fn leave_against_run() {
 
 /// A worker that is off leaves a timer to one that begins to run. Whoever sees the other asks a third worker for it.
 fn step_aside_against_run() {
-    let workers = pulling();
+    let workers = two_active();
     let shared = Arc::clone(&workers[SLEEPER]);
     let taken = shared.remote().scheduler().take_off(SLEEPER);
     assert_eq!(taken, TakenOff::Now);
@@ -77,18 +73,9 @@ fn step_aside_against_run() {
     assert!(!idle.holds(ASLEEP), "nobody was told");
 }
 
-#[derive(Default)]
-struct Wakes(AtomicU64);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
 /// A worker that has left its timer wakes at once, and finds it due, as the one that looks after it does.
 fn wake_against_pull() {
-    let workers = pulling();
+    let workers = two_active();
     let wakes = Arc::new(Wakes::default());
     let (shared, waker) = (
         Arc::clone(&workers[SLEEPER]),
@@ -109,7 +96,7 @@ fn wake_against_pull() {
     let busy = Worker::new(Arc::clone(&workers[BUSY]));
     let pulled = busy.pull_timers();
     sleeper.join().unwrap();
-    let fired = wakes.0.load(Relaxed);
+    let fired = wakes.get();
     assert!(fired <= 1, "fired twice");
     assert!(!pulled || fired == 1, "fired, and woke nobody");
     assert_eq!(Arc::strong_count(&wakes), 1, "a waker was leaked");

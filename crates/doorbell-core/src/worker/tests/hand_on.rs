@@ -26,7 +26,7 @@ fn with_watchdogs<const N: usize>() -> [Worker<Host>; N] {
 }
 
 /// The worker sleeps, as far as the others can see.
-fn falls_asleep(worker: &Worker<Host>) {
+pub(super) fn falls_asleep(worker: &Worker<Host>) {
     assert!(!worker.look_for_the_last_time());
 }
 

@@ -1,37 +1,30 @@
 //! On which worker a timer is armed with `timer_pull=base`, step by step.
 
-use super::hand_on::end;
+use super::all_by_hand;
+use super::hand_on::{end, falls_asleep};
 use crate::scheduler::Scheduler;
 use crate::scheduler::offline::TakenOff;
-use crate::switches::{SwitchWord, Switches, TimerPull};
-use crate::testing::{spawn, worker_by_hand};
+use crate::switches::TimerPull;
+use crate::testing::{pulling, spawn};
 use crate::wheel::Base;
 use crate::worker::timer::{Polled, RawTimer, Reset};
 use crate::worker::{IdlePolicy, Worker};
 use doorbell_machine::{Counter, Host, Machine};
-use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Four workers that run, with this setting. Two caches have two each: 0 and 1, 2 and 3.
 fn running(timer_pull: TimerPull) -> [Worker<Host>; 4] {
-    let switches = Arc::new(SwitchWord::new(Switches {
-        timer_pull,
-        ..Switches::default()
-    }));
     let distance = |one: usize, other: usize| match (one / 2 == other / 2, one == other) {
         (_, true) => 0,
         (true, false) => 1,
         (false, false) => 2,
     };
-    let remotes = Scheduler::<Host>::new(4, &switches, distance);
-    let workers = remotes.into_iter().map(|remote| {
-        remote.scheduler().idle().start(remote.worker());
-        worker_by_hand(remote, IdlePolicy::Park)
-    });
-    let workers: Vec<_> = workers.collect();
-    workers.try_into().expect("four workers")
+    let remotes = Scheduler::new(4, &pulling::<Host>(timer_pull), distance);
+    let idle = remotes[0].scheduler().idle();
+    (0..4).for_each(|worker| idle.start(worker));
+    all_by_hand(remotes, IdlePolicy::Park)
 }
 
 fn arm(worker: &Worker<Host>) -> RawTimer {
@@ -56,26 +49,16 @@ fn armed_on(workers: &[Worker<Host>; 4]) -> usize {
     at.expect("it is somewhere")
 }
 
-struct Nobody;
-
-impl Wake for Nobody {
-    fn wake(self: Arc<Self>) {}
-}
-
-fn sleeps(worker: &Worker<Host>) {
-    assert!(!worker.look_for_the_last_time());
-}
-
 #[test]
 fn a_worker_without_other_work_arms_its_timers_on_the_nearest_that_is_awake() {
     let workers = running(TimerPull::Base);
     assert_eq!(armed_on(&workers), 1, "its neighbour");
-    sleeps(&workers[1]);
+    falls_asleep(&workers[1]);
     assert_eq!(armed_on(&workers), 2, "in the other cache");
     let scheduler = workers[0].shared.remote().scheduler();
     assert_eq!(scheduler.take_off(2), TakenOff::Now);
     assert_eq!(armed_on(&workers), 3, "2 is off");
-    sleeps(&workers[3]);
+    falls_asleep(&workers[3]);
     assert_eq!(armed_on(&workers), 0, "nobody else is awake");
     workers[1].leave_idle_set();
     assert_eq!(armed_on(&workers), 1, "awake again");
@@ -134,12 +117,10 @@ fn a_worker_that_was_taken_for_awake_is_rung_once_for_all_timers() {
 fn a_timer_that_is_elsewhere_is_polled_and_reset_from_here() {
     let workers = running(TimerPull::Base);
     let [worker, other, ..] = &workers;
-    let waker = Waker::from(Arc::new(Nobody));
-    let armed = || RawTimer::arm(worker.shared.remote(), u64::MAX - 1, &waker);
-    let mut timer = worker.local.enter(armed).expect("the worker runs");
+    let mut timer = worker.local.enter(|| arm(worker));
     let look = |timer: &mut RawTimer| {
         worker.local.enter(|| {
-            let polled = timer.poll(&mut Context::from_waker(&waker));
+            let polled = timer.poll(&mut Context::from_waker(Waker::noop()));
             (polled, timer.reset(Host::now_ns() + HOUR_NS))
         })
     };

@@ -1,10 +1,11 @@
 //! Who looks after the timers that sleeping workers leave to others (`timer_pull=on`), step by step.
 
-use super::hand_on::MS;
+use super::all_by_hand;
+use super::hand_on::{MS, falls_asleep};
 use crate::scheduler::Scheduler;
 use crate::scheduler::offline::TakenOff;
 use crate::switches::{SwitchWord, Switches, TimerPull};
-use crate::testing::{Log, post, worker_by_hand};
+use crate::testing::{Log, post, pulling};
 use crate::tree::Tree;
 use crate::worker::{IdlePolicy, Worker};
 use doorbell_machine::{Host, Machine};
@@ -18,23 +19,12 @@ struct Three {
     due_ns: u64,
 }
 
-fn with(timer_pull: TimerPull) -> Switches {
-    Switches {
-        timer_pull,
-        ..Switches::default()
-    }
-}
-
 impl Three {
     fn new() -> Self {
-        let switches = Arc::new(SwitchWord::new(with(TimerPull::On)));
-        let remotes = Scheduler::<Host>::new(3, &switches, |_, _| 0);
-        let workers: Vec<_> = remotes
-            .into_iter()
-            .map(|remote| worker_by_hand(remote, IdlePolicy::Park))
-            .collect();
-        let workers: [Worker<Host>; 3] = workers.try_into().expect("three workers");
-        assert!(!workers[2].look_for_the_last_time());
+        let switches = pulling::<Host>(TimerPull::On);
+        let remotes = Scheduler::new(3, &switches, |_, _| 0);
+        let workers: [Worker<Host>; 3] = all_by_hand(remotes, IdlePolicy::Park);
+        falls_asleep(&workers[2]);
         let it = Three {
             workers,
             switches,
@@ -51,7 +41,7 @@ impl Three {
     }
 
     fn turn_off(&self) {
-        self.switches.store(with(TimerPull::Off));
+        self.switches.store(Switches::default());
     }
 
     /// The second worker falls asleep and leaves its timer; returns until when it sleeps.
@@ -123,7 +113,7 @@ fn sleepers_are_looked_after_when_the_switch_has_been_turned_off() {
     it.turn_off();
     assert!(looks.wish_ns(it.due_ns).is_some());
     assert_eq!(looks.next_for(busy.shared.remote()), it.due_ns);
-    // It is overdue, so whoever looks takes the place of the one that is stuck.
+    // It counts as overdue, so the worker that looks takes the place of the stuck one.
     let fired = looks.set_aside_if(busy.shared.remote(), |due_ns| due_ns == it.due_ns);
     assert!(!fired, "it is not due yet");
     assert!(!it.tree().is_active(0) && it.tree().is_active(2));
