@@ -2,15 +2,14 @@
 //! others are woken for timers, and how late the timers are. No task waits for the timers, so nothing else wakes a worker.
 
 use super::{Bench, BenchError, counted, finish, sleep_until, start, sum};
-use crate::scenario::Workers;
+use crate::scenario::{Workers, run_until};
 use doorbell_core::task::Kind;
 use doorbell_core::worker::timer::RawTimer;
 use doorbell_machine::ThreadError;
 use doorbell_machine::sim;
 use futures_channel::mpsc::{UnboundedSender, unbounded};
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
+use std::task::{Wake, Waker};
 
 /// How long each poll of an awake worker takes.
 pub const POLL_NS: u64 = 2_000;
@@ -92,19 +91,6 @@ impl Wake for Note {
     }
 }
 
-/// Runs in short polls until that moment.
-async fn run_until(at_ns: u64) {
-    poll_fn(|cx| {
-        sim::work(POLL_NS);
-        if sim::time_ns() >= at_ns {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
 /// Arms the timers, each on a worker in turn; all are due behind `from_ns`, by the workers' clock.
 fn arm(
     workers: &Arc<Workers<0>>,
@@ -157,7 +143,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let before = workers.counts();
     let end_ns = from_ns + shape.span_ns + TAIL_NS;
     let awake: Vec<_> = (0..shape.awake)
-        .map(|worker| workers.launch(worker, Kind::Pinned, run_until(end_ns)))
+        .map(|worker| workers.launch(worker, Kind::Pinned, run_until(end_ns, POLL_NS)))
         .collect();
     sleep_until(end_ns + SETTLE_NS);
     let after = workers.counts();

@@ -10,7 +10,7 @@ mod wake;
 
 use super::Bench;
 use crate::profile::Profile;
-use doorbell_core::switches::Switches;
+use doorbell_core::switches::{Switches, TimerPull};
 
 const US: u64 = 1_000;
 
@@ -19,6 +19,17 @@ fn bench(profile: &str, seed: u64) -> Bench {
         machine: Profile::load(profile).unwrap().spec().clone(),
         switches: Switches::default(),
         seed,
+    }
+}
+
+/// The same on two sockets of Zen 3, with this setting.
+fn bench_with(timer_pull: TimerPull, seed: u64) -> Bench {
+    Bench {
+        switches: Switches {
+            timer_pull,
+            ..Switches::default()
+        },
+        ..bench("zen3-2x64", seed)
     }
 }
 

@@ -133,10 +133,10 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     sim::sleep(SETTLE_NS);
     let due_ns = workers.clock_ns() + AHEAD_NS;
     let before = workers.counts();
-    let rounds = if shape.case == Case::Loop {
-        LOOPS
+    let (rounds, each) = if shape.case == Case::Loop {
+        (LOOPS, LOOP)
     } else {
-        ARMS
+        (ARMS, 1)
     };
     let (keep, mut kept) = unbounded();
     let mut figures = Figures::default();
@@ -151,7 +151,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
         figures.took_ns.extend(result_of(&workers, task));
         sim::sleep(SETTLE_NS);
     }
-    figures.timers = rounds * if shape.case == Case::Loop { LOOP } else { 1 };
+    figures.timers = rounds * each;
     let did = counted(&before, &workers.counts());
     figures.mails = sum(&did[1..], |it| it.delivered);
     figures.rings = sum(&did[1..], |it| it.rings);

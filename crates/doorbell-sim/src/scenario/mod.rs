@@ -28,7 +28,7 @@ mod told;
 pub(crate) use class::RT;
 pub use class::{Classes, Urgent};
 pub use program::Repertoire;
-pub(crate) use program::yield_now;
+pub(crate) use program::{run_until, yield_now};
 pub use rescues::Rescues;
 pub(crate) use scheduler::{SchedulerConfig, Threads, Workers};
 pub(crate) use shape::OWN_CPUS;

@@ -472,6 +472,19 @@ impl<F> Drop for Spun<F> {
     }
 }
 
+/// Runs in polls of that length until that moment of simulated time.
+pub(crate) async fn run_until(at_ns: u64, poll_ns: u64) {
+    poll_fn(|cx| {
+        sim::work(poll_ns);
+        if sim::time_ns() >= at_ns {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 pub(crate) async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {

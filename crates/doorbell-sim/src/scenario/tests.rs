@@ -26,6 +26,7 @@ use doorbell_core::switches::Switches;
 use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{self, Config, MachineSpec};
 use doorbell_machine::{Machine, Sim};
+use futures_channel::mpsc::unbounded;
 use std::sync::Arc;
 
 /// Runs each seed twice and reports which seeds failed, and how.
@@ -56,6 +57,22 @@ fn one_scheduler(workers: usize) -> SchedulerConfig {
         groups: false,
         budget: None,
         rescues: None,
+    }
+}
+
+/// Runs a program: what it returns, or how the run failed.
+fn result_of<T: 'static>(
+    config: Config,
+    program: impl FnOnce() -> T + 'static,
+) -> Result<T, String> {
+    let (report, mut reports) = unbounded();
+    let outcome = sim::run_traced(config, None, move || {
+        // The receiver outlives the run.
+        let _ = report.unbounded_send(program());
+    });
+    match outcome.unwrap().failure {
+        Some(failure) => Err(failure.to_string()),
+        None => Ok(reports.try_recv().expect("the program came to its end")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `timer-cost`: arming and dropping timers beside busy workers, on simulated machines.
 
-use doorbell_sim::bench::timer_cost::{Case as What, Figures, LOOP, Shape, run};
+use doorbell_sim::bench::timer_cost::{Case as What, Figures, Shape, run};
 use doorbell_sim::profile::Profile;
 
 use super::{Baseline, Case, Plan, TIMER_PULL, chart, measure, per, reject, settings};
@@ -64,17 +64,15 @@ fn row(variant: &str, workers: usize, case: What) -> Case {
     Case {
         variant: variant.to_owned(),
         workers,
-        measure: match case {
-            What::Loop => measure(run, shape, Figures::add, |figures| metrics(figures, LOOP)),
-            _ => measure(run, shape, Figures::add, |figures| metrics(figures, 1)),
-        },
+        measure: measure(run, shape, Figures::add, metrics),
     }
 }
 
-/// The metrics of measurements of so many timers each.
-fn metrics(figures: &Figures, each: u64) -> Metrics {
+fn metrics(figures: &Figures) -> Metrics {
     let mut metrics = Metrics::default();
     let took_ns = &figures.took_ns;
+    // Each measurement is of as many timers.
+    let each = figures.timers / (took_ns.len() as u64).max(1);
     metrics.put("op_ns", per(took_ns.iter().sum(), figures.timers));
     for (name, ns) in [
         ("op_min_ns", took_ns.iter().min()),

@@ -1,28 +1,19 @@
 //! Clients and servers under timeouts.
 
-use super::bench;
-use crate::bench::Bench;
+use super::bench_with;
 use crate::bench::requests::{CLIENT_NS, Figures, SERVER_NS, Shape, run};
-use doorbell_core::switches::{Switches, TimerPull};
+use doorbell_core::switches::TimerPull;
 
 const WORKERS: usize = 8;
 const SPAN_NS: u64 = 10_000_000;
 
 fn requests(timer_pull: TimerPull, pairs: usize) -> Figures {
-    let switches = Switches {
-        timer_pull,
-        ..Switches::default()
-    };
-    let bench = Bench {
-        switches,
-        ..bench("zen3-2x64", 1)
-    };
     let shape = Shape {
         pairs,
         workers: WORKERS,
         span_ns: SPAN_NS,
     };
-    run(&bench, shape).unwrap()
+    run(&bench_with(timer_pull, 1), shape).unwrap()
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Timers on many workers, some of which are awake; any worker may fire them.
 
-use super::{US, bench, extremes};
-use crate::bench::Bench;
+use super::{US, bench_with, extremes};
 use crate::bench::sleepers::{Figures, Shape, run};
-use doorbell_core::switches::{Switches, TimerPull};
+use doorbell_core::switches::TimerPull;
 
 const WORKERS: usize = 16;
 const TIMERS: usize = 200;
@@ -11,21 +10,13 @@ const TIMERS: usize = 200;
 const LATE_NS: u64 = 50 * US;
 
 fn pulled(timer_pull: TimerPull, awake: usize, seed: u64) -> Figures {
-    let switches = Switches {
-        timer_pull,
-        ..Switches::default()
-    };
     let shape = Shape {
         workers: WORKERS,
         awake,
         timers: TIMERS,
         span_ns: 40_000 * US,
     };
-    let bench = Bench {
-        switches,
-        ..bench("zen3-2x64", seed)
-    };
-    let it = run(&bench, shape).unwrap();
+    let it = run(&bench_with(timer_pull, seed), shape).unwrap();
     let (_, latest_ns) = extremes(&it.late_ns);
     assert_eq!(it.late_ns.len(), TIMERS, "each fires once");
     assert!(latest_ns <= LATE_NS, "{timer_pull:?}, {awake}: {latest_ns}");

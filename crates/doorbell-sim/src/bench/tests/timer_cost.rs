@@ -1,26 +1,17 @@
 //! Timers armed and dropped on one worker beside busy ones.
 
-use super::bench;
-use crate::bench::Bench;
+use super::bench_with;
 use crate::bench::timer_cost::{Case, Figures, LOOP, Shape, run};
-use doorbell_core::switches::{Switches, TimerPull};
+use doorbell_core::switches::TimerPull;
 
 const WORKERS: usize = 16;
 
 fn cost(timer_pull: TimerPull, case: Case) -> Figures {
-    let switches = Switches {
-        timer_pull,
-        ..Switches::default()
-    };
-    let bench = Bench {
-        switches,
-        ..bench("zen3-2x64", 1)
-    };
     let shape = Shape {
         workers: WORKERS,
         case,
     };
-    run(&bench, shape).unwrap()
+    run(&bench_with(timer_pull, 1), shape).unwrap()
 }
 
 fn mean_ns(figures: &Figures) -> u64 {

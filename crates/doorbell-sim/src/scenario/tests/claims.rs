@@ -1,7 +1,7 @@
 //! Several threads wake as many tasks at one instant. All these tasks ran last on one worker, and as many workers are
 //! idle: how many wakes are stacked on one worker, and when the slowest task begins.
 
-use super::one_scheduler;
+use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
 use crate::scenario::program::Ended;
@@ -282,16 +282,10 @@ fn burst_of<const BUG: u8>(setting: Setting) -> Burst {
         ..Config::default()
     };
     let (note, mut notes) = unbounded();
-    let (report, mut reports) = unbounded();
-    let program = move || {
-        let did = play::<BUG>(setting, &note);
-        let _ = report.unbounded_send(did);
-    };
-    let outcome = sim::run_traced(config, None, program).unwrap();
-    assert_eq!(outcome.failure, None, "{setting:?}");
+    let did = result_of(config, move || play::<BUG>(setting, &note));
+    let did = did.unwrap_or_else(|why| panic!("{setting:?}: {why}"));
     let begun: Vec<Begun> = std::iter::from_fn(|| notes.try_recv().ok()).collect();
     assert_eq!(begun.len(), setting.wakes, "{setting:?}: each runs once");
-    let did = reports.try_recv().expect("the program came to its end");
     Burst { begun, did }
 }
 

@@ -1,18 +1,16 @@
 //! What it costs a worker to wake, run one task and fall asleep again, in small and large schedulers: the timer tree must
 //! not make that grow with the number of workers.
 
-use super::one_scheduler;
+use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
+use crate::scenario::program::run_until;
 use crate::scenario::scheduler::Workers;
 use doorbell_core::switches::TimerPull;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, Config};
 use doorbell_machine::{Machine, Sim};
-use futures_channel::mpsc::unbounded;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// By then a task that was launched has run, and its worker sleeps.
 const SETTLE_NS: u64 = 200_000;
@@ -39,20 +37,8 @@ fn play(setting: Setting) -> u64 {
     let settle = || sim::sleep(SETTLE_NS);
     settle();
     let end_ns = sim::time_ns() + (2 * TURNS + 10) * SETTLE_NS;
-    let awake = setting.awake.map(|worker| {
-        workers.launch(
-            worker,
-            Kind::Pinned,
-            poll_fn(move |cx| {
-                sim::work(POLL_NS);
-                if sim::time_ns() >= end_ns {
-                    return Poll::Ready(());
-                }
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }),
-        )
-    });
+    let polls = |worker| workers.launch(worker, Kind::Pinned, run_until(end_ns, POLL_NS));
+    let awake = setting.awake.map(polls);
     let remote = workers.remote(MEASURED);
     let turns = || {
         for _ in 0..TURNS {
@@ -84,14 +70,8 @@ fn turn_ns(setting: Setting) -> u64 {
         events_max: 100_000_000,
         ..Config::default()
     };
-    let (report, mut reports) = unbounded();
-    let outcome = sim::run_traced(config, None, move || {
-        let _ = report.unbounded_send(play(setting));
-    });
-    if let Some(failure) = outcome.unwrap().failure {
-        panic!("{setting:?}: {failure}");
-    }
-    reports.try_recv().expect("the program came to its end")
+    let turn_ns = result_of(config, move || play(setting));
+    turn_ns.unwrap_or_else(|why| panic!("{setting:?}: {why}"))
 }
 
 #[test]

@@ -1,17 +1,16 @@
 //! Movable timers that are armed by workers about to idle beside one that is awake, dropped and fired, while
 //! `timer_pull` is turned.
 
-use super::one_scheduler;
+use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
-use crate::scenario::program::yield_now;
+use crate::scenario::program::{run_until, yield_now};
 use crate::scenario::scheduler::Workers;
 use crate::scenario::timer::Sleep;
 use doorbell_core::switches::TimerPull;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, Config};
 use doorbell_machine::{Machine, Sim};
-use futures_channel::mpsc::unbounded;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -73,12 +72,7 @@ fn play(setting: Setting) -> (u64, u64) {
         .map(|worker| workers.launch(worker, Kind::Task, arm(Arc::clone(&workers), worker)))
         .collect();
     let end_ns = sim::time_ns() + 2 * ROUNDS * AHEAD_NS;
-    let polls = workers.launch(0, Kind::Pinned, async move {
-        while sim::time_ns() < end_ns {
-            sim::work(POLL_NS);
-            yield_now().await;
-        }
-    });
+    let polls = workers.launch(0, Kind::Pinned, run_until(end_ns, POLL_NS));
     while setting.turns && sim::time_ns() < end_ns {
         sim::sleep(TURN_NS);
         workers.turn_timer_pull(1 + (sim::random() % 2) as usize);
@@ -105,13 +99,8 @@ fn run(setting: Setting) {
         machine: machine_for(WORKERS + 1, None),
         ..Config::default()
     };
-    let (report, mut reports) = unbounded();
-    let outcome = sim::run_traced(config, None, move || {
-        let _ = report.unbounded_send(play(setting));
-    });
-    let failure = outcome.unwrap().failure;
-    assert!(failure.is_none(), "{setting:?}: {failure:?}");
-    let (fired, latest_ns) = reports.try_recv().expect("the program came to its end");
+    let timers = result_of(config, move || play(setting));
+    let (fired, latest_ns) = timers.unwrap_or_else(|why| panic!("{setting:?}: {why}"));
     assert_eq!(fired, TIMERS, "{setting:?}");
     assert!(latest_ns <= LATE_NS, "{setting:?}: {latest_ns} ns late");
 }

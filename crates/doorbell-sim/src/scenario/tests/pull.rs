@@ -1,10 +1,10 @@
 //! Sleeping workers have a movable timer each, and nobody wakes them for it while another worker is awake: the switch
 //! `timer_pull`.
 
-use super::one_scheduler;
+use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
-use crate::scenario::program::{Ended, yield_now};
+use crate::scenario::program::{Ended, run_until};
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::timer::Sleep;
 use doorbell_core::switches::TimerPull;
@@ -188,13 +188,10 @@ fn take_off<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
 fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First, for_ns: u64) {
     match first {
         First::Sleeps => {}
-        First::Polls => launch(workers, 0, Kind::Pinned, async move {
-            let until_ns = sim::time_ns() + for_ns;
-            while sim::time_ns() < until_ns {
-                sim::work(POLL_NS);
-                yield_now().await;
-            }
-        }),
+        First::Polls => {
+            let polls = run_until(sim::time_ns() + for_ns, POLL_NS);
+            launch(workers, 0, Kind::Pinned, polls);
+        }
         First::Stuck => launch(workers, 0, Kind::Pinned, async move { sim::work(for_ns) }),
     }
 }
@@ -265,17 +262,8 @@ fn run_with<const BUG: u8>(setting: Setting) -> Result<Figures, String> {
         ..Config::default()
     };
     let (note, mut notes) = unbounded();
-    let (report, mut reports) = unbounded();
-    let program = move || {
-        let figures = play::<BUG>(setting, &note);
-        let _ = report.unbounded_send(figures);
-    };
-    let outcome = sim::run_traced(config, None, program).unwrap();
-    if let Some(failure) = outcome.failure {
-        return Err(failure.to_string());
-    }
+    let figures = result_of(config, move || play::<BUG>(setting, &note))?;
     let late_ns: Vec<u64> = std::iter::from_fn(|| notes.try_recv().ok()).collect();
-    let figures = reports.try_recv().expect("the program came to its end");
     Ok(Figures {
         fired: late_ns.len() as u64,
         latest_ns: late_ns.into_iter().max().unwrap_or(0),
