@@ -225,6 +225,10 @@ fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
     match bug {
         Bug::WorkerAsksOnce => ("worker::loom::watchdog::mutant_asks_once", NOBODY_TOLD),
         Bug::PullLeavesNoFence => ("worker::loom::pull::mutant_leaves_no_fence", NOBODY_TOLD),
+        Bug::PullEndsEarly => (
+            "worker::loom::pull::mutant_ends_early",
+            Shows::Assertion("a deadline was left behind"),
+        ),
         Bug::TimerRefusedByOther => (
             "worker::loom::placed::mutant_refused_by_other",
             Shows::Assertion("a timer was refused"),

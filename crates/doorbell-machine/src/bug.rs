@@ -201,6 +201,8 @@ pub enum Bug {
     WheelVisitNoFence,
     /// pull: the fence between a worker's leave of the tree and its look for a worker that began to run is gone.
     PullLeavesNoFence,
+    /// pull: a worker that has ended leaves what a visitor noted meanwhile in the tree.
+    PullEndsEarly,
     /// pull: the last worker that falls asleep does not stay up for the timers of the others.
     PullForgetsDuty,
     /// pull: a migrator does not look for timers of sleepers between its polls and in its spin.
@@ -233,7 +235,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 108] = [
+    pub const ALL: [Bug; 109] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -328,6 +330,7 @@ impl Bug {
         Bug::WheelTakeBackNoFence,
         Bug::WheelVisitNoFence,
         Bug::PullLeavesNoFence,
+        Bug::PullEndsEarly,
         Bug::PullForgetsDuty,
         Bug::PullNeverLooks,
         Bug::PullReportsNothing,

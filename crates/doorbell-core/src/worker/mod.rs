@@ -244,6 +244,7 @@ impl<M: Machine> Worker<M> {
             self.leave_tree();
             self.shut_descriptors();
             self.local.close();
+            self.forget_deadline();
             self.has_stopped();
             // The stop hook may have woken tasks.
             self.local.end_queued();
@@ -291,14 +292,23 @@ impl<M: Machine> Worker<M> {
     /// Takes the mailbox. Calls run at once; tasks join the ready queue.
     #[inline]
     fn take(&self) -> Served {
-        // SAFETY: this is the worker's own thread.
-        let served = unsafe { self.shared.remote().serve(&self.local) };
-        if served.delivered > 0 {
-            self.shared.tally.takes.add_owned(1);
-            self.shared.tally.delivered.add_owned(served.delivered);
-            self.note_posts();
+        let (signals, batch) = self.shared.remote().take_mail();
+        if batch.is_empty() {
+            return Served {
+                signals,
+                delivered: 0,
+            };
         }
-        served
+        let since_ns = self.leave_behind_calls();
+        // SAFETY: this is the worker's own thread.
+        let delivered = unsafe { batch.deliver(&self.local) };
+        if let Some(since_ns) = since_ns {
+            self.note_calls(since_ns);
+        }
+        self.shared.tally.takes.add_owned(1);
+        self.shared.tally.delivered.add_owned(delivered);
+        self.note_posts();
+        Served { signals, delivered }
     }
 
     /// Takes the inject queue: its tasks join the run queue.
@@ -348,7 +358,6 @@ impl<M: Machine> Worker<M> {
             }
             self.shared.tally.polls.add_owned(1);
             if self.shared.remote().pending() {
-                self.leave_behind_calls();
                 let served = self.take();
                 self.gather();
                 if served.delivered > 0 {
@@ -382,7 +391,6 @@ impl<M: Machine> Worker<M> {
         self.shared.tally.passes.add_owned(1);
         let early = M::breaks(Bug::BellClearAfterTake);
         let early = early.then(|| self.shared.is_closing());
-        self.leave_behind_calls();
         // This clears the signals, so what they announce is looked at below. What comes later sets a signal
         // again, and then the bell does not let the worker idle.
         let served = self.take();

@@ -12,6 +12,7 @@
 use super::Worker;
 use super::local::VISITED_RETRY_NS;
 use crate::scheduler::Member;
+use crate::scheduler::idle::STUCK_NS;
 use crate::tree::{Deactivated, Step, Told, Tree};
 use doorbell_machine::{Bug, Counter, Machine, WaitEnd};
 use std::cell::Cell;
@@ -242,16 +243,28 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Before calls, each of which may be long: asks for a watchdog on behalf of the sleepers that this worker looks
-    /// after. A worker that leaves its timers to this one from now on finds it listed.
-    pub(super) fn leave_sleepers(&self) {
-        let Some(tree) = self.tree().filter(|_| self.has_others()) else {
-            return;
-        };
+    /// after. A worker that leaves its timers to this one from now on finds it listed. Returns the time if a sleeper
+    /// has a timer: [`Worker::note_calls`] is to know how long the calls took.
+    pub(super) fn leave_sleepers(&self) -> Option<u64> {
+        let tree = self.tree().filter(|_| self.has_others())?;
         self.list_behind_fence();
         let (remote, scheduler) = (self.shared.remote(), self.shared.remote().scheduler());
         let next_ns = tree.next_ns(remote.worker());
-        if next_ns != u64::MAX && scheduler.armed().may_be_on() {
-            scheduler.arm_watchdog_by(remote.worker(), next_ns);
+        if next_ns == u64::MAX {
+            return None;
+        }
+        if scheduler.armed().may_be_on() && scheduler.armed().is_unattended(next_ns) {
+            self.leave_idle_set();
+            scheduler.arm_watchdog(remote.worker());
+        }
+        Some(M::now_ns())
+    }
+
+    /// The calls since then are over: arms the scheduler if they were long.
+    pub(super) fn note_calls(&self, since_ns: u64) {
+        let now_ns = M::now_ns();
+        if now_ns.saturating_sub(since_ns) > STUCK_NS {
+            self.shared.remote().scheduler().armed().arm(now_ns);
         }
     }
 
@@ -260,5 +273,15 @@ impl<M: Machine> Worker<M> {
         let Some(tree) = self.tree() else { return };
         tree.note(self.shared.remote().worker(), u64::MAX);
         self.step_aside(tree);
+    }
+
+    /// Its wheel is closed: a visitor that was inside until then may have noted what the wheel had next.
+    pub(super) fn forget_deadline(&self) {
+        let Some(tree) = self.any_tree() else { return };
+        let remote = self.shared.remote();
+        if tree.deadline_ns(remote.worker()) != u64::MAX && !M::breaks(Bug::PullEndsEarly) {
+            tree.note(remote.worker(), u64::MAX);
+            Self::report(tree, remote);
+        }
     }
 }

@@ -77,18 +77,15 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Before mail is taken: a call in it may be long. If tasks or timers that others may run wait here, asks for
-    /// another worker or a watchdog to look after them.
+    /// Before mail is delivered: a call in it may be long. If tasks or timers that others may run wait here, asks for
+    /// another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
     #[inline]
-    pub(super) fn leave_behind_calls(&self) {
+    pub(super) fn leave_behind_calls(&self) -> Option<u64> {
         let remote = self.shared.remote();
-        if !remote.has_mail() {
-            return;
-        }
         if !self.local.is_empty() || remote.has_injected() || self.has_scheduler_timers() {
             self.leave_now();
         }
-        self.leave_sleepers();
+        self.leave_sleepers()
     }
 
     #[cold]
@@ -100,6 +97,7 @@ impl<M: Machine> Worker<M> {
         self.say_all_wait();
         let remote = self.shared.remote();
         if remote.has_work() || self.has_scheduler_timers() {
+            self.leave_idle_set();
             remote.queue().show_stored();
             remote.scheduler().offer_one(remote.worker());
         }

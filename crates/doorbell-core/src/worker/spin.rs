@@ -187,13 +187,14 @@ impl<M: Machine> Worker<M> {
     fn serve_in_spin(&self, progress: &mut Progress) -> bool {
         let returns = self.local.returns();
         self.shared.remote().set_serving(true);
-        if self.shared.remote().has_injected() || self.tree().is_some() {
-            self.leave_behind_calls();
-        }
         let served = self.take();
         self.shared.remote().set_serving(false);
         // The request may have come since, and is cleared now.
         if served.signals.pass || self.shared.remote().has_injected() || !self.local.is_empty() {
+            return true;
+        }
+        // Claimed, as it noticed before the calls. Whoever claimed it tells it too, but may be slow.
+        if self.searching.get() {
             return true;
         }
         // A look takes the cache line from the posters. If no caller waits, look less often.

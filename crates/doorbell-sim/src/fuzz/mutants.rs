@@ -33,6 +33,9 @@ const LIGHT: &str = "on x86 the light fence only restrains the compiler; loom ki
 const FENCE: &str =
     "the fence stands behind a read-modify-write, which is the barrier on x86; loom kills it";
 
+/// Why a deadline of a worker that has ended does not show.
+const END: &str = "all workers of a scenario end together; loom kills it";
+
 /// Why a missing second look by a worker need not show.
 const UNLIST: &str =
     "the listed worker finds the work itself before it sleeps; only help is missed; loom kills it";
@@ -238,6 +241,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     WheelTakeBackNoFence: not_here FENCE,
     WheelVisitNoFence: not_here FENCE,
     PullLeavesNoFence: not_here FENCE,
+    PullEndsEarly: not_here END,
     PullForgetsDuty: not_here PULL,
     PullNeverLooks: not_here PULL,
     PullReportsNothing: not_here PULL,

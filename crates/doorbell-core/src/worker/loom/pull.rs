@@ -23,6 +23,8 @@ const ASLEEP: usize = 2;
 
 /// When the timers of the models are due: always.
 const DUE_NS: u64 = 0;
+/// When another one is due: not in a model.
+const NEVER_NS: u64 = u64::MAX - 1;
 
 /// A scheduler with `timer_pull=on`, whose last worker sleeps and can be claimed; the others are active.
 fn two_active() -> [Arc<WorkerShared<Loom>>; 3] {
@@ -100,6 +102,42 @@ fn wake_against_pull() {
     assert!(fired <= 1, "fired twice");
     assert!(!pulled || fired == 1, "fired, and woke nobody");
     assert_eq!(Arc::strong_count(&wakes), 1, "a waker was leaked");
+}
+
+/// A worker ends while the one that looks after its timers visits it. Behind that nothing waits for the worker that has
+/// ended.
+fn end_against_pull() {
+    let workers = two_active();
+    let shared = Arc::clone(&workers[SLEEPER]);
+    let sleeper = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.local.enter_gated(|| {
+            let arm = |at_ns| RawTimer::arm(worker.shared.remote(), at_ns, Waker::noop());
+            let timers = [DUE_NS, NEVER_NS].map(arm);
+            let _ = worker.leave_timers();
+            worker.come_back();
+            worker.leave_tree();
+            worker.local.close();
+            worker.forget_deadline();
+            drop(timers);
+        });
+    });
+    let busy = Worker::new(Arc::clone(&workers[BUSY]));
+    let _ = busy.pull_timers();
+    sleeper.join().unwrap();
+    let tree = workers[BUSY].remote().scheduler().tree();
+    let left_ns = tree.expect("it is of class Fair").next_ns(BUSY);
+    assert_eq!(left_ns, u64::MAX, "a deadline was left behind");
+}
+
+#[test]
+fn a_worker_that_ends_leaves_no_deadline_behind() {
+    check_large(end_against_pull);
+}
+
+#[test]
+fn mutant_ends_early() {
+    mutant!(PullEndsEarly, end_against_pull);
 }
 
 #[test]

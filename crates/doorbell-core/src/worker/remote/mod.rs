@@ -329,25 +329,29 @@ impl<M: Machine> Remote<M> {
         })
     }
 
-    /// Clears the signals, then takes the mailbox and delivers it. In this order, so that a
-    /// post after the take finds NOTIFY clear.
+    /// As [`Remote::take_mail`], and delivers what it takes.
     ///
     /// # Safety
     /// The caller is the worker's own thread, and `worker` is that worker.
     #[inline]
     pub unsafe fn serve(&self, worker: &impl Taker<M>) -> Served {
+        let (signals, batch) = self.take_mail();
+        // SAFETY: passed on from the caller.
+        let delivered = unsafe { batch.deliver(worker) };
+        Served { signals, delivered }
+    }
+
+    /// Clears the signals, then takes the mailbox. In this order, so that a post after the take finds NOTIFY clear.
+    /// Called by the worker, which delivers the batch.
+    #[inline]
+    pub(crate) fn take_mail(&self) -> (Signals, Batch<M>) {
         if M::breaks(Bug::BellClearAfterTake) {
             let batch = self.shared.mailbox.take();
-            let signals = self.clear_signals();
-            // SAFETY: passed on from the caller.
-            let delivered = unsafe { batch.deliver(worker) };
-            return Served { signals, delivered };
+            return (self.clear_signals(), batch);
         }
         self.shared.mailbox.prefetch();
         let signals = self.clear_signals();
-        // SAFETY: passed on from the caller.
-        let delivered = unsafe { self.shared.mailbox.take().deliver(worker) };
-        Served { signals, delivered }
+        (signals, self.shared.mailbox.take())
     }
 
     #[inline]

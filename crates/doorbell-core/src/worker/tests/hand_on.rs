@@ -244,11 +244,30 @@ fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
     // Nobody was asleep when it came.
     let timer = timer_from_outside(remote);
     remote.scheduler().idle().enter(1);
-    worker.local.enter(|| worker.leave_behind_calls());
+    assert_eq!(worker.local.enter(|| worker.take()).delivered, 0);
     assert!(!is_told(asleep), "there is no call");
     gets_call(worker);
-    worker.local.enter(|| worker.leave_behind_calls());
+    assert_eq!(worker.local.enter(|| worker.take()).delivered, 1);
     assert!(is_told(asleep));
+    worker.local.enter(|| {
+        worker.take_timers();
+        drop(timer);
+    });
+    end(workers);
+}
+
+/// A worker that spins is in the idle set itself.
+#[test]
+fn a_spinning_worker_asks_another_one_to_look_after_timers_from_outside() {
+    let workers = scheduler_by_hand();
+    let [worker, asleep] = &workers;
+    let remote = worker.shared.remote();
+    let timer = timer_from_outside(remote);
+    worker.enter_idle_set();
+    remote.scheduler().idle().enter(1);
+    gets_call(worker);
+    let _ = worker.local.enter(|| worker.take());
+    assert!(is_told(asleep) && !remote.bell().signalled());
     worker.local.enter(|| {
         worker.take_timers();
         drop(timer);
@@ -267,7 +286,7 @@ fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
     remote.scheduler().idle().enter(2);
     assert!(!remote.has_work(), "it is in the worker's hands");
     gets_call(worker);
-    worker.local.enter(|| worker.leave_behind_calls());
+    assert_eq!(worker.local.enter(|| worker.take()).delivered, 1);
     assert!(remote.has_work() && is_told(asleep));
     end(workers);
 }

@@ -86,9 +86,48 @@ fn before_calls_a_worker_asks_for_a_watchdog_for_the_sleepers_that_it_looks_afte
         if mail {
             let _ = post(busy.shared.remote(), 1, &Log::default());
         }
-        busy.leave_behind_calls();
+        let delivered = busy.local.enter(|| busy.take()).delivered;
+        assert_eq!(delivered, u64::from(mail));
         assert_eq!(it.is_third_claimed(), mail);
         busy.local.enter(|| busy.local.close());
+    }
+}
+
+/// It spins, so it is in the idle set itself, and nearer to itself than the one that sleeps.
+#[test]
+fn before_calls_a_worker_that_spins_does_not_ask_itself() {
+    let it = Three::new();
+    let [busy, ..] = &it.workers;
+    assert_eq!(it.leaves(), None);
+    busy.enter_idle_set();
+    let idle = busy.shared.remote().scheduler().idle();
+    let _ = post(busy.shared.remote(), 1, &Log::default());
+    let _ = busy.local.enter(|| busy.take());
+    assert!(idle.wants_watchdog() && it.is_third_claimed());
+    assert!(!busy.shared.remote().pending(), "it was asked itself");
+    busy.local.enter(|| busy.local.close());
+}
+
+#[test]
+fn long_calls_arm_the_scheduler_if_a_sleeper_has_a_timer() {
+    for (timer, long) in [(false, true), (true, false), (true, true)] {
+        let it = Three::new();
+        let [busy, ..] = &it.workers;
+        let armed = busy.shared.remote().scheduler().armed();
+        // It was armed at first, and that is over.
+        assert!(armed.is_on(0) && !armed.is_on(u64::MAX));
+        if timer {
+            assert_eq!(it.leaves(), None);
+        }
+        busy.local.enter(|| {
+            let since_ns = busy.leave_behind_calls();
+            assert_eq!(since_ns.is_some(), timer);
+            if let Some(since_ns) = since_ns {
+                busy.note_calls(if long { 0 } else { since_ns });
+            }
+            busy.local.close();
+        });
+        assert_eq!(armed.may_be_on(), timer && long);
     }
 }
 
