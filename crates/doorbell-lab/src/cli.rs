@@ -28,7 +28,7 @@ const ROUNDS_MAX: i64 = 1_000;
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "Examples:\n  \
-        doorbell lab                 a tour of all but http, in about three minutes\n  \
+        doorbell lab                 a tour of all but http and timer-sleepers, in about three minutes\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
@@ -39,7 +39,8 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-cost --sim zen3-2x64    the same on a simulated machine, beside busy workers\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
-        doorbell lab timer-sleepers --sim zen3-2x64    which sleeping workers wake for their timers\n  \
+        doorbell lab timer-sleepers  which sleeping workers wake for their timers\n  \
+        doorbell lab timer-sleepers --sim zen3-2x64    the same on a simulated machine\n  \
         doorbell lab requests --sim zen3-2x64    clients and servers under timeouts, like dbench\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
         doorbell lab rank            how long the most urgent task waits behind a less urgent poll\n  \
@@ -69,8 +70,9 @@ pub struct Cli {
 pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
-    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`. It takes about
-    /// three minutes, and a sentence under each table says what it shows.
+    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, and
+    /// `timer-sleepers`, which waits for long. It takes about three minutes, and a sentence under each table
+    /// says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the rounds,
     /// with the minimum and maximum beside them if there is room; --wide shows everything.

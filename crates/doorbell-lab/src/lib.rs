@@ -91,7 +91,8 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::TimerCost(_) => scenario::timer_cost::run(&options),
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),
-        LabCommand::TimerSleepers(_) | LabCommand::Requests(_) => Err(LabError::OnlySimulated {
+        LabCommand::TimerSleepers(_) => scenario::timer_sleepers::run(&options),
+        LabCommand::Requests(_) => Err(LabError::OnlySimulated {
             scenario: command.name(),
         }),
         LabCommand::Wake(_) => scenario::wake::run(&options),

@@ -1,6 +1,8 @@
 //! The long help of each scenario: examples, and the meaning of the columns.
 
-use crate::scenario::{call, pingpong, rank, rt, simulated, timer_cost, urgent, wake};
+use crate::scenario::{
+    call, pingpong, rank, rt, simulated, timer_cost, timer_sleepers, urgent, wake,
+};
 
 pub(super) fn call_help() -> String {
     help(
@@ -88,12 +90,18 @@ pub(super) fn requests_help() -> String {
 }
 
 pub(super) fn sleepers_help() -> String {
+    let more = "doorbell lab timer-sleepers --sim zen3-2x64    on the simulated machine of that profile, in seconds\n  \
+        doorbell lab timer-sleepers --sim zen3-2x64 --workers 256 --seeds 1\n  ";
+    let examples = examples(
+        "timer-sleepers",
+        "the whole table, in about 10 minutes",
+        "tokio",
+        more,
+    );
     help(
-        "Examples:\n  \
-         doorbell lab timer-sleepers --sim zen3-2x64\n  \
-         doorbell lab timer-sleepers --sim zen3-2x64 --workers 256 --seeds 1\n",
+        &examples,
+        timer_sleepers::reading(),
         simulated::sleepers::READING,
-        &[],
     )
 }
 

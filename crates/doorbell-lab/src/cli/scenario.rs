@@ -117,9 +117,12 @@ pub enum LabCommand {
 
     /// Let most workers sleep, and see which of them wake for their timers
     ///
-    /// 1,000 timers are armed on the workers of a simulated machine; any of these workers may fire them. Some
-    /// workers are awake. Measured are how often the others wake and how late the timers are, with the switch
-    /// `timer_pull` on, off, and as the seed's baseline. It needs --sim.
+    /// 1,000 timers are armed on two workers, either of which may fire them; then one of the two has nothing to
+    /// do. Measured are the wake-ups, the CPU time, and how late the timers are: with doorbell's switch
+    /// `timer_pull` on, off, and as the seed's baseline, and with tokio.
+    ///
+    /// With --sim the timers are armed on all workers of a simulated machine, by doorbell alone; some of the
+    /// workers stay awake.
     #[command(after_long_help = sleepers_help())]
     TimerSleepers(LabArgs),
 

@@ -1,10 +1,12 @@
 //! For the tests of the help: the contestants of each scenario.
 
+use std::time::Duration;
+
 use super::contestant::Stage;
 use super::trial::Trial;
 use super::{
     call, flood, http, idle, pingpong, rank, rt, shootdown, spawn, stuck, timer_acc, timer_cost,
-    timer_idle, urgent, wake,
+    timer_idle, timer_sleepers, urgent, wake,
 };
 
 /// "name (variant)" of each contestant of the scenario with this command-line name.
@@ -22,6 +24,7 @@ pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
         "timer-cost" => timer_cost::contestants(stage, 1_000_000),
         "timer-acc" => timer_acc::contestants(stage),
         "timer-idle" => timer_idle::contestants(stage),
+        "timer-sleepers" => timer_sleepers::contestants(stage, Duration::ZERO),
         "urgent" if slices => urgent::slices(stage),
         "urgent" => urgent::contestants(stage),
         "wake" => wake::contestants(stage),

@@ -29,6 +29,7 @@ mod summary;
 pub mod timer_acc;
 pub mod timer_cost;
 pub mod timer_idle;
+pub mod timer_sleepers;
 mod timers;
 mod trial;
 pub mod urgent;

@@ -12,7 +12,7 @@
 //! | `pingpong.rs` | `pingpong`: messages between pairs of tasks, as uperf |
 //! | `timer_cost.rs` | `timer-cost`: arming and dropping timers beside busy workers |
 //! | `requests.rs` | `requests`: clients and servers under timeouts, as dbench; it has no form for this machine |
-//! | `sleepers.rs` | `timer-sleepers`: timers of workers that sleep; it has no form for this machine |
+//! | `sleepers.rs` | `timer-sleepers`: timers of workers that sleep beside some that are awake |
 
 pub mod pingpong;
 pub mod rank;

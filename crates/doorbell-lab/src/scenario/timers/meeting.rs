@@ -54,7 +54,8 @@ impl Meeting {
     }
 }
 
-async fn let_others_run() {
+/// Yields once.
+pub(crate) async fn let_others_run() {
     let mut waited = false;
     poll_fn(|cx| {
         if waited {

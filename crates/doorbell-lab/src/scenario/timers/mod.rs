@@ -16,7 +16,7 @@ use crate::error::LabError;
 
 pub(super) use host::{AsyncIoThreads, DoorbellWorkers, Host, Job, TokioWorkers};
 pub(super) use lateness::Lateness;
-pub(super) use meeting::Meeting;
+pub(super) use meeting::{Meeting, let_others_run};
 pub(super) use peers::{AsyncIo, Doorbell, Tokio};
 pub(super) use random::Random;
 pub(super) use shelf::Shelf;

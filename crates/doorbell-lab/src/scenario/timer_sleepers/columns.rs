@@ -1,0 +1,81 @@
+//! The columns of the scenario's table, and how to read them.
+
+use super::super::common::figure_of;
+use super::super::late;
+use super::super::trial::{Conclusion, Rated};
+use crate::report::{Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 2] = [
+    ["wakeups_per_op", "wakeups_min_per_op", "wakeups_max_per_op"],
+    ["cpu_percent", "cpu_min_percent", "cpu_max_percent"],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let figure = Column::figure;
+    let spread = Column::spread;
+    vec![
+        figure("wake-ups/timer", "wakeups_per_op"),
+        spread(
+            "wake-ups spread",
+            "wakeups_min_per_op",
+            "wakeups_max_per_op",
+        ),
+        figure("x off", "ratio_x"),
+        spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("CPU %", "cpu_percent"),
+        spread("CPU spread", "cpu_min_percent", "cpu_max_percent"),
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        figure("timers", "operations_count"),
+        figure("early", "early_count"),
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 8] = [
+    "1,000 timers are due at random within 1 s; half of them were armed on each of two workers, any of which may fire \
+     them. Then one worker has a task that computes for 2 us in each poll, and the other has nothing.",
+    "timers alone: no task waits for them; who fires one notes how late it is. a task each: each timer has a task, \
+     which any worker may run; then a worker is also woken for tasks that wait.",
+    "off, on, base: the setting of doorbell's switch timer_pull.",
+    "wake-ups/timer: how often a thread of the process went to sleep, and so was woken, per timer. The awake worker \
+     does not sleep. Some come from the threads that begin and end the pass.",
+    "x off: wake-ups divided by those of doorbell with timer_pull=off in the same round.",
+    "CPU %: CPU time of all threads of the process, 100 for one CPU. The awake worker takes 100.",
+    "p50, p99: half of the timers, and 99 of 100, fired (or their tasks ran) at most this long after they were due. \
+     early: fired before they were due; there must be none. Every round counts.",
+    late::ENOUGH,
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let wakes = |who| {
+        figure_of(
+            rated.iter().map(|one| one.row),
+            [who, "timers alone", "wakeups_per_op"],
+        )
+    };
+    Conclusion::in_words(format!(
+        "Beside a worker that is awake, a timer of one that sleeps costs {} wake-ups with timer_pull=on, and {} with \
+         off; tokio {}.",
+        wakes("doorbell, on"),
+        wakes("doorbell, off"),
+        wakes("tokio"),
+    ))
+}
+
+/// The chart of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "Wake-ups of threads for each timer (log scale)",
+        unit: "",
+        series: vec![Series {
+            title: "each timer",
+            metric: "wakeups_per_op",
+            low: "wakeups_min_per_op",
+            high: "wakeups_max_per_op",
+        }],
+    }
+}
