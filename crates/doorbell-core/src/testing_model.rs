@@ -392,7 +392,7 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 13] = [
+const SIMULATED: [Bug; 15] = [
     Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
@@ -406,6 +406,8 @@ const SIMULATED: [Bug; 13] = [
     Bug::PullNeverLooks,
     Bug::PullReportsNothing,
     Bug::PullTrustsStuck,
+    Bug::TimerWakesAtDeadline,
+    Bug::WheelWakesForFirstSlot,
 ];
 
 #[test]

@@ -213,6 +213,10 @@ pub enum Bug {
     PullTrustsStuck,
     /// timer: with `timer_pull=base`, a timer is refused because the worker that seemed awake has ended.
     TimerRefusedByOther,
+    /// timer: a worker that sleeps wakes for a timer with slack at its deadline.
+    TimerWakesAtDeadline,
+    /// wheel: a worker wakes in time for the timers of the first slot only, where those have slack.
+    WheelWakesForFirstSlot,
     /// push: an overloaded byte is cleared without another look at what waits.
     PushClearBlind,
     /// push: an overloaded word is counted only after it says that a worker is overloaded.
@@ -235,7 +239,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 109] = [
+    pub const ALL: [Bug; 111] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -336,6 +340,8 @@ impl Bug {
         Bug::PullReportsNothing,
         Bug::PullTrustsStuck,
         Bug::TimerRefusedByOther,
+        Bug::TimerWakesAtDeadline,
+        Bug::WheelWakesForFirstSlot,
         Bug::PushClearBlind,
         Bug::PushCountsLate,
         Bug::PushNoPostFence,

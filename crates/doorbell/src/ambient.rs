@@ -14,6 +14,7 @@ use doorbell_core::call::{Drawn, ErasedCall, ManyTable, RawMany, Room, Run};
 use doorbell_core::mailbox::Gone;
 use doorbell_core::task::{About, BodyVtable, Kind, RawJoin};
 use doorbell_core::wheel::Holds;
+use doorbell_core::wheel::Window;
 use doorbell_core::worker::timer::RawTimer;
 use doorbell_core::worker::{PollBudget, TaskSeen};
 use doorbell_machine::slots;
@@ -177,14 +178,14 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     fn after_ns(&self, duration_ns: u64) -> u64;
 
     /// Arms a timer: on the calling worker, or from another thread on a Fair worker of this runtime. `None`
-    /// if a deadline is given and has passed. The deadline is not later than `when_ns`.
+    /// if its deadline has passed, which is not looked at if the deadline `is_ahead`.
     ///
     /// # Errors
     /// [`Gone`] if the worker has ended.
     fn arm_timer(
         &self,
-        deadline_ns: Option<u64>,
-        when_ns: u64,
+        window: Window,
+        is_ahead: bool,
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone>;
 

@@ -23,7 +23,7 @@ use doorbell_core::scheduler::telemetry::TelemetryPlan;
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{About, BodyVtable, Kind, RawJoin};
 use doorbell_core::wait;
-use doorbell_core::wheel::{Clock, Holds};
+use doorbell_core::wheel::{Clock, Holds, Window};
 use doorbell_core::worker::timer::RawTimer;
 use doorbell_core::worker::{IdlePolicy, WorkerShared};
 use doorbell_core::worker::{Local, TaskSeen, launch_described};
@@ -417,14 +417,14 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn arm_timer(
         &self,
-        deadline_ns: Option<u64>,
-        when_ns: u64,
+        window: Window,
+        is_ahead: bool,
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone> {
-        if deadline_ns.is_some_and(|it| self.clock.has_passed(it)) {
+        if !is_ahead && self.clock.has_passed(window.from_ns) {
             return Ok(None);
         }
-        RawTimer::arm(self.workers_here()[0].remote(), when_ns, waker).map(Some)
+        RawTimer::arm(self.workers_here()[0].remote(), window, waker).map(Some)
     }
 
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {

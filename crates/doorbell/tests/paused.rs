@@ -347,3 +347,23 @@ async fn a_delayed_tick_comes_a_period_after_the_late_one_was_taken() {
     assert_eq!(ticks.tick().await, start + 100 * MS);
     assert_eq!(ticks.tick().await, start + 200 * MS);
 }
+
+/// The thread of the test arms its timers on the same worker.
+#[doorbell::test(start_paused = true, cores = 1)]
+async fn a_sleep_with_slack_is_ready_with_the_next_look_from_its_deadline_on() {
+    let start = Instant::now();
+    let deferred = doorbell::spawn(async {
+        sleep(SECOND).slack(Duration::MAX).await;
+        Instant::now()
+    });
+    sleep(SECOND / 2).await;
+    assert!(!deferred.is_finished());
+    sleep(SECOND).await;
+    let ready = deferred.await.unwrap();
+    assert_eq!(ready, start + SECOND + SECOND / 2);
+
+    // Where nothing else wakes the worker, the slack ends the sleep.
+    let start = Instant::now();
+    sleep(SECOND).slack(SECOND).await;
+    assert!((SECOND..2 * SECOND).contains(&start.elapsed()));
+}

@@ -12,12 +12,12 @@
 //! | 5 | `ORPHANED` | the worker ended first; the handle's to free |
 //! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the worker's to free |
 //!
-//! Who may touch what (a visitor stands in for the worker). `link`: the worker, from its first delivery. `waker`:
-//! the worker while `ARMED`; the handle on the worker's thread; and the handle alone, before `MAILED` and after
-//! `FIRED`.
+//! Who may touch what (a visitor stands in for the worker). `link`: the handle before `MAILED`, and the worker from its
+//! first delivery. `waker`: the worker while `ARMED`; the handle on the worker's thread; and the handle alone, before
+//! `MAILED` and after `FIRED`.
 
-use super::Base;
 use super::levels::Link;
+use super::{Base, Window};
 use crate::link::{Delivered, Node};
 use crate::quiet::drop_quietly;
 use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
@@ -65,7 +65,7 @@ pub(crate) enum Cancel {
 pub(crate) enum TakenIn {
     /// It hangs in the wheel, in that base and for that time. A visitor may have fired it by now, so
     /// only its handle may look at it.
-    Hangs { base: Base, when_ns: u64 },
+    Hangs { base: Base, window: Window },
     /// Its handle is gone, and it hangs nowhere.
     Cancelled,
 }
@@ -85,8 +85,6 @@ pub(crate) struct Entry<M: Machine, O> {
     link: M::Cell<Link<M, O>>,
     /// The handle's own: a copy of the waker that it sent by mail.
     handle_waker: M::Cell<Option<Waker>>,
-    /// The time that a mailed entry is to be armed for.
-    pub(crate) mailed_ns: std::cell::Cell<u64>,
 }
 
 impl<M: Machine, O> Entry<M, O> {
@@ -101,7 +99,6 @@ impl<M: Machine, O> Entry<M, O> {
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
             handle_waker: M::Cell::new(None),
-            mailed_ns: std::cell::Cell::new(0),
         });
         NonNull::from(Box::leak(entry))
     }
@@ -138,6 +135,16 @@ impl<M: Machine, O> Entry<M, O> {
     pub(super) unsafe fn with_link<R>(entry: *mut Self, f: impl FnOnce(&mut Link<M, O>) -> R) -> R {
         // SAFETY: the caller's promise.
         unsafe { (*entry).link.with_mut(|link| f(&mut *link)) }
+    }
+
+    /// Sets when an entry that goes by mail is to fire.
+    ///
+    /// # Safety
+    /// The caller alone has the entry.
+    pub(crate) unsafe fn set_window(&self, window: Window) {
+        // SAFETY: the caller's promise.
+        self.link
+            .with_mut(|link| unsafe { (*link).window = window });
     }
 
     /// Whether it hangs in its worker's wheel. Only that worker, or the thread that frees the entry, calls this.

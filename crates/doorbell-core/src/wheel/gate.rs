@@ -1,5 +1,5 @@
-//! The gate decides who may touch a worker's wheel: the worker, or for a moment a visitor that expires
-//! timers while the worker sleeps or is stuck.
+//! The gate decides who may touch the global base of a worker's wheel: the worker, or for a moment a visitor that
+//! expires timers while the worker sleeps or is stuck.
 //!
 //! | value | name | meaning |
 //! |---|---|---|
@@ -37,7 +37,7 @@ pub(super) enum Stands {
 /// The words that guard a worker's wheel.
 pub(crate) struct Gate<M: Machine, O> {
     word: M::U32,
-    /// 1 while the worker touches its wheel.
+    /// 1 while the worker touches its global base.
     inside: M::U32,
     /// 1 while the worker sleeps and has lent its wheel.
     lent: M::U32,
@@ -67,7 +67,7 @@ unsafe impl<M: Machine, O> Send for Gate<M, O> {}
 // SAFETY: as for Send.
 unsafe impl<M: Machine, O> Sync for Gate<M, O> {}
 
-/// While this lives, the worker may touch its wheel.
+/// While this lives, the worker may touch its global base.
 struct Inside<'a, M: Machine, O>(&'a Gate<M, O>);
 
 impl<M: Machine, O> Drop for Inside<'_, M, O> {
@@ -139,7 +139,7 @@ impl<M: Machine, O> Gate<M, O> {
         }
     }
 
-    /// The worker touches its wheel: runs `f`, unless a visitor has the wheel.
+    /// The worker touches its global base: runs `f`, unless a visitor has that.
     #[inline(always)]
     pub(super) fn enter<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.

@@ -1,14 +1,15 @@
 //! The structure of one base: eleven levels of 64 slots, exact near and coarse far.
 //!
-//! A timer hangs in the level of the highest six-bit digit in which its time differs from the
-//! wheel's, in the slot of that digit. Slots of level 0 are one nanosecond wide, so they are
+//! A timer hangs in the level of the highest six-bit digit in which its deadline differs from the
+//! wheel's time, in the slot of that digit. Slots of level 0 are one nanosecond wide, so they are
 //! exact. When the time of a higher slot comes, its timers move to lower levels.
 //! Insert and unlink take constant time. Everything in a lower level is due before everything
 //! in a higher one, and within a level the slots are in order, so the next slot is found by a
 //! look at eleven words.
 
+use super::Window;
 use super::entry::Entry;
-use doorbell_machine::{Machine, Mark};
+use doorbell_machine::{Bug, Machine, Mark};
 use std::ptr::{NonNull, null_mut};
 
 const DIGIT_BITS: u32 = 6;
@@ -20,8 +21,8 @@ const DUE: usize = LEVELS;
 const _: () = assert!(SLOTS == 2_usize.pow(DIGIT_BITS));
 const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
 
-/// At most so many timers of a coarse slot are read to find the nearest. A fuller slot is first moved to
-/// lower levels when it begins, which costs one more wake.
+/// At most so many timers of the first slot are read to find the nearest. What the slot itself knows of a fuller one may
+/// be too early, which costs one more wake.
 pub(super) const LOOKS_MAX: usize = 32;
 
 /// Where a timer hangs.
@@ -36,8 +37,8 @@ pub(super) struct SlotPlace {
 pub(super) struct Link<M: Machine, O> {
     newer: *mut Entry<M, O>,
     older: *mut Entry<M, O>,
-    /// When it is due, in nanoseconds of the worker's clock.
-    when_ns: u64,
+    /// When it may fire, by the worker's clock.
+    pub(super) window: Window,
     /// `None`: in no list.
     place: Option<SlotPlace>,
 }
@@ -47,7 +48,7 @@ impl<M: Machine, O> Link<M, O> {
         Link {
             newer: null_mut(),
             older: null_mut(),
-            when_ns: 0,
+            window: Window::NEVER,
             place: None,
         }
     }
@@ -57,14 +58,28 @@ impl<M: Machine, O> Link<M, O> {
     }
 }
 
+/// The timers of one slot.
+struct Slot<M: Machine, O> {
+    newest: *mut Entry<M, O>,
+    /// The least `latest_ns` of all timers that hung here since the slot was last empty. So cancelled ones count.
+    latest_ns: u64,
+}
+
+impl<M: Machine, O> Slot<M, O> {
+    const EMPTY: Slot<M, O> = Slot {
+        newest: null_mut(),
+        latest_ns: u64::MAX,
+    };
+}
+
 /// One base of a worker's wheel.
-pub(super) struct WheelLevels<M: Machine, O> {
-    /// Every timer due before this has left its slot, and at the last look also those due at it.
+pub(crate) struct WheelLevels<M: Machine, O> {
+    /// Every timer with a deadline before this has left its slot, and at the last look also those with this one.
     elapsed_ns: u64,
     /// One bit per slot that is not empty.
     occupied: [u64; LEVELS],
-    /// The newest timer of each slot. The last level is the list of what is due.
-    newest: Box<[[*mut Entry<M, O>; SLOTS]]>,
+    /// The slots of each level. The first of the last level is the list of what is due.
+    slots: Box<[[Slot<M, O>; SLOTS]]>,
     len: usize,
 }
 
@@ -73,7 +88,9 @@ impl<M: Machine, O> WheelLevels<M, O> {
         WheelLevels {
             elapsed_ns: now_ns,
             occupied: [0; LEVELS],
-            newest: vec![[null_mut(); SLOTS]; LEVELS + 1].into_boxed_slice(),
+            slots: (0..=LEVELS)
+                .map(|_| [const { Slot::EMPTY }; SLOTS])
+                .collect(),
             len: 0,
         }
     }
@@ -87,39 +104,42 @@ impl<M: Machine, O> WheelLevels<M, O> {
     /// # Safety
     /// `entry` is alive until unlinked, is in no list, and its link is this worker's.
     #[inline]
-    pub(super) unsafe fn insert(&mut self, entry: *mut Entry<M, O>, when_ns: u64) {
-        // A timer whose time has passed hangs in the slot of the present, so it is due at the next look.
-        let when_ns = when_ns.max(self.elapsed_ns);
-        let place = self.place_of(when_ns);
+    pub(crate) unsafe fn insert(&mut self, entry: *mut Entry<M, O>, window: Window) {
+        // A timer whose deadline has passed hangs in the slot of the present, so it is due at the next look.
+        let window = window.not_before(self.elapsed_ns);
+        let place = self.place_of(window.from_ns);
         self.occupied[usize::from(place.level)] |= 1 << place.slot;
         // SAFETY: passed on from the caller.
-        unsafe { self.hang(entry, when_ns, place) };
+        unsafe { self.hang(entry, window, place) };
         self.len += 1;
     }
 
     #[inline]
-    fn place_of(&self, when_ns: u64) -> SlotPlace {
-        let differs = (self.elapsed_ns ^ when_ns) | (SLOTS as u64 - 1);
+    fn place_of(&self, from_ns: u64) -> SlotPlace {
+        let differs = (self.elapsed_ns ^ from_ns) | (SLOTS as u64 - 1);
         let level = differs.ilog2() / DIGIT_BITS;
         SlotPlace {
             level: level as u8,
-            slot: (when_ns >> (level * DIGIT_BITS)) as u8 & (SLOTS as u8 - 1),
+            slot: (from_ns >> (level * DIGIT_BITS)) as u8 & (SLOTS as u8 - 1),
         }
     }
 
     /// # Safety
     /// As for [`WheelLevels::insert`].
     #[inline]
-    unsafe fn hang(&mut self, entry: *mut Entry<M, O>, when_ns: u64, place: SlotPlace) {
-        let newest = &mut self.newest[usize::from(place.level)][usize::from(place.slot)];
-        let older = std::mem::replace(newest, entry);
+    unsafe fn hang(&mut self, entry: *mut Entry<M, O>, window: Window, place: SlotPlace) {
+        let slot = &mut self.slots[usize::from(place.level)][usize::from(place.slot)];
+        let older = std::mem::replace(&mut slot.newest, entry);
+        if older.is_null() || window.latest_ns < slot.latest_ns {
+            slot.latest_ns = window.latest_ns;
+        }
         // SAFETY: the caller's promise.
         unsafe {
             Entry::with_link(entry, |link| {
                 *link = Link {
                     newer: null_mut(),
                     older,
-                    when_ns,
+                    window,
                     place: Some(place),
                 };
             });
@@ -135,14 +155,14 @@ impl<M: Machine, O> WheelLevels<M, O> {
     /// # Safety
     /// `entry` hangs in this base.
     #[inline]
-    pub(super) unsafe fn unlink(&mut self, entry: *mut Entry<M, O>) {
+    pub(crate) unsafe fn unlink(&mut self, entry: *mut Entry<M, O>) {
         // SAFETY: the caller's promise.
         let (newer, older, place) =
             unsafe { Entry::with_link(entry, |link| (link.newer, link.older, link.place.take())) };
         let place = place.expect("a timer that is unlinked hangs in the wheel");
         if newer.is_null() {
             let (level, slot) = (usize::from(place.level), usize::from(place.slot));
-            self.newest[level][slot] = older;
+            self.slots[level][slot].newest = older;
             if older.is_null() && level < DUE {
                 self.occupied[level] &= !(1 << slot);
             }
@@ -161,41 +181,84 @@ impl<M: Machine, O> WheelLevels<M, O> {
     #[inline]
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         let level = self.occupied.iter().position(|&slots| slots != 0)?;
-        let slot = self.occupied[level].trailing_zeros();
+        let slot = self.occupied[level].trailing_zeros() as usize;
+        Some((level, slot, self.begins_ns(level, slot)))
+    }
+
+    /// When a slot that is not empty begins.
+    #[inline]
+    fn begins_ns(&self, level: usize, slot: usize) -> u64 {
         let shift = level as u32 * DIGIT_BITS;
         // The digits above this level are those of the wheel's time.
         let above = self.elapsed_ns.checked_shr(shift + DIGIT_BITS).unwrap_or(0);
         let above = above.checked_shl(shift + DIGIT_BITS).unwrap_or(0);
-        Some((level, slot as usize, above | u64::from(slot) << shift))
+        above | (slot as u64) << shift
     }
 
-    /// When the worker has to look next: when the nearest timer is due, or earlier if many timers share
-    /// a coarse slot. `None` if there is no timer.
-    pub(super) fn next_ns(&self) -> Option<u64> {
-        if !self.newest[DUE][0].is_null() {
-            return Some(self.elapsed_ns);
+    /// Between which times the worker has to look next: from the nearest deadline on, and by the first time at which a
+    /// timer needs a wake. Either may be earlier, the one where many timers share a slot, the other also where timers
+    /// were cancelled. [`Window::NEVER`] if there is no timer.
+    pub(super) fn next(&self) -> Window {
+        if !self.slots[DUE][0].newest.is_null() {
+            return Window::at(self.elapsed_ns);
         }
-        let (level, slot, begins_ns) = self.next_slot()?;
-        if level == 0 {
-            return Some(begins_ns);
+        let Some((level, slot, begins_ns)) = self.next_slot() else {
+            return Window::NEVER;
+        };
+        let mut next = self.nearest(level, slot, begins_ns);
+        // Without slack nothing in another slot is earlier.
+        if next.latest_ns > next.from_ns && !M::breaks(Bug::WheelWakesForFirstSlot) {
+            next.latest_ns = self.latest_behind(level, next.latest_ns);
         }
-        let mut nearest_ns = u64::MAX;
-        let mut entry = self.newest[level][slot];
+        next
+    }
+
+    /// The nearest times of the first slot. Of a slot with many timers: when it begins, and the least `latest_ns` that
+    /// it has had.
+    fn nearest(&self, level: usize, slot: usize, begins_ns: u64) -> Window {
+        let slot = &self.slots[level][slot];
+        let mut nearest = Window::NEVER;
+        let mut entry = slot.newest;
         for _ in 0..LOOKS_MAX {
-            if entry.is_null() {
-                return Some(nearest_ns);
+            // No timer of the slot is earlier than its begin.
+            if entry.is_null() || nearest.latest_ns == begins_ns {
+                return nearest;
             }
             // SAFETY: what hangs in the wheel is alive, and its link is this worker's.
-            let (older, when_ns) =
-                unsafe { Entry::with_link(entry, |link| (link.older, link.when_ns)) };
-            nearest_ns = nearest_ns.min(when_ns);
+            let (older, window) =
+                unsafe { Entry::with_link(entry, |link| (link.older, link.window)) };
+            nearest = nearest.and(window);
             entry = older;
         }
         if entry.is_null() {
-            Some(nearest_ns)
-        } else {
-            Some(begins_ns)
+            return nearest;
         }
+        Window {
+            from_ns: begins_ns,
+            latest_ns: slot.latest_ns,
+        }
+    }
+
+    /// The least `latest_ns` of the slots behind the first one, which is in that level, and that of the first.
+    #[cold]
+    fn latest_behind(&self, first_level: usize, of_first_ns: u64) -> u64 {
+        let mut latest_ns = of_first_ns;
+        for level in first_level..LEVELS {
+            let mut occupied = self.occupied[level];
+            if level == first_level {
+                occupied &= occupied - 1;
+            }
+            while occupied != 0 {
+                let slot = occupied.trailing_zeros() as usize;
+                // No timer is earlier than the begin of its slot, and the slots come in order.
+                if self.begins_ns(level, slot) >= latest_ns {
+                    return latest_ns;
+                }
+                latest_ns = latest_ns.min(self.slots[level][slot].latest_ns);
+                occupied &= occupied - 1;
+            }
+        }
+        latest_ns
     }
 
     /// Moves what is due at `now_ns` to the list of the due.
@@ -206,24 +269,24 @@ impl<M: Machine, O> WheelLevels<M, O> {
             }
             self.elapsed_ns = self.elapsed_ns.max(begins_ns);
             self.occupied[level] &= !(1 << slot);
-            let mut entry = std::mem::replace(&mut self.newest[level][slot], null_mut());
+            let mut entry = std::mem::replace(&mut self.slots[level][slot].newest, null_mut());
             while !entry.is_null() {
-                // SAFETY: as in `next_ns`.
-                let (older, when_ns) =
-                    unsafe { Entry::with_link(entry, |link| (link.older, link.when_ns)) };
-                let place = if when_ns <= now_ns {
+                // SAFETY: as in `nearest`.
+                let (older, window) =
+                    unsafe { Entry::with_link(entry, |link| (link.older, link.window)) };
+                let place = if window.from_ns <= now_ns {
                     SlotPlace {
                         level: DUE as u8,
                         slot: 0,
                     }
                 } else {
                     M::mark(Mark::WheelCascade);
-                    let place = self.place_of(when_ns);
+                    let place = self.place_of(window.from_ns);
                     self.occupied[usize::from(place.level)] |= 1 << place.slot;
                     place
                 };
                 // SAFETY: it was taken out of its slot, whose whole list this loop empties.
-                unsafe { self.hang(entry, when_ns, place) };
+                unsafe { self.hang(entry, window, place) };
                 entry = older;
             }
         }
@@ -245,7 +308,7 @@ impl<M: Machine, O> WheelLevels<M, O> {
     }
 
     fn pop(&mut self, level: usize, slot: usize) -> Option<NonNull<Entry<M, O>>> {
-        let entry = NonNull::new(self.newest[level][slot])?;
+        let entry = NonNull::new(self.slots[level][slot].newest)?;
         // SAFETY: it hangs in this base.
         unsafe { self.unlink(entry.as_ptr()) };
         Some(entry)

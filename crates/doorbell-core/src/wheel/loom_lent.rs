@@ -21,7 +21,7 @@ fn parker() -> <Loom as Machine>::Parker {
 /// The worker or its visitor uses the wheel.
 fn touch(wheel: &Wheel<Loom, ()>) {
     // SAFETY: the models show that only one of the two does so at a time.
-    unsafe { wheel.with_inner(|inner| inner.kept.clear()) };
+    unsafe { wheel.with_global(|_| ()) };
 }
 
 /// A worker uses its wheel, lends it, takes it back and uses it, while a visitor comes that enters only a lent wheel.

@@ -132,7 +132,7 @@ fn sleep_until_told(clock: &Clock<Loom>, remote: &RemoteRef<Loom>) {
     let announced = bell.announce_spin() == Announced::Yes;
     if announced && bell.announce_park() == Announced::Yes {
         // Nobody has a timer.
-        assert_eq!(clock.end_worker(remote.worker(), None), Ended::Yes);
+        assert_eq!(clock.end_worker(remote.worker(), u64::MAX), Ended::Yes);
         let _ = bell.park(remote.parker(), None);
         clock.begin();
     }
@@ -159,14 +159,14 @@ fn two_workers_that_tell_each_other() {
         // For good: nobody tells it again.
         let _ = other.bell().announce_spin();
         let _ = other.bell().announce_park();
-        assert_eq!(their_clock.end_worker(1, None), Ended::Yes);
+        assert_eq!(their_clock.end_worker(1, u64::MAX), Ended::Yes);
     });
     remotes[1].request_pass();
     sleep_until_told(&clock, &one);
     told.store(0, Relaxed);
     let _ = one.bell().announce_spin();
     let _ = one.bell().announce_park();
-    assert_eq!(clock.end_worker(0, None), Ended::Yes);
+    assert_eq!(clock.end_worker(0, u64::MAX), Ended::Yes);
     their_worker.join().unwrap();
     assert!(
         quiescences.load(Relaxed) >= 1,
@@ -191,7 +191,7 @@ fn a_hold_is_a_hold() {
     });
     let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
-    let _ = clock.end_worker(remote.worker(), Some(start_ns + SLEEP_NS));
+    let _ = clock.end_worker(remote.worker(), start_ns + SLEEP_NS);
     holder.join().unwrap();
     assert_eq!(clock.now_ns() - start_ns, SLEEP_NS, "once, by either");
     drop(inside);
@@ -209,7 +209,7 @@ fn told_while_another_looks() {
     let inside = clock.inside(Holds::No);
     let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
-    assert_eq!(clock.end_worker(remote.worker(), None), Ended::Yes);
+    assert_eq!(clock.end_worker(remote.worker(), u64::MAX), Ended::Yes);
     let (their_clock, theirs) = (Arc::clone(&clock), remote.clone());
     let tells = thread::spawn(move || {
         let hold = their_clock.hold();

@@ -22,6 +22,7 @@ mod quiescence;
 #[cfg(test)]
 mod tests;
 mod visit;
+mod window;
 
 pub use clock::Clock;
 pub(crate) use quiescence::Ended;
@@ -32,11 +33,12 @@ use doorbell_machine::{Cell, Machine};
 use entry::Fire;
 pub(crate) use entry::{Cancel, Entry, TakenIn};
 pub(crate) use gate::Gate;
-use levels::WheelLevels;
+pub(crate) use levels::WheelLevels;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 pub(crate) use visit::Visited;
+pub use window::Window;
 
 /// How many entries a worker keeps for its next timers; more go back to the allocator. Fewer under Miri, where
 /// a test that keeps as many would take minutes.
@@ -51,22 +53,25 @@ pub enum Base {
     Global,
 }
 
+impl Base {
+    pub(crate) const BOTH: [Base; 2] = [Base::Local, Base::Global];
+}
+
 /// The timers of one worker. Not `Sync`.
 ///
 /// `O` leads to the worker that has a timer, for the timer's handle on other threads.
 pub(crate) struct Wheel<M: Machine, O> {
-    inner: M::Cell<WheelInner<M, O>>,
-    /// By which others may visit.
+    local: M::Cell<WheelLevels<M, O>>,
+    /// The worker's, or for a moment a visitor's.
+    global: M::Cell<WheelLevels<M, O>>,
+    /// Entries for the next timers.
+    kept: M::Cell<Vec<NonNull<Entry<M, O>>>>,
+    /// By which others may visit the global base.
     gate: SharedGate<M, O>,
 }
 
 /// The gate of a wheel, which the worker's remote half has too.
 pub(crate) type SharedGate<M, O> = Arc<<M as Machine>::Line<Gate<M, O>>>;
-
-pub(crate) struct WheelInner<M: Machine, O> {
-    bases: [WheelLevels<M, O>; 2],
-    kept: Vec<NonNull<Entry<M, O>>>,
-}
 
 /// The waker of a timer that has left the wheel. It is woken or dropped outside of the wheel.
 #[must_use]
@@ -118,28 +123,42 @@ impl<M: Machine, O> Wheel<M, O> {
     {
         Wheel {
             gate,
-            inner: M::Cell::new(WheelInner {
-                bases: [WheelLevels::new(now_ns), WheelLevels::new(now_ns)],
-                // Once and for all: to free a timer allocates nothing.
-                kept: Vec::with_capacity(KEPT_MAX),
-            }),
+            local: M::Cell::new(WheelLevels::new(now_ns)),
+            global: M::Cell::new(WheelLevels::new(now_ns)),
+            // Once and for all: to free a timer allocates nothing.
+            kept: M::Cell::new(Vec::with_capacity(KEPT_MAX)),
         }
     }
 
-    /// The worker enters its wheel. `None`, and nothing is done, while a visitor has it.
+    /// The worker touches one of its bases. `None`, and nothing is done, while a visitor has that base, which is the
+    /// global one. `f` calls nothing that comes back to the wheel: wakers are woken and dropped outside.
     #[inline(always)]
-    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut WheelInner<M, O>) -> R) -> Option<R> {
-        // SAFETY: the worker has entered.
-        self.gate.enter(|| unsafe { self.with_inner(f) })
+    pub(crate) fn with<R>(
+        &self,
+        base: Base,
+        f: impl FnOnce(&mut WheelLevels<M, O>) -> R,
+    ) -> Option<R> {
+        match base {
+            // SAFETY: only the worker has a reference to its wheel, except for a visitor, which leaves this base alone.
+            Base::Local => Some(self.local.with_mut(|base| f(unsafe { &mut *base }))),
+            // SAFETY: the worker has entered.
+            Base::Global => self.gate.enter(|| unsafe { self.with_global(f) }),
+        }
     }
 
     /// # Safety
-    /// The caller is the worker, and inside, or its visitor. `f` calls nothing that comes back to the
-    /// wheel: wakers are woken and dropped outside.
+    /// The caller is the worker, and inside, or its visitor. `f` is as for [`Wheel::with`].
     #[inline(always)]
-    unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut WheelInner<M, O>) -> R) -> R {
+    unsafe fn with_global<R>(&self, f: impl FnOnce(&mut WheelLevels<M, O>) -> R) -> R {
         // SAFETY: the caller's promise.
-        self.inner.with_mut(|inner| f(unsafe { &mut *inner }))
+        self.global.with_mut(|base| f(unsafe { &mut *base }))
+    }
+
+    /// The worker touches the entries that it keeps.
+    #[inline(always)]
+    fn with_kept<R>(&self, f: impl FnOnce(&mut Vec<NonNull<Entry<M, O>>>) -> R) -> R {
+        // SAFETY: as for the local base in `with`; nothing that is called in here comes back.
+        self.kept.with_mut(|kept| f(unsafe { &mut *kept }))
     }
 
     /// The worker begins to run: from here on others may visit its wheel.
@@ -153,15 +172,14 @@ impl<M: Machine, O> Wheel<M, O> {
 
     /// How many timers hang in the wheel.
     pub(crate) fn len(&self) -> usize {
-        let len = self.with(|inner| inner.bases.iter().map(WheelLevels::len).sum());
-        len.unwrap_or(0)
+        let lens = Base::BOTH.map(|base| self.with(base, |base| base.len()));
+        lens.into_iter().flatten().sum()
     }
 
     /// An entry for a new timer.
     #[inline]
     pub(crate) fn take_entry(&self, owner: impl FnOnce() -> O) -> NonNull<Entry<M, O>> {
-        self.with(|inner| inner.kept.pop())
-            .flatten()
+        self.with_kept(Vec::pop)
             .unwrap_or_else(|| Entry::allocate(owner()))
     }
 
@@ -179,14 +197,14 @@ impl<M: Machine, O> Wheel<M, O> {
         // SAFETY: as above.
         let known = unsafe { it.with_handle_waker(Option::take) };
         it.set(entry::FREE);
-        let full = self.with(|inner| {
-            let full = inner.kept.len() >= KEPT_MAX;
-            if !full {
-                inner.kept.push(entry);
+        let is_kept = self.with_kept(|kept| {
+            let has_room = kept.len() < KEPT_MAX;
+            if has_room {
+                kept.push(entry);
             }
-            full
+            has_room
         });
-        if full != Some(false) {
+        if !is_kept {
             // SAFETY: the caller's promise.
             unsafe { Entry::free(entry) };
         }
@@ -202,9 +220,11 @@ impl<M: Machine, O> Wheel<M, O> {
     /// # Safety
     /// The entry is this worker's, and hangs nowhere.
     #[inline]
-    pub(crate) unsafe fn hang(&self, entry: NonNull<Entry<M, O>>, when_ns: u64) -> Option<()> {
+    pub(crate) unsafe fn hang(&self, entry: NonNull<Entry<M, O>>, window: Window) -> Option<()> {
+        // SAFETY: the caller's promise.
+        let base = unsafe { entry.as_ref() }.base.get();
         // SAFETY: passed on.
-        self.with(|inner| unsafe { inner.hang(entry, when_ns) })
+        self.with(base, |base| unsafe { base.insert(entry.as_ptr(), window) })
     }
 
     /// Takes in an entry that came by mail: hangs it, or unlinks it if it is cancelled. `None`, and nothing is
@@ -213,49 +233,53 @@ impl<M: Machine, O> Wheel<M, O> {
     /// # Safety
     /// The entry is alive, and belongs to this worker.
     pub(crate) unsafe fn take_in(&self, entry: NonNull<Entry<M, O>>, tag: u16) -> Option<TakenIn> {
-        self.with(|inner| {
-            // SAFETY: the caller's promise.
-            let it = unsafe { entry.as_ref() };
+        // SAFETY: the caller's promise.
+        let it = unsafe { entry.as_ref() };
+        let base = it.base.get();
+        self.with(base, |levels| {
             if it.accept() {
                 it.polls.set(tag.wrapping_sub(1));
-                let (base, when_ns) = (it.base.get(), it.mailed_ns.get());
-                // SAFETY: accepted, so it is this worker's and hangs in no list.
-                unsafe { inner.hang(entry, when_ns) };
-                return TakenIn::Hangs { base, when_ns };
+                // SAFETY: accepted, so it and its link are this worker's.
+                let window = unsafe { Entry::with_link(entry.as_ptr(), |link| link.window) };
+                // SAFETY: as above; it hangs in no list.
+                unsafe { levels.insert(entry.as_ptr(), window) };
+                return TakenIn::Hangs { base, window };
             }
             if it.is_linked() {
                 // SAFETY: it hangs in this worker's wheel.
-                unsafe { inner.unlink(entry) };
+                unsafe { levels.unlink(entry.as_ptr()) };
             }
             TakenIn::Cancelled
         })
     }
 
-    /// When the worker has to look next at its local and at its global base: `u64::MAX` for an
-    /// empty base. `None` while a visitor has the wheel.
-    pub(crate) fn next_ns(&self) -> Option<[u64; 2]> {
-        self.with(|inner| {
-            [Base::Local, Base::Global]
-                .map(|base| inner.bases[base as usize].next_ns().unwrap_or(u64::MAX))
-        })
+    /// Between which times the worker has to look next at that base. `None` while a visitor has it.
+    pub(crate) fn next(&self, base: Base) -> Option<Window> {
+        self.with(base, |base| base.next())
     }
 
     /// Fires what is due at `now_ns`; returns how many. What a visitor has is left to it.
     pub(crate) fn expire(&self, now_ns: u64) -> u64 {
-        let advance = |inner: &mut WheelInner<M, O>| {
-            inner.bases.iter_mut().for_each(|base| base.advance(now_ns));
-        };
-        let _ = self.with(advance);
+        for base in Base::BOTH {
+            let _ = self.with(base, |base| base.advance(now_ns));
+        }
         let mut fired = 0;
-        let next =
-            |inner: &mut WheelInner<M, O>| inner.bases.iter_mut().find_map(WheelLevels::pop_due);
         // One by one: a waker may arm and cancel timers of this very wheel.
-        while let Some(entry) = self.with(next).flatten() {
+        while let Some(entry) = self.pop(WheelLevels::pop_due) {
             // SAFETY: it hung in the wheel until now, so it is alive. It stays alive until its
             // state gives it to the handle.
             fired += unsafe { Self::release(entry, Entry::fire) }.end();
         }
         fired
+    }
+
+    /// Takes a timer out of the first base that has one.
+    fn pop(
+        &self,
+        pop: impl Fn(&mut WheelLevels<M, O>) -> Option<NonNull<Entry<M, O>>>,
+    ) -> Option<NonNull<Entry<M, O>>> {
+        let mut bases = Base::BOTH.into_iter();
+        bases.find_map(|base| self.with(base, &pop).flatten())
     }
 
     /// Gives a timer that was unlinked to its handle; if the handle is gone, leaves it to the message that the
@@ -282,9 +306,7 @@ impl<M: Machine, O> Wheel<M, O> {
     /// The worker ends: tells every handle, and lets no visitor in any more. `parker` is the worker's.
     pub(crate) fn close(&self, parker: &M::Parker) {
         self.gate.end(parker);
-        let next =
-            |inner: &mut WheelInner<M, O>| inner.bases.iter_mut().find_map(WheelLevels::pop_any);
-        while let Some(entry) = self.with(next).flatten() {
+        while let Some(entry) = self.pop(WheelLevels::pop_any) {
             // SAFETY: as in `expire`.
             let _ = unsafe { Self::release(entry, Entry::orphan) }.end();
         }
@@ -292,33 +314,10 @@ impl<M: Machine, O> Wheel<M, O> {
     }
 
     fn free_kept(&self) {
-        let kept = self.with(|inner| std::mem::take(&mut inner.kept));
-        for entry in kept.into_iter().flatten() {
+        for entry in self.with_kept(std::mem::take) {
             // SAFETY: only the worker has the entries that it keeps.
             unsafe { Entry::free(entry) };
         }
-    }
-}
-
-impl<M: Machine, O> WheelInner<M, O> {
-    /// # Safety
-    /// The entry is this worker's, and hangs nowhere.
-    #[inline]
-    pub(crate) unsafe fn hang(&mut self, entry: NonNull<Entry<M, O>>, when_ns: u64) {
-        // SAFETY: the caller's promise.
-        let base = unsafe { entry.as_ref() }.base.get();
-        // SAFETY: passed on.
-        unsafe { self.bases[base as usize].insert(entry.as_ptr(), when_ns) };
-    }
-
-    /// # Safety
-    /// The entry hangs in this wheel.
-    #[inline]
-    pub(crate) unsafe fn unlink(&mut self, entry: NonNull<Entry<M, O>>) {
-        // SAFETY: the caller's promise.
-        let base = unsafe { entry.as_ref() }.base.get();
-        // SAFETY: passed on.
-        unsafe { self.bases[base as usize].unlink(entry.as_ptr()) };
     }
 }
 

@@ -72,8 +72,8 @@ pub trait Sleepers: Send + Sync + 'static {
 /// What a paused clock knows of its runtime.
 pub(super) struct Quiescence<M: Machine> {
     word: M::Line<M::U64>,
-    /// When each worker has to look at its timers, stored as it falls asleep; `u64::MAX` for never.
-    due_ns: Box<[M::U64]>,
+    /// When each worker has to wake for a timer, stored as it falls asleep; `u64::MAX` for never.
+    wake_ns: Box<[M::U64]>,
     workers: Box<dyn Sleepers>,
     told: Box<dyn Fn() -> Quiescent + Send + Sync>,
 }
@@ -95,7 +95,7 @@ impl<M: Machine> Quiescence<M> {
         let count = workers.count();
         Quiescence {
             word: M::Line::new(|| M::U64::new(count as u64 * BUSY)),
-            due_ns: (0..count).map(|_| M::U64::new(u64::MAX)).collect(),
+            wake_ns: (0..count).map(|_| M::U64::new(u64::MAX)).collect(),
             workers: Box::new(workers),
             told: Box::new(when_quiescent),
         }
@@ -173,12 +173,12 @@ impl<M: Machine> Quiescence<M> {
         }
         // ORDER: Relaxed here and below; the caller's own end has acquired what each worker stored before its end.
         let due = |worker: &M::U64| worker.load(Ordering::Relaxed);
-        let next_ns = self.due_ns.iter().map(due).min().unwrap_or(u64::MAX);
+        let next_ns = self.wake_ns.iter().map(due).min().unwrap_or(u64::MAX);
         if next_ns == u64::MAX || !self.step_to(next_ns, resumed, clock) {
             return Ended::Yes;
         }
-        for (worker, due_ns) in self.due_ns.iter().enumerate() {
-            if due(due_ns) <= next_ns {
+        for (worker, wake_ns) in self.wake_ns.iter().enumerate() {
+            if due(wake_ns) <= next_ns {
                 self.workers.wake(worker);
             }
         }
@@ -257,7 +257,7 @@ impl<M: Machine> Clock<M> {
     pub fn advance_by(&self, duration_ns: u64) {
         self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
         if let Some(it) = &self.quiescence {
-            (0..it.due_ns.len()).for_each(|worker| it.workers.wake(worker));
+            (0..it.wake_ns.len()).for_each(|worker| it.workers.wake(worker));
         }
     }
 
@@ -281,14 +281,14 @@ impl<M: Machine> Clock<M> {
         self.end(BUSY);
     }
 
-    /// A worker is about to sleep, and will look at its timers at `due_ns`. On [`Ended::Resumed`] it
-    /// must not sleep, and has to look now.
-    pub(crate) fn end_worker(&self, worker: usize, due_ns: Option<u64>) -> Ended {
+    /// A worker is about to sleep, and has to wake for its timers at `wake_ns`; `u64::MAX` for never. On
+    /// [`Ended::Resumed`] it must not sleep, and has to look now.
+    pub(crate) fn end_worker(&self, worker: usize, wake_ns: u64) -> Ended {
         let Some(it) = &self.quiescence else {
             return Ended::Yes;
         };
         // ORDER: Relaxed; the Release of `end` below publishes it.
-        it.due_ns[worker].store(due_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
+        it.wake_ns[worker].store(wake_ns, Ordering::Relaxed);
         it.end(BUSY, self)
     }
 

@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use super::gate::{Gate, Stands};
 use super::levels::WheelLevels;
-use super::{Base, TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel, WheelInner};
+use super::{TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel, Window};
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
@@ -31,7 +31,7 @@ pub(crate) trait Visited<M: Machine> {
     /// The worker's count of polls, as a thread sees it that is not the worker.
     fn polls(&self) -> u64;
 
-    /// Publishes when the worker's nearest global timer is due.
+    /// Publishes when a worker has to look at the worker's global timers.
     fn publish_next_global(&self, when_ns: u64);
 }
 
@@ -74,7 +74,7 @@ impl<M: Machine, O> Gate<M, O> {
                 Stands::Unused => Some(Entry::<M, O>::tag(worker.polls())),
             };
             // SAFETY: the worker is its visitor's, as this is called.
-            let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
+            let (taken, next_ns) = unsafe { wheel.with_global(|base| base.take(now_ns, polls)) };
             // Still inside the gate: after it the worker might have published an earlier one.
             worker.publish_next_global(next_ns);
             (taken, stands)
@@ -82,17 +82,16 @@ impl<M: Machine, O> Gate<M, O> {
     }
 }
 
-impl<M: Machine, O> WheelInner<M, O> {
-    /// Takes what is due out of the global base, except for timers with the tag of the poll under way. Says when the
+impl<M: Machine, O> WheelLevels<M, O> {
+    /// Takes what is due out, except for timers with the tag of the poll under way. Says when the
     /// next look is due.
     pub(super) fn take(&mut self, now_ns: u64, polls: Option<u16>) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
         let mut left = [None; VISIT_LOOKS];
         let mut fired = 0;
-        let base: &mut WheelLevels<M, O> = &mut self.bases[Base::Global as usize];
-        base.advance(now_ns);
+        self.advance(now_ns);
         for left in &mut left {
-            let Some(entry) = base.pop_due() else { break };
+            let Some(entry) = self.pop_due() else { break };
             // SAFETY: it hung in the wheel until now, so it is alive.
             if Some(unsafe { entry.as_ref() }.polls.get()) == polls {
                 *left = Some(entry);
@@ -105,13 +104,13 @@ impl<M: Machine, O> WheelInner<M, O> {
                 break;
             }
         }
-        let mut next_ns = base.next_ns().unwrap_or(u64::MAX);
+        let mut next_ns = self.next().latest_ns;
         if left.iter().any(Option::is_some) {
             next_ns = next_ns.min(now_ns.saturating_add(VISIT_AGAIN_NS));
         }
         for entry in left.into_iter().flatten() {
             // SAFETY: taken out above, so it hangs nowhere. It is still alive.
-            unsafe { base.insert(NonNull::as_ptr(entry), now_ns) };
+            unsafe { self.insert(NonNull::as_ptr(entry), Window::at(now_ns)) };
         }
         (taken, next_ns)
     }

@@ -202,17 +202,17 @@ impl<M: Machine> Worker<M> {
         })
     }
 
-    /// A sleeping worker does not hold up a paused clock: tells the clock when its next timer is due.
+    /// A sleeping worker does not hold up a paused clock: tells the clock when its next timer needs a wake.
     fn hands_over_the_clock(&self) -> Ended {
         let clock = &self.shared.clock;
         if !clock.is_frozen() {
             return Ended::Yes;
         }
-        let due_ns = self.local.look_due_ns();
+        self.local.note_next();
         if self.local.is_due() {
             return Ended::Resumed;
         }
-        clock.end_worker(self.shared.remote().worker(), due_ns)
+        clock.end_worker(self.shared.remote().worker(), self.local.wake_ns())
     }
 
     /// From here on a thread that has work for others finds this worker idle.

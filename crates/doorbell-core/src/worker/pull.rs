@@ -57,20 +57,21 @@ impl<M: Machine> Worker<M> {
     /// The worker is about to sleep: until when its timers let it. Behind this it does not touch its wheel before it
     /// [comes back](Worker::come_back).
     pub(super) fn leave_timers(&self) -> Option<u64> {
-        let due_ns = self.local.due_ns();
+        let wake_ns = self.local.wake_ns();
         let remote = self.shared.remote();
         let leaves = remote.pulls_timers();
         // The last worker may have stepped aside and asked this one for a pass before the switch was turned off.
         let is_asked = |tree: &&Tree<M>| leaves || self.pull.joined.get() || tree.lacks_sentry();
         let Some(tree) = self.any_tree().filter(is_asked) else {
             // A frozen clock does not advance while the thread sleeps: the OS cannot time its timers.
-            return due_ns.filter(|_| !self.shared.clock.is_frozen());
+            let sleeps = wake_ns != u64::MAX && !self.shared.clock.is_frozen();
+            return sleeps.then_some(wake_ns);
         };
         let (own_ns, left_ns) = if leaves {
             remote.gate().lend();
-            (self.local.due_local_ns(), remote.next_global_ns())
+            (self.local.wake_local_ns(), remote.next_global_ns())
         } else {
-            (due_ns.unwrap_or(u64::MAX), u64::MAX)
+            (wake_ns, u64::MAX)
         };
         tree.note(remote.worker(), left_ns);
         let duty_ns = self.leave_for_sleep(tree);
@@ -140,7 +141,7 @@ impl<M: Machine> Worker<M> {
         let Some(tree) = self.tree() else { return };
         let remote = self.shared.remote();
         let first_ns = tree.next_ns(remote.worker()).min(remote.next_global_ns());
-        if first_ns > duty_ns && self.local.due_local_ns() > duty_ns {
+        if first_ns > duty_ns && self.local.wake_local_ns() > duty_ns {
             self.shared.tally.duties_ended.add_owned(1);
         }
     }

@@ -89,6 +89,9 @@ const TREE: &str = "not hunted since the workers use the timer tree; loom kills 
 /// Why mutants of its wiring do not show.
 const PULL: &str = "not hunted; `scenario/tests/pull.rs` kills it";
 
+/// Why mutants of timers with slack do not show.
+const SLACK: &str = "not hunted; `scenario/tests/slack.rs` kills it";
+
 /// Why a timer that is refused does not show.
 const PLACED: &str = "it needs two workers of which one ends first; loom kills it";
 
@@ -247,6 +250,8 @@ pub const MUTANTS: &[Mutant] = mutants![
     PullReportsNothing: not_here PULL,
     PullTrustsStuck: not_here PULL,
     TimerRefusedByOther: not_here PLACED,
+    TimerWakesAtDeadline: not_here SLACK,
+    WheelWakesForFirstSlot: not_here SLACK,
     PushClearBlind: not_here PUSH,
     PushCountsLate: not_here PUSH,
     PushNoPostFence: not_here FENCE,

@@ -2,6 +2,7 @@
 //! machine.
 
 use crate::trace::{post_note, run_note};
+use doorbell_core::wheel::Window;
 use doorbell_machine::{Counter, sim, sim::SimCounter};
 use std::sync::Arc;
 
@@ -145,14 +146,14 @@ impl Ledger {
         self.steps.get()
     }
 
-    /// Records that a timer has fired and its task runs. A paused clock must stand at exactly `due_ns`.
-    pub(super) fn note_timer(&self, due_ns: u64, now_ns: u64, stands: bool) {
+    /// Records that a timer has fired and its task runs. A paused clock must stand inside the timer's window.
+    pub(super) fn note_timer(&self, window: Window, now_ns: u64, stands: bool) {
         self.timers.add_shared(1);
-        if now_ns < due_ns {
-            let early_ns = due_ns - now_ns;
+        if now_ns < window.from_ns {
+            let early_ns = window.from_ns - now_ns;
             sim::fail(format!("never early: a timer fired {early_ns} ns too soon"));
         }
-        let late_ns = now_ns.saturating_sub(due_ns);
+        let late_ns = now_ns.saturating_sub(window.latest_ns);
         if stands && late_ns > 0 {
             sim::fail(format!(
                 "quiescence: a clock that stood still went {late_ns} ns beyond a timer"

@@ -68,11 +68,11 @@ pub(super) fn is_prompt<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
         if call::post(&**workers.remote(worker), run).is_err() {
             sim::fail("lost: a post was refused by a worker that runs");
         }
-        for kind in [Kind::Pinned, Kind::Task] {
+        for (kind, slack_ns) in [(Kind::Pinned, 0), (Kind::Task, 0), (Kind::Task, 100_000)] {
             let mine = Arc::clone(workers);
             let sleeps = workers.launch(worker, kind, async move {
-                let sleep = Sleep::new(&mine, worker, 100_000);
-                let due_ns = sim::time_ns() + 100_000;
+                let sleep = Sleep::new(&mine, worker, 100_000).slack(slack_ns);
+                let due_ns = sim::time_ns() + 100_000 + slack_ns;
                 let fired = sleep.await;
                 let late_ns = sim::time_ns().saturating_sub(due_ns);
                 if !fired || late_ns > prompt_ns {

@@ -220,10 +220,19 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
+    /// A sleep, one in four with slack.
+    fn sleep(&self, for_ns: u64) -> Sleep<BUG> {
+        let sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
+        if one_in(4) {
+            return sleep.slack(below(SLEEP_MAX_NS));
+        }
+        sleep
+    }
+
     /// Waits on a foreign thread for a timer of a worker, or gives it up.
     fn sleep_outside(&self) {
         let for_ns = below(40_000);
-        let mut sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
+        let mut sleep = self.sleep(for_ns);
         if one_in(2) {
             self.workers.wait_for(sleep, below(2) * 5_000);
             return;
@@ -293,7 +302,7 @@ impl<const BUG: u8> Player<BUG> {
         Box::pin(async move {
             match below(10) {
                 0 if self.may.timers => {
-                    Sleep::new(&self.workers, self.any_worker(), below(SLEEP_MAX_NS)).await;
+                    self.sleep(below(SLEEP_MAX_NS)).await;
                 }
                 1 if self.may.timers => self.give_up_timer().await,
                 2 if depth < DEPTH_MAX => self.spawn_some(depth + 1).await,
@@ -321,7 +330,7 @@ impl<const BUG: u8> Player<BUG> {
     /// Drops a timer before it is due, possibly on another worker.
     async fn give_up_timer(&self) {
         let for_ns = below(if one_in(2) { SLEEP_MAX_NS } else { 10_000 });
-        let mut sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
+        let mut sleep = self.sleep(for_ns);
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
         if !polled.await && one_in(2) {
             yield_now().await;

@@ -13,6 +13,7 @@ mod placed;
 mod pull;
 mod push;
 mod ranks;
+mod slack;
 mod stalls;
 mod starved;
 mod suspended;

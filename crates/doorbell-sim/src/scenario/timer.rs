@@ -3,18 +3,19 @@
 use super::ledger::Ledger;
 use super::scheduler::Workers;
 use doorbell_core::scheduler::RemoteRef;
-use doorbell_core::wheel::Clock;
+use doorbell_core::wheel::{Clock, Window};
 use doorbell_core::worker::timer::{Fired, Polled, RawTimer};
 use doorbell_machine::Sim;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Ready when it is due. The output is `false` if the worker of its timer ended first.
 pub(crate) struct Sleep<const BUG: u8> {
     remote: RemoteRef<Sim<BUG>>,
     clock: Arc<Clock<Sim<BUG>>>,
-    due_ns: u64,
+    window: Window,
     timer: Option<RawTimer>,
     ledger: Arc<Ledger>,
 }
@@ -24,20 +25,27 @@ impl<const BUG: u8> Sleep<BUG> {
     pub(crate) fn new(workers: &Workers<BUG>, worker: usize, for_ns: u64) -> Self {
         Sleep {
             remote: workers.remote(worker).clone(),
-            due_ns: workers.clock.now_ns().saturating_add(for_ns),
+            window: Window::at(workers.clock.now_ns().saturating_add(for_ns)),
             clock: Arc::clone(&workers.clock),
             timer: None,
             ledger: Arc::clone(&workers.ledger),
         }
+    }
+
+    /// The same, which may be ready later.
+    pub(super) fn slack(mut self, slack_ns: u64) -> Self {
+        let slack = Duration::from_nanos(slack_ns);
+        self.window = Window::with_slack(self.window.from_ns, slack);
+        self
     }
 }
 
 #[cfg(test)]
 impl<const BUG: u8> Sleep<BUG> {
     /// A sleep until then, by the workers' clock.
-    pub(super) fn until(workers: &Workers<BUG>, worker: usize, due_ns: u64) -> Self {
+    pub(super) fn until(workers: &Workers<BUG>, worker: usize, window: impl Into<Window>) -> Self {
         Sleep {
-            due_ns,
+            window: window.into(),
             ..Sleep::new(workers, worker, 0)
         }
     }
@@ -49,7 +57,7 @@ impl<const BUG: u8> Future for Sleep<BUG> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             if self.timer.is_none() {
-                match RawTimer::arm(&self.remote, self.due_ns, cx.waker()) {
+                match RawTimer::arm(&self.remote, self.window, cx.waker()) {
                     Ok(timer) => self.timer = Some(timer),
                     Err(_) => return Poll::Ready(false),
                 }
@@ -62,7 +70,7 @@ impl<const BUG: u8> Future for Sleep<BUG> {
                 Some(Polled::Ready(Fired::Due)) => {
                     let stands = self.clock.is_frozen();
                     self.ledger
-                        .note_timer(self.due_ns, self.clock.now_ns(), stands);
+                        .note_timer(self.window, self.clock.now_ns(), stands);
                     return Poll::Ready(true);
                 }
             }

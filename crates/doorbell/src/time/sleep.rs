@@ -3,6 +3,7 @@
 use super::Instant;
 use crate::{ambient, coop};
 use doorbell_core::mailbox::Gone;
+use doorbell_core::wheel::Window;
 use doorbell_core::worker::timer::{Fired, Polled, RawTimer, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -57,8 +58,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 }
 
 impl Sleep {
-    /// Allows the sleep to be ready up to `slack` later, so that timers with the same slack share wake-ups.
-    /// The default is zero: as exact as the OS allows.
+    /// Allows the sleep to be ready up to `slack` later, so that it costs fewer wake-ups. From the deadline on, its
+    /// worker fires it whenever the worker is awake. A worker that sleeps wakes for it at the deadline rounded up to a
+    /// multiple of `slack`, so that timers with the same slack share wake-ups. The default is zero: as exact as the OS
+    /// allows.
+    ///
+    /// With a slack beyond the range of the clock, as [`Duration::MAX`], no worker wakes for the sleep. It is ready
+    /// after its deadline when its worker has woken for another reason, and never if that does not happen.
     pub fn slack(mut self, slack: Duration) -> Sleep {
         self.slack = slack;
         self
@@ -85,9 +91,9 @@ impl Sleep {
     /// the sleep again.
     pub fn reset(&mut self, deadline: Instant) {
         self.deadline = deadline;
-        let when_ns = self.when_ns();
+        let window = self.window();
         let kept = match &mut self.state {
-            SleepState::Armed(timer) => timer.reset(when_ns) == Reset::Done,
+            SleepState::Armed(timer) => timer.reset(window) == Reset::Done,
             SleepState::New | SleepState::Ahead | SleepState::Done => false,
         };
         if !kept {
@@ -95,26 +101,20 @@ impl Sleep {
         }
     }
 
-    /// The deadline, rounded up to a multiple of the slack.
     #[inline]
-    fn when_ns(&self) -> u64 {
-        let deadline_ns = self.deadline.ns();
-        match u64::try_from(self.slack.as_nanos()) {
-            Ok(0) => deadline_ns,
-            Ok(slack_ns) => deadline_ns.div_ceil(slack_ns).saturating_mul(slack_ns),
-            Err(_) => u64::MAX,
-        }
+    fn window(&self) -> Window {
+        Window::with_slack(self.deadline.ns(), self.slack)
     }
 }
 
 /// Arms a timer in the current runtime; `None` if the deadline has passed: see
 /// [`Ambient::arm_timer`](ambient::Ambient::arm_timer).
 #[track_caller]
-fn arm(deadline_ns: Option<u64>, when_ns: u64, waker: &Waker) -> Option<RawTimer> {
+fn arm(window: Window, is_ahead: bool, waker: &Waker) -> Option<RawTimer> {
     let armed = ambient::with_current(|frame| match frame {
         Some(frame) => {
             let runtime = frame.handle().inner();
-            runtime.arm_timer(deadline_ns, when_ns, waker)
+            runtime.arm_timer(window, is_ahead, waker)
         }
         None => panic!("{}", crate::NoRuntime),
     });
@@ -162,11 +162,7 @@ impl Sleep {
         // Drop an old timer before arming the new one on this worker.
         let is_ahead = matches!(self.state, SleepState::Ahead);
         self.state = SleepState::New;
-        let Some(timer) = arm(
-            (!is_ahead).then(|| self.deadline.ns()),
-            self.when_ns(),
-            cx.waker(),
-        ) else {
+        let Some(timer) = arm(self.window(), is_ahead, cx.waker()) else {
             self.state = SleepState::Done;
             return Poll::Ready(());
         };

@@ -4,8 +4,8 @@ use super::{Rig, Timer, arm, elsewhere};
 use crate::bell::Announced;
 use crate::scheduler::RemoteRef;
 use crate::task::{BodyVtable, Kind, write_body};
-use crate::wheel::KEPT_MAX;
 use crate::wheel::entry::Entry;
+use crate::wheel::{Base, KEPT_MAX, Window};
 use crate::worker::timer::{Fired, Polled, Reset};
 use crate::worker::{Local, launch};
 use doorbell_machine::{Counter as _, Host};
@@ -365,7 +365,10 @@ fn the_timers_of_a_pinned_task_are_nobody_elses() {
         rig.enter(|| run(&rig.local, kind, future));
     }
     let (first_ns, second_ns) = (rig.now() + 10, rig.now() + 20);
-    assert_eq!(rig.local.wheel().next_ns(), Some([first_ns, second_ns]));
+    assert_eq!(
+        Base::BOTH.map(|base| rig.local.wheel().next(base)),
+        [first_ns, second_ns].map(|at_ns| Some(Window::at(at_ns)))
+    );
     assert_eq!(rig.local.due_ns(), Some(first_ns));
     assert_eq!(rig.remote().next_global_ns(), second_ns);
     assert_eq!(rig.expire_at(first_ns), 1);
@@ -377,4 +380,38 @@ fn the_timers_of_a_pinned_task_are_nobody_elses() {
         timer.check(true);
     }
     rig.enter(|| drop(fired));
+}
+
+/// The visitor may have lost its CPU there.
+#[test]
+fn timers_of_pinned_tasks_go_on_while_a_visitor_has_the_wheel() {
+    let rig = Rig::new();
+    let timers = Rc::new(Cell::new(Vec::new()));
+    let arm_one = |kind| {
+        let (remote, kept) = (rig.remote().clone(), Rc::clone(&timers));
+        let when_ns = rig.now() + 10;
+        let future = async move {
+            let mut timers = kept.take();
+            timers.push(arm(&remote, when_ns).unwrap());
+            kept.set(timers);
+        };
+        run(&rig.local, kind, future);
+    };
+    rig.local.enter_gated(|| {
+        arm_one(Kind::Pinned);
+        arm_one(Kind::Task);
+        rig.clock.advance_to(rig.now() + 10);
+        let gate = rig.remote().gate();
+        let visited = gate.visit(rig.remote().parker(), |_, _| {
+            assert_eq!(rig.local.expire(), 1, "that of the pinned task");
+            arm_one(Kind::Pinned);
+            assert!(!rig.remote().has_mail(), "it is armed here");
+        });
+        assert!(visited.is_some());
+        assert_eq!(rig.local.expire(), 0, "it tries again later");
+        rig.clock.advance_to(rig.now() + 20_000);
+        assert_eq!(rig.local.expire(), 2);
+        drop(timers.take());
+        rig.local.close();
+    });
 }

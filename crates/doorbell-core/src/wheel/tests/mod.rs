@@ -8,8 +8,9 @@ mod handles;
 mod model;
 mod orders;
 mod wakers;
+mod windows;
 
-use super::Clock;
+use super::{Clock, Window};
 use crate::mailbox::Gone;
 use crate::scheduler::RemoteRef;
 use crate::worker::Local;
@@ -112,8 +113,8 @@ impl Rig {
     }
 
     /// Arms a timer on the worker.
-    fn arm(&self, when_ns: u64) -> Timer {
-        self.enter(|| arm(self.remote(), when_ns)).unwrap()
+    fn arm(&self, window: impl Into<Window>) -> Timer {
+        self.enter(|| arm(self.remote(), window)).unwrap()
     }
 
     fn arm_each(&self, times: impl IntoIterator<Item = u64>) -> Vec<Timer> {
@@ -121,9 +122,9 @@ impl Rig {
     }
 
     /// Arms a timer from another thread; the worker has yet to serve.
-    fn mail(&self, when_ns: u64) -> Timer {
+    fn mail(&self, window: impl Into<Window> + Send) -> Timer {
         let remote = self.remote();
-        elsewhere(|| arm(remote, when_ns)).unwrap()
+        elsewhere(|| arm(remote, window)).unwrap()
     }
 
     fn expire(&self) -> u64 {
@@ -158,8 +159,8 @@ impl Rig {
     }
 }
 
-fn arm(remote: &RemoteRef<Host>, when_ns: u64) -> Result<Timer, Gone> {
+fn arm(remote: &RemoteRef<Host>, window: impl Into<Window>) -> Result<Timer, Gone> {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
-    RawTimer::arm(remote, when_ns, &waker).map(|raw| Timer { raw, wakes })
+    RawTimer::arm(remote, window, &waker).map(|raw| Timer { raw, wakes })
 }

@@ -1,8 +1,8 @@
 //! The two bases against a sorted set.
 
 use crate::wheel::entry::{self, Entry};
-use crate::wheel::levels::LOOKS_MAX;
-use crate::wheel::{Base, Gate, TimerReleased, VISIT_AGAIN_NS, Wheel, WheelInner};
+use crate::wheel::levels::{LOOKS_MAX, WheelLevels};
+use crate::wheel::{Base, Gate, TimerReleased, VISIT_AGAIN_NS, Wheel, Window};
 use doorbell_machine::{Cell as _, Host, Line as _, Machine};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,15 +21,23 @@ enum When {
     Beside(usize, u64),
 }
 
+/// How much later than its deadline a timer may fire.
+#[derive(Clone, Copy, Debug)]
+enum Slack {
+    None,
+    By(u64),
+    ForEver,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Arm(Base, When),
+    Arm(Base, When, Slack),
     /// So many at the same time.
-    ArmMany(Base, When, u8),
+    ArmMany(Base, When, Slack, u8),
     Cancel(usize),
-    Reset(usize, When),
+    Reset(usize, When, Slack),
     Advance(When),
-    /// To the time that the wheel names.
+    /// To the time at which the wheel asks for a wake.
     AdvanceToNext,
 }
 
@@ -65,13 +73,25 @@ fn any_advance() -> impl Strategy<Value = When> {
     ]
 }
 
+fn any_slack() -> impl Strategy<Value = Slack> {
+    prop_oneof![
+        4 => Just(Slack::None),
+        2 => (1..200_u64).prop_map(Slack::By),
+        2 => (0..1_u64 << 34).prop_map(Slack::By),
+        1 => any::<u64>().prop_map(Slack::By),
+        1 => Just(Slack::ForEver),
+    ]
+}
+
 fn any_op() -> impl Strategy<Value = Op> {
     let base = || prop_oneof![Just(Base::Local), Just(Base::Global)];
+    let timer = || (base(), any_when(), any_slack());
     prop_oneof![
-        6 => (base(), any_when()).prop_map(|(base, when)| Op::Arm(base, when)),
-        1 => (base(), any_when(), 2..80_u8).prop_map(|(base, when, n)| Op::ArmMany(base, when, n)),
+        6 => timer().prop_map(|(base, when, slack)| Op::Arm(base, when, slack)),
+        1 => (timer(), 2..80_u8).prop_map(|((base, when, slack), n)| Op::ArmMany(base, when, slack, n)),
         3 => any::<usize>().prop_map(Op::Cancel),
-        3 => (any::<usize>(), any_when()).prop_map(|(timer, when)| Op::Reset(timer, when)),
+        3 => (any::<usize>(), any_when(), any_slack())
+            .prop_map(|(timer, when, slack)| Op::Reset(timer, when, slack)),
         4 => any_advance().prop_map(Op::Advance),
         3 => Just(Op::AdvanceToNext),
     ]
@@ -89,26 +109,28 @@ impl Wake for Note {
     }
 }
 
-struct Known {
+pub(super) struct Known {
     entry: NonNull<Entry<Host, Arc<()>>>,
     base: Base,
-    when_ns: u64,
+    window: Window,
 }
 
-struct World {
-    wheel: Wheel<Host, Arc<()>>,
+pub(super) struct World {
+    pub(super) wheel: Wheel<Host, Arc<()>>,
     /// Each entry has a share of it.
     owner: Arc<()>,
     now_ns: u64,
-    timers: BTreeMap<usize, Known>,
-    /// The sorted set of each base: time and number.
+    pub(super) timers: BTreeMap<usize, Known>,
+    /// The sorted set of each base: deadline and number.
     order: [BTreeSet<(u64, usize)>; 2],
+    /// Of each base: whether a timer that left it unfired may still count in a slot.
+    is_stale: [bool; 2],
     fired: Arc<Mutex<Vec<usize>>>,
     armed: usize,
 }
 
 impl World {
-    fn new(now_ns: u64) -> World {
+    pub(super) fn new(now_ns: u64) -> World {
         let gate = Arc::new(<Host as Machine>::Line::new(Gate::default));
         World {
             wheel: Wheel::new(now_ns, gate),
@@ -116,6 +138,7 @@ impl World {
             now_ns,
             timers: BTreeMap::new(),
             order: [BTreeSet::new(), BTreeSet::new()],
+            is_stale: [false; 2],
             fired: Arc::default(),
             armed: 0,
         }
@@ -133,45 +156,61 @@ impl World {
             When::Ago(ns) => self.now_ns.saturating_sub(ns),
             When::FromEnd(ns) => u64::MAX - ns,
             When::Beside(timer, ns) => match self.pick(timer) {
-                Some(number) => self.timers[&number].when_ns.saturating_add(ns),
+                Some(number) => self.timers[&number].window.from_ns.saturating_add(ns),
                 None => self.now_ns,
             },
         }
     }
 
+    fn window(&self, when: When, slack: Slack) -> Window {
+        let from_ns = self.time(when);
+        let latest_ns = match slack {
+            Slack::None => from_ns,
+            Slack::By(ns) => from_ns.saturating_add(ns),
+            Slack::ForEver => u64::MAX,
+        };
+        Window { from_ns, latest_ns }
+    }
+
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Arm(base, when) => self.arm(base, self.time(when)),
-            Op::ArmMany(base, when, count) => {
-                let when_ns = self.time(when);
-                (0..count).for_each(|_| self.arm(base, when_ns));
+            Op::Arm(base, when, slack) => self.arm(base, self.window(when, slack)),
+            Op::ArmMany(base, when, slack, count) => {
+                let window = self.window(when, slack);
+                (0..count).for_each(|_| self.arm(base, window));
             }
             Op::Cancel(timer) => {
                 if let Some(number) = self.pick(timer) {
                     self.cancel(number);
                 }
             }
-            Op::Reset(timer, when) => {
+            Op::Reset(timer, when, slack) => {
                 if let Some(number) = self.pick(timer) {
-                    self.reset(number, self.time(when));
+                    self.reset(number, self.window(when, slack));
                 }
             }
             Op::Advance(when) => self.advance(self.time(when)),
             Op::AdvanceToNext => {
-                let [local_ns, global_ns] = self.next_ns();
-                if local_ns.min(global_ns) < u64::MAX {
-                    self.advance(local_ns.min(global_ns));
+                let wake_ns = self.next_of_both().latest_ns;
+                if wake_ns < u64::MAX {
+                    self.advance(wake_ns);
                 }
             }
         }
         self.check();
     }
 
-    fn next_ns(&self) -> [u64; 2] {
-        self.wheel.next_ns().expect("nobody visits")
+    fn next(&self) -> [Window; 2] {
+        Base::BOTH.map(|base| self.wheel.next(base).expect("nobody visits"))
     }
 
-    fn arm(&mut self, base: Base, when_ns: u64) {
+    pub(super) fn next_of_both(&self) -> Window {
+        let [local, global] = self.next();
+        local.and(global)
+    }
+
+    pub(super) fn arm(&mut self, base: Base, window: impl Into<Window>) {
+        let window = window.into();
         let number = self.armed;
         self.armed += 1;
         let waker = Waker::from(Arc::new(Note {
@@ -185,47 +224,58 @@ impl World {
             it.base.set(base);
             it.waker.with_mut(|cell| *cell = Some(waker));
             it.set(entry::ARMED);
-            self.wheel.hang(entry, when_ns).unwrap();
+            self.wheel.hang(entry, window).unwrap();
         }
-        self.order[base as usize].insert((when_ns, number));
+        self.order[base as usize].insert((window.from_ns, number));
         let known = Known {
             entry,
             base,
-            when_ns,
+            window,
         };
         self.timers.insert(number, known);
     }
 
-    fn cancel(&mut self, number: usize) {
+    pub(super) fn cancel(&mut self, number: usize) {
         let known = self.timers.remove(&number).unwrap();
-        self.order[known.base as usize].remove(&(known.when_ns, number));
+        self.order[known.base as usize].remove(&(known.window.from_ns, number));
+        self.is_stale[known.base as usize] = true;
         // SAFETY: it hangs in the wheel, and this test has its handle.
         unsafe {
-            self.wheel.with(|inner| inner.unlink(known.entry)).unwrap();
+            self.unlink(known.base, known.entry);
             self.wheel.recycle(known.entry);
         }
     }
 
-    fn reset(&mut self, number: usize, when_ns: u64) {
-        let known = self.timers.get_mut(&number).unwrap();
+    /// # Safety
+    /// The entry hangs in that base.
+    unsafe fn unlink(&self, base: Base, entry: NonNull<Entry<Host, Arc<()>>>) {
+        // SAFETY: passed on.
+        let unlink = |base: &mut WheelLevels<_, _>| unsafe { base.unlink(entry.as_ptr()) };
+        self.wheel.with(base, unlink).unwrap();
+    }
+
+    fn reset(&mut self, number: usize, window: Window) {
+        let Known { base, entry, .. } = self.timers[&number];
         // SAFETY: it hangs in the wheel.
         unsafe {
-            self.wheel.with(|inner| inner.unlink(known.entry)).unwrap();
-            self.wheel.hang(known.entry, when_ns).unwrap();
+            self.unlink(base, entry);
+            self.wheel.hang(entry, window).unwrap();
         }
+        let known = self.timers.get_mut(&number).unwrap();
         let order = &mut self.order[known.base as usize];
-        order.remove(&(known.when_ns, number));
-        order.insert((when_ns, number));
-        known.when_ns = when_ns;
+        order.remove(&(known.window.from_ns, number));
+        order.insert((window.from_ns, number));
+        self.is_stale[known.base as usize] = true;
+        known.window = window;
     }
 
     /// Exactly the due ones fire, each once.
-    fn advance(&mut self, to_ns: u64) {
+    pub(super) fn advance(&mut self, to_ns: u64) {
         self.now_ns = self.now_ns.max(to_ns);
         let mut due: Vec<usize> = Vec::new();
         for order in &mut self.order {
-            while let Some(&(when_ns, number)) = order.first()
-                && when_ns <= self.now_ns
+            while let Some(&(from_ns, number)) = order.first()
+                && from_ns <= self.now_ns
             {
                 order.pop_first();
                 due.push(number);
@@ -242,37 +292,56 @@ impl World {
             // SAFETY: fired, so it is this test's, the handle's.
             unsafe { self.wheel.recycle(known.entry) };
         }
-        for next_ns in self.next_ns() {
-            assert!(next_ns > self.now_ns || next_ns == u64::MAX);
+        for next in self.next() {
+            assert!(next.from_ns > self.now_ns || next == Window::NEVER);
+        }
+        for (order, is_stale) in self.order.iter().zip(&mut self.is_stale) {
+            *is_stale &= !order.is_empty();
         }
     }
 
     /// The wheel's own word about what is pending and next.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         assert_eq!(self.wheel.len(), self.timers.len());
-        for (order, next_ns) in self.order.iter().zip(self.next_ns()) {
-            let Some(&(first_ns, _)) = order.first() else {
-                assert_eq!(next_ns, u64::MAX);
+        for (at, next) in self.next().into_iter().enumerate() {
+            let order = &self.order[at];
+            let of_base = order.iter().map(|(_, number)| self.timers[number].window);
+            let Some(nearest) = of_base.clone().reduce(Window::and) else {
+                assert_eq!(next, Window::NEVER);
                 continue;
             };
             // What was due when it was armed is due at once.
-            let first_ns = first_ns.max(self.now_ns);
-            assert!(next_ns <= first_ns, "{next_ns} is later than {first_ns}");
-            assert!(next_ns >= self.now_ns);
-            if order.len() <= LOOKS_MAX {
-                assert_eq!(next_ns, first_ns);
+            let nearest = nearest.not_before(self.now_ns);
+            let few = order.len() <= LOOKS_MAX;
+            assert!(next.from_ns <= nearest.from_ns, "{next:?}, not {nearest:?}");
+            assert!(
+                next.latest_ns <= nearest.latest_ns,
+                "{next:?}, not {nearest:?}"
+            );
+            assert!(self.now_ns <= next.from_ns && next.from_ns <= next.latest_ns);
+            if few {
+                assert_eq!(next.from_ns, nearest.from_ns);
+            }
+            let have_slack = || of_base.clone().any(|it| it.latest_ns > it.from_ns);
+            if !self.is_stale[at] || (few && !have_slack()) {
+                assert_eq!(next.latest_ns, nearest.latest_ns);
             }
         }
     }
 
     /// Until all have fired, by the times that the wheel names.
-    fn finish(mut self) {
+    pub(super) fn finish(mut self) {
         // Each look fires something or makes a slot finer, of which there are ten sizes.
         let mut looks = 0;
         let looks_max = 11 * self.timers.len();
         while !self.timers.is_empty() {
-            let [local_ns, global_ns] = self.next_ns();
-            self.advance(local_ns.min(global_ns));
+            let next = self.next_of_both();
+            // Where no timer asks for a wake, the worker looks for another reason.
+            self.advance(if next.latest_ns < u64::MAX {
+                next.latest_ns
+            } else {
+                next.from_ns
+            });
             self.check();
             looks += 1;
             assert!(looks <= looks_max);
@@ -313,41 +382,44 @@ proptest! {
     }
 }
 
-/// The looks that a worker needs for so many timers of one time.
-fn looks(count: usize, ahead_ns: u64) -> usize {
+/// The wakes that a worker needs for so many timers of one time, if `cancelled` is one that was due before.
+fn wakes(count: usize, ahead_ns: u64, cancelled: Option<u64>) -> usize {
     let mut world = World::new(0);
     (0..count).for_each(|_| world.arm(Base::Global, ahead_ns));
-    let mut looks = 0;
+    if let Some(cancelled_ns) = cancelled {
+        world.arm(Base::Global, cancelled_ns);
+        world.cancel(count);
+    }
+    let mut wakes = 0;
     while !world.timers.is_empty() {
-        let [_, global_ns] = world.next_ns();
-        world.advance(global_ns);
-        looks += 1;
+        world.advance(world.next_of_both().latest_ns);
+        wakes += 1;
     }
     world.finish();
-    looks
+    wakes
 }
 
 #[test]
-fn a_long_slot_costs_at_most_one_more_look_for_each_level_below() {
-    // Six bits a level, all digits set: each level's slot begins at another time.
-    for level in 0..11_u32 {
+fn a_cancelled_timer_costs_a_wake_where_it_shared_a_slot_with_many() {
+    // Six bits a level, all digits set.
+    for level in 1..11_u32 {
         let ahead_ns = u64::MAX >> (64 - (6 * (level + 1)).min(64));
-        assert_eq!(looks(LOOKS_MAX, ahead_ns), 1, "level {level}");
-        assert_eq!(looks(LOOKS_MAX + 1, ahead_ns), 1 + level as usize);
+        assert_eq!(wakes(LOOKS_MAX + 1, ahead_ns, None), 1, "level {level}");
+        let cancelled = Some(ahead_ns - 1);
+        assert_eq!(wakes(LOOKS_MAX, ahead_ns, cancelled), 1, "level {level}");
+        assert_eq!(wakes(LOOKS_MAX + 1, ahead_ns, cancelled), 2);
     }
-    // All digits below are zero: the slot begins when they are due.
-    assert_eq!(looks(LOOKS_MAX + 1, 1 << 30), 1);
 }
 
 #[test]
 fn miri_a_small_run_of_the_model() {
     let mut world = World::new(60);
     for when in [0, 61, 64, 4_095, 4_096, 1 << 40, u64::MAX - 1, u64::MAX] {
-        world.apply(Op::Arm(Base::Global, When::Exactly(when)));
-        world.apply(Op::Arm(Base::Local, When::Exactly(when)));
+        world.apply(Op::Arm(Base::Global, When::Exactly(when), Slack::By(70)));
+        world.apply(Op::Arm(Base::Local, When::Exactly(when), Slack::None));
     }
     world.apply(Op::Cancel(3));
-    world.apply(Op::Reset(5, When::Exactly(62)));
+    world.apply(Op::Reset(5, When::Exactly(62), Slack::ForEver));
     for when in [60, 61, 62, 64, 5_000] {
         world.apply(Op::Advance(When::Exactly(when)));
     }
@@ -359,15 +431,17 @@ fn a_visit_publishes_a_timer_that_it_left_whichever_it_saw_first() {
     const UNDER_WAY: u16 = 8;
     for left in [0, 1] {
         let mut world = World::new(0);
-        world.arm(Base::Global, 1);
-        world.arm(Base::Global, 2);
+        world.arm(Base::Global, 1_u64);
+        world.arm(Base::Global, 2_u64);
         for (at, known) in world.timers.values().enumerate() {
             let polls = if at == left { UNDER_WAY } else { 0 };
             // SAFETY: this thread has the wheel; the entry hangs in it.
             unsafe { known.entry.as_ref() }.polls.set(polls);
         }
-        let look = |inner: &mut WheelInner<Host, Arc<()>>| inner.take(10, Some(UNDER_WAY));
-        let (taken, next_ns) = world.wheel.with(look).unwrap();
+        let taken = world
+            .wheel
+            .with(Base::Global, |base| base.take(10, Some(UNDER_WAY)));
+        let (taken, next_ns) = taken.unwrap();
         let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
         assert_eq!((fired, next_ns), (1, 10 + VISIT_AGAIN_NS), "{left}");
         world.wheel.close(&<Host as Machine>::Parker::new());

@@ -65,10 +65,12 @@ pub struct Local<M: Machine> {
     closed: Cell<bool>,
     pub(in crate::worker) wheel: Wheel<M, RemoteRef<M>>,
     pub(in crate::worker) clock: Arc<Clock<M>>,
-    /// When the worker must look at its wheel next; `u64::MAX` if never.
+    /// From when on a look at its wheel may find a timer that is due; `u64::MAX` if there is none.
     pub(in crate::worker) due_ns: Cell<u64>,
+    /// When the worker must wake for a timer, not before `due_ns`; `u64::MAX` if never.
+    wake_ns: Cell<u64>,
     /// The same of its local base alone.
-    due_local_ns: Cell<u64>,
+    wake_local_ns: Cell<u64>,
     /// Whether the worker must ask for a watchdog before its next poll, to look after its timers and descriptors.
     /// True after the worker idled, and after it armed a global timer that is due before its others.
     pub(in crate::worker) unattended: Cell<bool>,
@@ -113,7 +115,8 @@ impl<M: Machine> Local<M> {
             closed: Cell::new(false),
             clock,
             due_ns: Cell::new(u64::MAX),
-            due_local_ns: Cell::new(u64::MAX),
+            wake_ns: Cell::new(u64::MAX),
+            wake_local_ns: Cell::new(u64::MAX),
             unattended: Cell::new(true),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),

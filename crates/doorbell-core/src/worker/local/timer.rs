@@ -5,7 +5,7 @@ use crate::mailbox::Posted;
 use crate::quiet::{Quiet, drop_quietly};
 use crate::scheduler::RemoteRef;
 use crate::wheel::entry;
-use crate::wheel::{Base, Cancel};
+use crate::wheel::{Base, Cancel, Window};
 use crate::worker::Local;
 use doorbell_machine::{Bug, Cell, Machine, Mark};
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ unsafe impl Sync for RawTimer {}
 #[derive(Debug)]
 struct TimerVtable {
     poll: unsafe fn(NonNull<()>, &mut Context<'_>) -> Polled,
-    reset: unsafe fn(NonNull<()>, u64) -> Reset,
+    reset: unsafe fn(NonNull<()>, Window) -> Reset,
     drop: unsafe fn(NonNull<()>),
 }
 
@@ -115,9 +115,10 @@ impl RawTimer {
     #[inline]
     pub fn arm<M: Machine>(
         remote: &RemoteRef<M>,
-        when_ns: u64,
+        window: impl Into<Window>,
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
+        let window = window.into();
         let entry = Local::<M>::with_current(|local| match local {
             // A worker of another scheduler may have another clock.
             Some(local) if local.is_of(remote.scheduler()) => {
@@ -125,17 +126,17 @@ impl RawTimer {
                     return Err(Gone);
                 }
                 let places = local.base() == Base::Global && local.remote().places_timers();
-                if places && let Some(entry) = Self::arm_on_awake(local, when_ns, waker)? {
+                if places && let Some(entry) = Self::arm_on_awake(local, window, waker)? {
                     return Ok(entry);
                 }
-                if let Some(entry) = Self::arm_here(local, when_ns, waker) {
+                if let Some(entry) = Self::arm_here(local, window, waker) {
                     return Ok(entry);
                 }
                 // A visitor has the wheel.
                 let to = MailTo::of(local.base());
-                Self::arm_by_mail(local.remote(), when_ns, waker, to)
+                Self::arm_by_mail(local.remote(), window, waker, to)
             }
-            _ => Self::arm_by_mail(remote, when_ns, waker, MailTo::Any),
+            _ => Self::arm_by_mail(remote, window, waker, MailTo::Any),
         })?;
         Ok(RawTimer {
             entry: entry.cast(),
@@ -146,7 +147,7 @@ impl RawTimer {
     #[inline]
     fn arm_here<M: Machine>(
         local: &Local<M>,
-        when_ns: u64,
+        window: Window,
         waker: &Waker,
     ) -> Option<NonNull<Entry<M>>> {
         // SAFETY: only the worker touches the waker of its armed timer, and drops it below or between polls. A
@@ -161,14 +162,14 @@ impl RawTimer {
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::ARMED);
         // SAFETY: as above; it hangs nowhere.
-        if unsafe { local.wheel().hang(entry, when_ns) }.is_none() {
+        if unsafe { local.wheel().hang(entry, window) }.is_none() {
             // SAFETY: the caller alone has it.
             unsafe { take_waker_back(local, entry) };
             // SAFETY: as above.
             unsafe { Entry::<M>::free(entry) };
             return None;
         }
-        local.note_timer(when_ns, it.base.get());
+        local.note_timer(window, it.base.get());
         Some(entry)
     }
 
@@ -177,7 +178,7 @@ impl RawTimer {
     #[cold]
     fn arm_on_awake<M: Machine>(
         local: &Local<M>,
-        when_ns: u64,
+        window: Window,
         waker: &Waker,
     ) -> Result<Option<NonNull<Entry<M>>>, Gone> {
         // A paused clock goes on when all workers sleep; none is awake for longer then.
@@ -189,7 +190,7 @@ impl RawTimer {
             return Ok(None);
         };
         let to = RemoteRef::of(to);
-        match Self::arm_by_mail(&to, when_ns, waker, MailTo::Worker(Base::Global)) {
+        match Self::arm_by_mail(&to, window, waker, MailTo::Worker(Base::Global)) {
             Ok(entry) => Ok(Some(entry)),
             Err(Gone) if M::breaks(Bug::TimerRefusedByOther) => Err(Gone),
             Err(Gone) => Ok(None),
@@ -199,7 +200,7 @@ impl RawTimer {
     #[cold]
     fn arm_by_mail<M: Machine>(
         remote: &RemoteRef<M>,
-        when_ns: u64,
+        window: Window,
         waker: &Waker,
         to: MailTo,
     ) -> Result<NonNull<Entry<M>>, Gone> {
@@ -211,8 +212,9 @@ impl RawTimer {
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
         it.base.set(to.base());
-        it.mailed_ns.set(when_ns);
         // SAFETY: just allocated.
+        unsafe { it.set_window(window) };
+        // SAFETY: as above.
         unsafe { it.with_handle_waker(|waker| *waker = Some(same.take())) };
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
@@ -243,9 +245,9 @@ impl RawTimer {
     }
 
     /// Arms the timer for another time. Works only while it hangs in the wheel of the caller's worker.
-    pub fn reset(&mut self, when_ns: u64) -> Reset {
+    pub fn reset(&mut self, window: impl Into<Window>) -> Reset {
         // SAFETY: the handle has the entry.
-        unsafe { (self.vtable.reset)(self.entry, when_ns) }
+        unsafe { (self.vtable.reset)(self.entry, window.into()) }
     }
 }
 
@@ -306,7 +308,7 @@ fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
 /// On the entry's worker: replaces the waker by that of `cx`. `None` if the timer is not armed, or a visitor has
 /// the wheel.
 fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> Option<()> {
-    let same = local.wheel().with(|_| {
+    let same = local.wheel().with(it.base.get(), |_| {
         (it.state() == entry::ARMED).then(|| {
             // SAFETY: armed, and the caller is its worker, inside its wheel: it may touch the waker.
             let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
@@ -319,7 +321,7 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
     // Clones and drops are outside of `Wheel::with`, because those of a waker may use the wheel.
     // SAFETY: as in `arm_here`.
     let mut waker = Some(unsafe { local.poll_refs().give(cx.waker()) });
-    let old = local.wheel().with(|_| {
+    let old = local.wheel().with(it.base.get(), |_| {
         (it.state() == entry::ARMED).then(|| {
             it.polls.set(tag_now(local));
             // SAFETY: as above.
@@ -354,7 +356,7 @@ fn poll_elsewhere<M: Machine>(it: &Entry<M>, cx: &Context<'_>) -> Polled {
     }
 }
 
-unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
+unsafe fn reset<M: Machine>(raw: NonNull<()>, window: Window) -> Reset {
     let entry = raw.cast::<Entry<M>>();
     // SAFETY: the handle's entry is alive.
     let it = unsafe { entry.as_ref() };
@@ -362,18 +364,18 @@ unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
         let Some(local) = owner.filter(|local| !local.is_closed()) else {
             return Reset::Elsewhere;
         };
-        let moved = local.wheel().with(|inner| {
+        let moved = local.wheel().with(it.base.get(), |base| {
             (it.state() == entry::ARMED && it.is_linked()).then(|| {
                 // SAFETY: it hangs in this worker's wheel.
-                unsafe { inner.unlink(entry) };
+                unsafe { base.unlink(entry.as_ptr()) };
                 // SAFETY: it hangs nowhere now.
-                unsafe { inner.hang(entry, when_ns) };
+                unsafe { base.insert(entry.as_ptr(), window) };
             })
         });
         if moved.flatten().is_none() {
             return Reset::Elsewhere;
         }
-        local.note_timer(when_ns, it.base.get());
+        local.note_timer(window, it.base.get());
         Reset::Done
     };
     // SAFETY: as above.
@@ -386,10 +388,10 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
         let Some(local) = owner else { return false };
         // SAFETY: the handle's entry is alive.
         let it = unsafe { entry.as_ref() };
-        let taken = local.wheel().with(|inner| match it.state() {
+        let taken = local.wheel().with(it.base.get(), |base| match it.state() {
             entry::ARMED => {
                 // SAFETY: armed on this very worker: it hangs in its wheel.
-                unsafe { inner.unlink(entry) };
+                unsafe { base.unlink(entry.as_ptr()) };
                 true
             }
             entry::FIRED => true,

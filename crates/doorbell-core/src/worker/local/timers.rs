@@ -5,8 +5,9 @@ use super::timer::Entry;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::scheduler::RemoteRef;
-use crate::wheel::{Base, Clock, TakenIn, Wheel};
+use crate::wheel::{Base, Clock, TakenIn, Wheel, Window};
 use doorbell_machine::{Bug, Cell as _, Machine};
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 /// A worker that finds a visitor in its wheel looks again after this time.
@@ -63,7 +64,7 @@ impl<M: Machine> Local<M> {
         let tag = Entry::<M>::tag(self.remote.pulse());
         // SAFETY: as above; it is this worker's now.
         match unsafe { self.wheel.take_in(entry, tag) } {
-            Some(TakenIn::Hangs { base, when_ns }) => self.note_timer(when_ns, base),
+            Some(TakenIn::Hangs { base, window }) => self.note_timer(window, base),
             // SAFETY: its handle is gone, and it hangs nowhere.
             Some(TakenIn::Cancelled) => unsafe { self.wheel.recycle(entry) },
             // A visitor has the wheel for a moment. The second post keeps the worker from going to sleep.
@@ -79,20 +80,24 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Notes that a timer was armed for `when_ns`.
+    /// Notes that a timer was armed.
     #[inline]
-    pub(crate) fn note_timer(&self, when_ns: u64, base: Base) {
-        if when_ns < self.due_ns.get() {
-            self.due_ns.set(when_ns);
-        }
-        if base == Base::Local && when_ns < self.due_local_ns.get() {
-            self.due_local_ns.set(when_ns);
+    pub(crate) fn note_timer(&self, window: Window, base: Base) {
+        let lower = |noted: &Cell<u64>, ns: u64| {
+            if ns < noted.get() {
+                noted.set(ns);
+            }
+        };
+        lower(&self.due_ns, window.from_ns);
+        lower(&self.wake_ns, window.latest_ns);
+        if base == Base::Local {
+            lower(&self.wake_local_ns, window.latest_ns);
         }
         // Read anew each time: a visitor may have published a later time.
-        if base == Base::Global && when_ns < self.remote().next_global_ns() {
-            self.remote().publish_next_global(when_ns);
+        if base == Base::Global && window.latest_ns < self.remote().next_global_ns() {
+            self.remote().publish_next_global(window.latest_ns);
             // No visitor fires it before this poll ends. If another poll follows, the worker asks for a watchdog.
-            // Otherwise it sleeps until the timer is due.
+            // Otherwise it sleeps until the timer needs a wake.
             if !M::breaks(Bug::WorkerAsksOnce) {
                 self.unattended.set(true);
             }
@@ -100,7 +105,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// Whether the worker must ask for a watchdog before its next poll. True after it idled, and after it armed a
-    /// global timer that is due before its others.
+    /// global timer that needs a wake before its others.
     #[inline(always)]
     pub(crate) fn is_unattended(&self) -> bool {
         self.unattended.get()
@@ -111,27 +116,41 @@ impl<M: Machine> Local<M> {
         self.unattended.set(unattended);
     }
 
-    /// When the worker must look at its wheel next, if ever.
+    /// From when on a look at the wheel may find a timer that is due, if it has timers. A worker that is awake looks then.
     #[inline]
     pub fn due_ns(&self) -> Option<u64> {
         let due_ns = self.due_ns.get();
         (due_ns != u64::MAX).then_some(due_ns)
     }
 
-    /// When the worker must look at its local base next; `u64::MAX` if never.
+    /// When a worker that sleeps must wake for a timer; `u64::MAX` if never.
     #[inline]
-    pub(in crate::worker) fn due_local_ns(&self) -> u64 {
-        self.due_local_ns.get()
+    pub(crate) fn wake_ns(&self) -> u64 {
+        if M::breaks(Bug::TimerWakesAtDeadline) {
+            return self.due_ns.get();
+        }
+        self.wake_ns.get()
     }
 
-    /// As [`Local::due_ns`], but read from the wheel, so that timers cancelled since do not count.
-    pub(crate) fn look_due_ns(&self) -> Option<u64> {
+    /// The same, for a timer of its local base.
+    #[inline]
+    pub(in crate::worker) fn wake_local_ns(&self) -> u64 {
+        self.wake_local_ns.get()
+    }
+
+    /// Reads again from the wheel when to look, so that timers cancelled since do not count.
+    pub(in crate::worker) fn note_next(&self) {
         // No visitor comes while the clock is paused, and this is called only then.
-        if let Some([local_ns, global_ns]) = self.wheel.next_ns() {
-            // A wheel with many timers asks for a look before any of them is due.
-            self.due_ns.set(local_ns.min(global_ns));
+        if let [Some(local), Some(global)] = Base::BOTH.map(|base| self.wheel.next(base)) {
+            self.set_next([local, global]);
         }
-        self.due_ns()
+    }
+
+    fn set_next(&self, [local, global]: [Window; 2]) {
+        let both = local.and(global);
+        self.due_ns.set(both.from_ns);
+        self.wake_ns.set(both.latest_ns);
+        self.wake_local_ns.set(local.latest_ns);
     }
 
     /// Whether the worker must look at its wheel now.
@@ -159,21 +178,17 @@ impl<M: Machine> Local<M> {
     #[cold]
     fn expire_at(&self, now_ns: u64) -> u64 {
         // Before the wakers run, because they may arm timers and lower them.
-        self.due_ns.set(u64::MAX);
-        self.due_local_ns.set(u64::MAX);
+        self.set_next([Window::NEVER; 2]);
         let fired = self.bring(|| self.wheel.expire(now_ns));
-        if let Some([local_ns, global_ns]) = self.wheel.next_ns() {
-            self.due_ns.set(local_ns.min(global_ns));
-            self.due_local_ns.set(local_ns);
-            if self.remote().next_global_ns() != global_ns {
-                self.remote().publish_next_global(global_ns);
-            }
-        } else {
-            // A visitor has the wheel for a moment.
-            let again_ns = now_ns.saturating_add(VISITED_RETRY_NS);
-            self.due_ns.set(again_ns);
-            self.due_local_ns.set(again_ns);
+        let next = Base::BOTH.map(|base| self.wheel.next(base));
+        if let [_, Some(global)] = next
+            && self.remote().next_global_ns() != global.latest_ns
+        {
+            self.remote().publish_next_global(global.latest_ns);
         }
+        // A visitor has the global base for a moment.
+        let again = Window::at(now_ns.saturating_add(VISITED_RETRY_NS));
+        self.set_next(next.map(|next| next.unwrap_or(again)));
         fired
     }
 }

@@ -157,7 +157,7 @@ impl<M: Machine> Remote<M> {
         self.shared.bell.state()
     }
 
-    /// When the worker's nearest global timer is due, as the worker last published it. It may be earlier than
+    /// By when a thread must wake for a global timer of the worker, as the worker last published it. It may be earlier than
     /// the truth, but later only for a moment while it changes.
     pub fn next_global_ns(&self) -> u64 {
         // ORDER: Relaxed; a number. A thread that fires the timers visits the wheel, whose gate orders it.

@@ -103,7 +103,7 @@ struct Figures {
     counts: WorkerCounts,
 }
 
-fn launch<const BUG: u8>(
+pub(super) fn launch<const BUG: u8>(
     workers: &Arc<Workers<BUG>>,
     worker: usize,
     kind: Kind,
@@ -118,7 +118,7 @@ fn launch<const BUG: u8>(
 }
 
 /// Nothing was long for a while: no worker is woken to look after others.
-fn disarm<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
+pub(super) fn disarm<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
     launch(workers, 0, Kind::Pinned, async {});
     sim::sleep(UNARMED_NS);
     launch(workers, 0, Kind::Pinned, async {});
