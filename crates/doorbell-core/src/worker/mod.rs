@@ -59,6 +59,10 @@ const POLLS_PER_CLOCK_BY_RANK: usize = 1;
 /// The same where polls are timed for task groups: a group may lack tasks on this worker.
 const POLLS_PER_CLOCK_BY_SHARE: usize = 1;
 
+/// The most polls between two looks whether a timer of a sleeper is due. Half as many, because where it was armed the
+/// worker would have woken for it.
+const POLLS_PER_PULL: usize = POLLS_PER_CLOCK / 2;
+
 /// Settings of a worker, fixed when it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
@@ -355,6 +359,8 @@ impl<M: Machine> Worker<M> {
                 self.local.look_at_groups();
                 self.balance_groups();
                 self.expire();
+            } else if poll % POLLS_PER_PULL == 0 {
+                let _ = self.pull_timers();
             }
             self.shared.tally.polls.add_owned(1);
             if self.shared.remote().pending() {

@@ -5,7 +5,8 @@
 //!    base. If all others sleep, it sleeps no longer than until the first timer of all; that is its *duty*.
 //! 2. It comes back when it wakes ([`Worker::come_back`]), before it may touch its wheel.
 //! 3. Between polls, in its spin and in its passes it looks whether a sleeper that it looks after has something due, and
-//!    fires that ([`Worker::pull_timers`]). The fired tasks run here.
+//!    fires that ([`Worker::pull_timers`]). The fired tasks run here, unless another movable task waits here: then they
+//!    go to idle workers.
 //! 4. A worker that is stuck is set aside by another one that looks after it (`stuck.rs`). It notices that at its next
 //!    look. A worker that is off steps aside by itself: others fire its timers while it sleeps.
 
@@ -195,7 +196,9 @@ impl<M: Machine> Worker<M> {
         let mut fired = 0;
         while let Step::Expire(sleeper) = walk.step() {
             let sleeper = &remote.scheduler().remotes()[sleeper];
-            let expired = self.local.bring(|| sleeper.gate().expire(sleeper, now_ns));
+            let expired = self
+                .local
+                .bring_for_sleeper(|| sleeper.gate().expire(sleeper, now_ns));
             let Some(expired) = expired else {
                 tally.pulls_refused.add_owned(1);
                 let again_ns = now_ns.saturating_add(VISITED_RETRY_NS);

@@ -20,6 +20,26 @@ impl<M: Machine> Local<M> {
         f()
     }
 
+    /// As [`Local::bring`], for the timers of a worker that sleeps.
+    pub(crate) fn bring_for_sleeper<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Ends<'a>(&'a Cell<bool>);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.set(false);
+            }
+        }
+        self.for_sleeper.set(true);
+        let _ends = Ends(&self.for_sleeper);
+        self.bring(f)
+    }
+
+    /// Whether a task that is woken now goes to an idle worker, if there is one, because it would wait here behind
+    /// another movable task. To leave it here would make that one wait too, and an idle worker is rung anyway: but that
+    /// worker may come when only one task waits here, and takes nothing then.
+    pub(in crate::worker) fn places_what_it_fires(&self) -> bool {
+        self.for_sleeper.get() && (self.stolen.get().is_some() || self.movable_len() > 0)
+    }
+
     /// As [`Local::bring`], on the current worker. On any other thread, only calls `f`. Calls that the worker took
     /// together with the parcel may run before the woken task, so they must be short.
     pub(crate) fn bring_mail<R>(f: impl FnOnce() -> R) -> R {

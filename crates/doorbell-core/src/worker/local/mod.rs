@@ -56,6 +56,8 @@ pub struct Local<M: Machine> {
     pub(in crate::worker) pushed: Cell<bool>,
     /// Whether the worker is inside [`Local::bring`].
     pub(in crate::worker) brings: Cell<bool>,
+    /// Whether it does so to fire the timers of a worker that sleeps.
+    for_sleeper: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: PollBudget,
     /// How many complete tasks this worker has sent to their home workers.
@@ -109,6 +111,7 @@ impl<M: Machine> Local<M> {
             listed: Cell::new(false),
             pushed: Cell::new(false),
             brings: Cell::new(false),
+            for_sleeper: Cell::new(false),
             budget: PollBudget::default(),
             sent_home: Cell::new(0),
             tasks: TaskList::default(),

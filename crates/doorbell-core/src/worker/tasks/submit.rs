@@ -252,14 +252,16 @@ impl<M: Machine> TaskRef<M> {
     /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one is free and spins, as
     /// its cache is warm, or where another waker has chosen that worker at the same moment, at another idle one; else
     /// here. A running worker may be inside a long poll, and a sleeping one costs a ring: but the second and each later
-    /// task of a poll waits for another worker anyway, so it wakes its own.
+    /// task of a poll waits for another worker anyway, so it wakes its own. So does a task whose timer this worker fires
+    /// for a sleeper, if it would wait here behind another one; if its own worker is not free, it wakes another idle one.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();
         let awaits_it = || {
             (last.bell().look() == Look::Spinning || local.has_pushed())
                 && last.scheduler().is_free(last.worker())
         };
-        if local.is(last) || local.is_closed() || !awaits_it() {
+        let leaves = || local.places_what_it_fires() || awaits_it();
+        if local.is(last) || local.is_closed() || !leaves() {
             return self.push_here(local);
         }
         // SAFETY: as in `submit_new`.

@@ -1,15 +1,18 @@
 //! Who looks after the timers that sleeping workers leave to others (`timer_pull=on`), step by step.
 
 use super::all_by_hand;
-use super::hand_on::{MS, falls_asleep};
+use super::hand_on::{MS, end, falls_asleep, gets};
+use crate::bell::Announced;
 use crate::scheduler::Scheduler;
 use crate::scheduler::offline::TakenOff;
 use crate::switches::{SwitchWord, Switches, TimerPull};
-use crate::testing::{Log, post, pulling};
+use crate::testing::{Log, post, pulling, spawn};
 use crate::tree::Tree;
 use crate::worker::{IdlePolicy, Worker};
 use doorbell_machine::{Host, Machine};
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 
 /// Three workers: the first is inside a poll, as far as others can see; the second is about to leave a timer; the third
 /// sleeps and can be claimed. The first two are active.
@@ -186,4 +189,71 @@ fn the_duty_is_taken_when_the_switch_is_turned_off_while_the_last_worker_steps_a
     asked.come_back();
     assert_eq!(asked.leave_timers(), Some(it.due_ns));
     assert_eq!(busy.leave_timers(), None, "one is enough");
+}
+
+/// A task waits on this worker. Returns its waker.
+fn waits_on(worker: &Worker<Host>) -> Waker {
+    let waker = Arc::new(Mutex::new(None));
+    let theirs = Arc::clone(&waker);
+    let waits = poll_fn(move |cx| {
+        *theirs.lock().unwrap() = Some(cx.waker().clone());
+        Poll::<()>::Pending
+    });
+    worker.local.enter(|| {
+        drop(spawn(worker.shared.remote(), waits));
+        assert!(worker.local.run_one());
+    });
+    waker.lock().unwrap().take().expect("it was polled")
+}
+
+/// The first of three workers has so many tasks queued; some of the others sleep. It wakes a task that ran last on the
+/// second one. Returns at which worker the task lies then.
+fn woken_at(
+    queued: usize,
+    asleep: &[usize],
+    wakes: impl FnOnce(&Worker<Host>, Waker),
+) -> Option<usize> {
+    let remotes = Scheduler::new(3, &pulling::<Host>(TimerPull::On), |_, _| 0);
+    let workers: [Worker<Host>; 3] = all_by_hand(remotes, IdlePolicy::Park);
+    let waker = waits_on(&workers[1]);
+    // Its last poll has pushed nothing.
+    gets(&workers[0], queued + 1, 1);
+    for worker in asleep {
+        let bell = workers[*worker].shared.remote().bell();
+        assert_eq!(bell.announce_spin(), Announced::Yes);
+        assert_eq!(bell.announce_park(), Announced::Yes);
+        falls_asleep(&workers[*worker]);
+    }
+    workers[0].local.enter(|| wakes(&workers[0], waker));
+    let is_there = |worker: &Worker<Host>| match worker.shared.remote() {
+        first if first.worker() == 0 => first.queued_len() > queued as u64,
+        other => other.has_injected(),
+    };
+    let found = workers.iter().position(is_there);
+    for worker in asleep {
+        let _ = workers[*worker].shared.remote().bell().end_idle();
+        workers[*worker].leave_idle_set();
+    }
+    end(workers);
+    found
+}
+
+#[test]
+fn what_is_fired_for_a_sleeper_waits_behind_no_other_task_while_a_worker_is_idle() {
+    let fires = |worker: &Worker<Host>, waker: Waker| {
+        worker.local.bring_for_sleeper(|| waker.wake());
+    };
+    assert_eq!(woken_at(0, &[1, 2], fires), Some(0), "it runs at once");
+    assert_eq!(woken_at(1, &[1, 2], fires), Some(1), "where it ran last");
+    assert_eq!(woken_at(1, &[2], fires), Some(2), "where nothing runs");
+    assert_eq!(woken_at(1, &[], fires), Some(0), "nobody is idle");
+    let brings = |worker: &Worker<Host>, waker: Waker| {
+        worker.local.bring(|| waker.wake());
+    };
+    assert_eq!(woken_at(1, &[1, 2], brings), Some(0), "for itself");
+    let both = |worker: &Worker<Host>, waker: Waker| {
+        worker.local.bring_for_sleeper(|| ());
+        worker.local.bring(|| waker.wake());
+    };
+    assert_eq!(woken_at(1, &[1, 2], both), Some(0), "that has ended");
 }

@@ -16,6 +16,24 @@ fn requests(timer_pull: TimerPull, pairs: usize) -> Figures {
     run(&bench_with(timer_pull, 1), shape).unwrap()
 }
 
+/// Operations of so many pairs on all CPUs, of two seeds.
+fn ended_on_all(timer_pull: TimerPull, pairs: usize) -> u64 {
+    let shape = Shape {
+        pairs,
+        workers: 256,
+        span_ns: 3_000_000,
+    };
+    let ended = |seed| run(&bench_with(timer_pull, seed), shape).unwrap().ended;
+    (0..2).flat_map(ended).sum()
+}
+
+/// A client that thinks leaves its timer to a worker that runs another pair. There it would be in the way for long.
+#[test]
+fn the_tasks_whose_timers_a_busy_worker_fires_do_not_crowd_there() {
+    let [on, base] = [TimerPull::On, TimerPull::Base].map(|it| ended_on_all(it, 128));
+    assert!(on * 100 >= base * 97, "on {on}, base {base}");
+}
+
 #[test]
 fn all_operations_are_made_with_each_setting() {
     for timer_pull in TimerPull::ALL {

@@ -44,8 +44,10 @@ const LATE_STUCK_NS: u64 = MS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum First {
     Sleeps,
-    /// It makes short polls.
+    /// It makes short polls of a pinned task.
     Polls,
+    /// It makes short polls of a task that may run anywhere.
+    Shares,
     /// It is stuck in one poll.
     Stuck,
 }
@@ -100,6 +102,8 @@ struct Figures {
     wakes: u64,
     /// The same of the worker that is off.
     wakes_off: u64,
+    /// Polls of the workers that have a timer.
+    polls: u64,
     counts: WorkerCounts,
 }
 
@@ -188,9 +192,11 @@ fn take_off<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
 fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First, for_ns: u64) {
     match first {
         First::Sleeps => {}
-        First::Polls => {
+        First::Polls | First::Shares => {
             let polls = run_until(sim::time_ns() + for_ns, POLL_NS);
-            launch(workers, 0, Kind::Pinned, polls);
+            let is_pinned = first == First::Polls;
+            let kind = if is_pinned { Kind::Pinned } else { Kind::Task };
+            launch(workers, 0, kind, polls);
         }
         First::Stuck => launch(workers, 0, Kind::Pinned, async move { sim::work(for_ns) }),
     }
@@ -248,6 +254,7 @@ fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures
     counts.unparks_deadline = sum(|it| it.unparks_deadline);
     Figures {
         wakes_off: setting.off.map_or(0, |off| since[off].unparks_deadline),
+        polls: since[1..].iter().map(|it| it.polls).sum(),
         wakes: since[1..].iter().map(|it| it.unparks_deadline).sum(),
         counts,
         ..Figures::default()
@@ -298,10 +305,25 @@ fn no_sleeper_is_woken_for_a_timer_while_another_worker_is_awake() {
             ..Setting::new(TimerPull::On, First::Polls)
         };
         let Figures { wakes, counts, .. } = run_in_time(on, LATE_NS);
-        // The worker with the first timer has the duty. When it wakes, the first worker has fired that timer.
-        assert!(counts.duties_ended <= 1, "{counts:?}");
-        assert_eq!(wakes, counts.duties_ended, "{counts:?}");
-        assert_eq!(counts.timers_pulled, TIMERS, "{counts:?}");
+        // The worker with the first timer has the duty. It wakes when the first worker is about to fire that timer, or has
+        // just done so.
+        assert!(wakes <= 1, "{counts:?}");
+        let own = wakes - counts.duties_ended;
+        assert_eq!(counts.timers_pulled + own, TIMERS, "{counts:?}");
+    }
+}
+
+/// Each task is polled twice where it was launched: when it arms its timer, and when that has fired.
+#[test]
+fn a_task_whose_timer_is_fired_beside_another_one_goes_back_to_its_own_worker() {
+    for seed in 0..3 {
+        let on = Setting {
+            seed,
+            ..Setting::new(TimerPull::On, First::Shares)
+        };
+        let Figures { polls, counts, .. } = run_in_time(on, LATE_NS);
+        assert_eq!(polls, 2 * TIMERS, "{counts:?}");
+        assert!(counts.timers_pulled >= TIMERS - 1, "{counts:?}");
     }
 }
 
