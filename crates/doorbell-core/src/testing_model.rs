@@ -392,7 +392,7 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 15] = [
+const SIMULATED: [Bug; 16] = [
     Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
@@ -402,6 +402,7 @@ const SIMULATED: [Bug; 15] = [
     Bug::RtLeavesOneWaiting,
     Bug::WorkerStallOfAnyPoll,
     Bug::PushNoLook,
+    Bug::PushPassTakesParcels,
     Bug::PullForgetsDuty,
     Bug::PullNeverLooks,
     Bug::PullReportsNothing,

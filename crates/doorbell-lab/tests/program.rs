@@ -68,7 +68,14 @@ fn help_of_scenarios_teaches() {
 
 #[test]
 fn help_of_simulated_scenarios_teaches_both() {
-    for scenario in ["timer-cost", "timer-sleepers", "wake", "pingpong", "rank", "rt"] {
+    for scenario in [
+        "timer-cost",
+        "timer-sleepers",
+        "wake",
+        "pingpong",
+        "rank",
+        "rt",
+    ] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);
         let both = [

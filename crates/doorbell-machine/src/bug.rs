@@ -235,11 +235,13 @@ pub enum Bug {
     PushNoSecondLook,
     /// push: a worker begins a poll without a look at what waits elsewhere.
     PushNoLook,
+    /// push: a worker takes the common mailbox in its passes only, and not before each poll.
+    PushPassTakesParcels,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 111] = [
+    pub const ALL: [Bug; 112] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -351,6 +353,7 @@ impl Bug {
         Bug::PushGivesUpBlind,
         Bug::PushNoSecondLook,
         Bug::PushNoLook,
+        Bug::PushPassTakesParcels,
     ];
 
     /// The mutant with this number; [`Bug::None`] for an unused number. The inverse of `as u8`, so that a

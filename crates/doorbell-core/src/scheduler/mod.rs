@@ -5,6 +5,7 @@
 //! so counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
+mod common;
 pub mod idle;
 mod member;
 mod offer;
@@ -28,6 +29,7 @@ use crate::tree::Tree;
 use crate::wheel::Sleepers;
 use crate::worker::remote::RemoteSpec;
 use crate::worker::remote::core_use::Occupant;
+pub(crate) use common::AnyWorker;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 pub use member::Member;
 pub(crate) use placement::{IsBehind, Placed};
@@ -112,9 +114,8 @@ pub struct Scheduler<M: Machine> {
     idle: IdleSet<M>,
     work: WorkSet<M>,
     armed: Armed<M>,
-    /// Timers armed by threads outside the scheduler, and movable ones of a worker whose wheel has a visitor. The
-    /// next worker that makes a pass takes them, because any one worker may be inside a long poll.
-    timers: M::Line<Mailbox<M>>,
+    /// What any worker may deliver; see [`common`].
+    common: M::Line<Mailbox<M>>,
     /// Which worker looks after the timers of sleeping ones.
     tree: Option<Tree<M>>,
     /// How many workers are on.
@@ -214,7 +215,7 @@ impl<M: Machine> Scheduler<M> {
             idle: IdleSet::new(&cores, class),
             work: WorkSet::new(&cores),
             armed: Armed::new(turns),
-            timers: M::Line::new(Mailbox::default),
+            common: M::Line::new(Mailbox::default),
             tree: timers::tree_of(class, workers, &distance),
             on: M::Line::new(|| M::U32::new(workers as u32)),
             telemetry,
@@ -280,12 +281,6 @@ impl<M: Machine> Scheduler<M> {
     #[inline]
     pub fn work(&self) -> &WorkSet<M> {
         &self.work
-    }
-
-    /// The mailbox of timers that no worker has taken yet.
-    #[inline]
-    pub(crate) fn timers(&self) -> &Mailbox<M> {
-        &self.timers
     }
 
     /// In which order its workers run their tasks.

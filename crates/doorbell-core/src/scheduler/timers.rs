@@ -1,13 +1,10 @@
-//! Timers that threads outside of a scheduler arm: any worker of it may take them. And the timer tree.
+//! What a scheduler knows of timers: its timer tree, and which of its workers seems awake.
 
 use super::Scheduler;
 use crate::class::Class;
-use crate::link::Node;
-use crate::mailbox::{Posted, Pushed};
 use crate::scheduler::Member;
 use crate::tree::Tree;
 use doorbell_machine::{Cpu, Machine};
-use std::ptr::NonNull;
 
 /// Distances of two workers, up to which their cores share a last-level cache, and a node.
 const SAME_CACHE: u32 = 1;
@@ -53,26 +50,5 @@ impl<M: Machine> Scheduler<M> {
         let is_on = |worker: usize| !self.remotes()[worker].is_off();
         let found = self.idle().nearest_awake(near, is_on);
         found.map(|worker| &self.remotes()[worker])
-    }
-
-    /// Posts a timer that any worker may take in its next pass. Asks `prefer` for a pass if it is idle, else
-    /// another idle worker. If none is idle, asks `prefer`, and the first worker that makes a pass takes the timer.
-    ///
-    /// # Panics
-    /// As for [`Remote::post`].
-    ///
-    /// # Safety
-    /// As for [`Remote::post`]; the node is one of a timer that is not armed yet.
-    pub(crate) unsafe fn post_timer(&self, prefer: &Member<M>, node: NonNull<Node<M>>) -> Posted {
-        // SAFETY: passed on from the caller.
-        match unsafe { self.timers().push(node) } {
-            Pushed::First | Pushed::Behind => {}
-            Pushed::Closed => return Posted::Closed,
-            Pushed::Twice => panic!("a timer was posted twice"),
-        }
-        // Either this sees a worker in the idle set, or that worker's last look sees the timer.
-        M::fence_recheck();
-        self.find_idle(prefer).request_pass();
-        Posted::Yes
     }
 }

@@ -41,7 +41,7 @@ impl Worker {
         self.local.enter(|| {
             // SAFETY: this is the worker's thread, and the ready queue its own.
             let served = unsafe { self.remote.serve(&self.local) };
-            served.delivered + self.local.take_timers()
+            served.delivered + self.local.take_common()
         })
     }
 
@@ -225,10 +225,10 @@ fn taken_against_a_poll_elsewhere() {
         wakes
     });
     let local = Local::new(remotes[1].clone());
-    let mut taken = local.enter(|| local.take_timers());
+    let mut taken = local.enter(|| local.take_common());
     let wakes = polls.join().unwrap();
     local.enter(|| {
-        taken += local.take_timers();
+        taken += local.take_common();
         // SAFETY: this is the worker's thread, and the ready queue its own.
         taken += unsafe { remotes[1].serve(&local) }.delivered;
         assert_eq!(local.expire(), 0, "fired after its drop");

@@ -35,7 +35,7 @@ fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
         // What was sent by mail meanwhile.
         // SAFETY: this is the worker's thread, and the ready queue its own.
         let _ = unsafe { local.remote().serve(&local) };
-        local.take_timers();
+        local.take_common();
         local.expire();
         local.close();
     });

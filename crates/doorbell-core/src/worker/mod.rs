@@ -327,10 +327,10 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Takes the timers that threads outside the scheduler have posted, and arms them here.
+    /// Takes what was posted for any worker of the scheduler, and delivers it here.
     #[inline]
-    fn take_timers(&self) {
-        let taken = self.local.take_timers();
+    fn take_common(&self) {
+        let taken = self.local.take_common();
         if taken > 0 {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(taken);
@@ -346,10 +346,14 @@ impl<M: Machine> Worker<M> {
             Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
         };
         for poll in 1..=POLLS_PER_PASS {
+            let own_rank = self.own_rank.as_ref().filter(|_| self.has_others());
+            if own_rank.is_some() && !M::breaks(Bug::PushPassTakesParcels) {
+                self.take_common();
+            }
             if self.local.is_unattended() && !self.local.is_empty() {
                 self.ask_for_watchdog();
             }
-            if let Some(own) = self.own_rank.as_ref().filter(|_| self.has_others()) {
+            if let Some(own) = own_rank {
                 self.look_above(own);
             }
             if !self.local.run_one() {
@@ -404,7 +408,7 @@ impl<M: Machine> Worker<M> {
         if early.unwrap_or_else(|| self.shared.is_closing()) {
             return Pass::Closing;
         }
-        self.take_timers();
+        self.take_common();
         self.expire();
         self.tend_descriptors();
         // The calls that were taken have run, so the worker may spin for the next ones. With the switch

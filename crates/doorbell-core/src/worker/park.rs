@@ -123,8 +123,8 @@ impl<M: Machine> Worker<M> {
         if remote.is_watchdog() {
             self.end_lapsed_searches();
         }
-        // The thread that posted these timers may have found no idle worker to take them.
-        self.take_timers();
+        // The thread that posted to the common mailbox may have found no idle worker.
+        self.take_common();
         let found = self.visit_before_sleep();
         if found {
             self.offer_new_surplus();

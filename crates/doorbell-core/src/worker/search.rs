@@ -77,12 +77,12 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Before mail is delivered: a call in it may be long. If tasks or timers that others may run wait here, asks for
+    /// Before mail is delivered: a call in it may be long. If tasks, or anything in the common mailbox, wait here, asks for
     /// another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
     #[inline]
     pub(super) fn leave_behind_calls(&self) -> Option<u64> {
         let remote = self.shared.remote();
-        if !self.local.is_empty() || remote.has_injected() || self.has_scheduler_timers() {
+        if !self.local.is_empty() || remote.has_injected() || self.has_common_mail() {
             self.leave_now();
         }
         self.leave_sleepers()
@@ -96,15 +96,15 @@ impl<M: Machine> Worker<M> {
         self.local.share_stolen();
         self.say_all_wait();
         let remote = self.shared.remote();
-        if remote.has_work() || self.has_scheduler_timers() {
+        if remote.has_work() || self.has_common_mail() {
             self.leave_idle_set();
             remote.queue().show_stored();
             remote.scheduler().offer_one(remote.worker());
         }
     }
 
-    fn has_scheduler_timers(&self) -> bool {
-        !self.shared.remote().scheduler().timers().is_empty()
+    fn has_common_mail(&self) -> bool {
+        !self.shared.remote().scheduler().common().is_empty()
     }
 
     /// Looks for work at every other worker, and ends the search that this worker is counted for.

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod budget;
+mod common;
 mod descriptors;
 mod disturbed;
 mod hand_on;

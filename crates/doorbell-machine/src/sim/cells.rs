@@ -7,6 +7,18 @@ use super::world::{World, look, look_anyway, look_from_anywhere, step};
 use crate::{Cell, Counter, Line, Ordering};
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+
+/// What an oracle records. It is no part of the simulated machine: its accesses are no events.
+#[derive(Debug, Default)]
+pub struct SimRecord<T>(Mutex<T>);
+
+impl<T> SimRecord<T> {
+    /// Calls `f` with the record. Nothing that `f` does may be an event, because other threads would run meanwhile.
+    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// Memory that is not atomic. Its accesses are events that cost time.
 pub struct SimCell<T> {

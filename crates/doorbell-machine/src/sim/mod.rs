@@ -42,7 +42,7 @@ mod words;
 mod world;
 
 pub use crate::Policy;
-pub use cells::{SimCell, SimCounter, SimLine};
+pub use cells::{SimCell, SimCounter, SimLine, SimRecord};
 pub use config::{
     Config, Edges, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Parkers, Planned,
     Sink, ThreadReport,

@@ -96,11 +96,10 @@ const SLACK: &str = "not hunted; `scenario/tests/slack.rs` kills it";
 const PLACED: &str = "it needs two workers of which one ends first; loom kills it";
 
 /// Why mutants of the words of push among urgent workers do not show.
-const PUSH: &str = "no oracle of the scenarios compares ranks of two workers; loom kills it";
+const PUSH: &str = "not hunted since the scenarios compare ranks of two workers; loom kills it";
 
-/// Why a worker that begins a poll in spite of a higher rank elsewhere does not show.
-const RANKS: &str =
-    "no oracle of the scenarios compares ranks of two workers; `scenario/tests/push.rs` kills it";
+/// Why a worker that leaves parcels to its next pass does not show.
+const PARCELS: &str = "urgent workers are seldom all busy where others wake their tasks; `scenario/tests/push.rs` kills it";
 
 /// Why a lost tell does not show.
 const TOKEN: &str = "a watchdog looks 250 us later; loom kills it";
@@ -260,5 +259,6 @@ pub const MUTANTS: &[Mutant] = mutants![
     PushWatchdogRelies: not_here RELIES,
     PushGivesUpBlind: not_here FENCE,
     PushNoSecondLook: not_here PUSH,
-    PushNoLook: not_here RANKS,
+    PushNoLook: Sc,
+    PushPassTakesParcels: not_here PARCELS,
 ];

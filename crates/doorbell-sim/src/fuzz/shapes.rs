@@ -43,7 +43,7 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "ranked",
-            about: "everything, with tasks of several ranks on workers that run them by rank",
+            about: "everything, with tasks of several ranks on workers that run them by rank; without faults no poll begins while a higher rank waits",
             run: ranked::<BUG>,
         },
         Shape {
@@ -88,8 +88,13 @@ fn ends<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, Run
     run::<BUG>(scenario::Shape::ends(), setup, sink)
 }
 
+/// Varies by seed: with faults, or without, and then rank order is judged.
 fn ranked<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
-    run::<BUG>(scenario::Shape::ranked(), setup, sink)
+    let shape = match setup.seed % 5 {
+        0 => scenario::Shape::ranked_in_order(),
+        _ => scenario::Shape::ranked(),
+    };
+    run::<BUG>(shape, setup, sink)
 }
 
 /// Varies by seed: with and without faults, and with urgent workers that the OS does not run first.

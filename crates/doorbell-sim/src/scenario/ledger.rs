@@ -1,6 +1,7 @@
 //! The ledger: everything that a run starts, and what became of it. It is not part of the simulated
 //! machine.
 
+use super::rank_order::RankOrder;
 use crate::trace::{post_note, run_note};
 use doorbell_core::wheel::Window;
 use doorbell_machine::{Counter, sim, sim::SimCounter};
@@ -24,6 +25,8 @@ pub(crate) struct Ledger {
     steps: SimCounter,
     /// Reads by rescued tasks.
     rescues: SimCounter,
+    /// The rank order of the urgent scheduler, if it is judged.
+    order: Option<Arc<RankOrder>>,
 }
 
 /// The worker on which something must happen.
@@ -112,6 +115,19 @@ pub(super) struct Balance {
 }
 
 impl Ledger {
+    /// A ledger that judges rank order, if asked to.
+    pub(super) fn judging(judges_order: bool) -> Self {
+        Ledger {
+            order: judges_order.then(Arc::default),
+            ..Ledger::default()
+        }
+    }
+
+    /// The rank order, if it is judged.
+    pub(super) fn order(&self) -> Option<&Arc<RankOrder>> {
+        self.order.as_ref()
+    }
+
     /// From now on workers may end while programs run.
     pub(super) fn let_end(&self) {
         self.ends.set(1);

@@ -16,6 +16,7 @@ mod guard;
 mod ledger;
 pub(crate) mod oracle;
 mod program;
+mod rank_order;
 mod rescues;
 mod scheduler;
 mod shape;
@@ -75,7 +76,7 @@ pub fn run_traced<const BUG: u8>(
 ) -> Result<Report, RunError> {
     let plan = Plan::of(shape, seed);
     let config = plan.config.clone();
-    let ledger = Arc::new(Ledger::default());
+    let ledger = Arc::new(Ledger::judging(shape.orders_ranks()));
     let (theirs, shape) = (Arc::clone(&ledger), shape.clone());
     let outcome = sim::run_traced(config, sink, move || {
         if let Err(error) = play::<BUG>(&shape, &plan, theirs) {

@@ -19,6 +19,8 @@ use std::task::{Context, Poll};
 const WORK_MAX_NS: u64 = 20_000;
 /// The work of a step that is long enough for a watchdog to act.
 const LONG_WORK_NS: u64 = 1_500_000;
+/// The longest work of a step that keeps a worker busy.
+const BUSY_WORK_MAX_NS: u64 = 300_000;
 /// The longest sleep.
 const SLEEP_MAX_NS: u64 = 400_000;
 /// How often one closure is posted onward, at most.
@@ -43,6 +45,8 @@ pub struct Repertoire {
     pub offline: bool,
     /// Polls of more than a millisecond.
     pub long_polls: bool,
+    /// More tasks, and polls of up to 300 us, so that all workers are busy and tasks wait.
+    pub busy: bool,
     /// Descriptors that become ready, often several at once, and crowds of tasks.
     pub descriptors: bool,
 }
@@ -115,6 +119,7 @@ impl<const BUG: u8> Player<BUG> {
                     let told = Told::<BUG, _>::new(self.teller());
                     self.workers.wait_for(told, below(2) * 5_000);
                 }
+                9 if self.may.busy => joins.push(self.spawn(0)),
                 9 => sim::sleep(below(SLEEP_MAX_NS)),
                 _ => sim::work(below(WORK_MAX_NS)),
             }
@@ -322,6 +327,7 @@ impl<const BUG: u8> Player<BUG> {
                 6 => yield_now().await,
                 7 => self.tell_a_task().await,
                 8 if self.may.long_polls && one_in(20) => sim::work(LONG_WORK_NS),
+                8 | 9 if self.may.busy => sim::work(below(BUSY_WORK_MAX_NS)),
                 _ => sim::work(below(WORK_MAX_NS)),
             }
         })

@@ -4,6 +4,7 @@ use super::Rescues;
 use super::class::{Classes, FAIR, RT, SchedulerPlan};
 use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
+use super::rank_order::Judged;
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::scheduler::Member;
 use doorbell_core::scheduler::idle::Cores;
@@ -330,7 +331,18 @@ impl<const BUG: u8> Workers<BUG> {
             Turns::ByArrival => 0,
             Turns::ByRank => (sim::random() % RANKS) as u8,
         };
-        self.launch_ranked(worker, kind, rank, future)
+        let by_rank = self.turns[worker / self.cores] == Turns::ByRank;
+        let order = self.ledger.order();
+        let Some(order) = order.filter(|_| by_rank && kind != Kind::Call) else {
+            return self.launch_ranked(worker, kind, rank, future);
+        };
+        let task = (kind == Kind::Task).then(|| order.add(rank));
+        let judged = Judged::new(order, rank, task, future);
+        let join = self.launch_ranked(worker, kind, rank, judged);
+        if let Some(task) = task {
+            order.waits(task, 0);
+        }
+        join
     }
 
     /// Launches a task with a rank.

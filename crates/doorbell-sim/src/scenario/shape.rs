@@ -57,6 +57,7 @@ const ALL: Repertoire = Repertoire {
     timers: true,
     offline: true,
     long_polls: true,
+    busy: false,
     descriptors: false,
 };
 
@@ -129,6 +130,7 @@ impl Shape {
                 timers: false,
                 offline: false,
                 long_polls: false,
+                busy: false,
                 descriptors: false,
             },
             ..Shape::new("two-workers", 2, 2)
@@ -211,6 +213,22 @@ impl Shape {
         }
     }
 
+    /// The same without faults and budget, with busy workers. Checks the order of ranks across workers.
+    #[must_use]
+    pub fn ranked_in_order() -> Self {
+        Shape {
+            steps: 30,
+            faults: Wrong::Nothing,
+            budget: None,
+            may: Repertoire {
+                offline: false,
+                busy: true,
+                ..ALL
+            },
+            ..Shape::ranked()
+        }
+    }
+
     /// Everything, with faults, among the schedulers of all classes: posts, wakes, joins, cancellations and
     /// drops cross them.
     #[must_use]
@@ -281,6 +299,7 @@ impl Shape {
                 timers: false,
                 offline: false,
                 long_polls: true,
+                busy: false,
                 descriptors: true,
             },
             rescues: Some(rescues),
@@ -333,6 +352,15 @@ impl Shape {
         let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends;
         let calm = calm && self.budget.is_none();
         self.classes != Classes::One && self.rescues.is_none() && calm && alone
+    }
+
+    /// Whether the oracle for the order of ranks applies: no urgent worker begins a poll while a task of higher rank
+    /// waits.
+    pub(super) fn orders_ranks(&self) -> bool {
+        let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
+        let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends && !self.paused;
+        let calm = calm && self.budget.is_none() && self.rescues.is_none() && !self.clock_jumps;
+        self.turns == Turns::ByRank && !self.groups && calm && alone
     }
 
     /// The CPU of the main thread.

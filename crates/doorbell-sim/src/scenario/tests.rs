@@ -26,7 +26,7 @@ use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{self, Config, MachineSpec};
-use doorbell_machine::{Machine, Sim};
+use doorbell_machine::{Bug, Machine, Sim};
 use futures_channel::mpsc::unbounded;
 use std::sync::Arc;
 
@@ -145,6 +145,21 @@ fn ranked() {
 }
 
 #[test]
+fn ranked_in_order() {
+    check(&Shape::ranked_in_order(), 0..200);
+}
+
+#[test]
+fn a_poll_that_begins_while_a_task_of_higher_rank_waits_is_noticed() {
+    let is_noticed = |seed: u64| {
+        let report = run::<{ Bug::PushNoLook as u8 }>(seed, &Shape::ranked_in_order()).unwrap();
+        let failure = report.outcome.failure.map(|it| it.to_string());
+        failure.is_some_and(|it| it.contains("rank order"))
+    };
+    assert!((0..10).any(is_noticed));
+}
+
+#[test]
 fn classes() {
     check(&Shape::classes(), 0..200);
     let unprivileged = Shape {
@@ -232,6 +247,7 @@ fn events_per_worker(workers: usize) -> u64 {
             timers: false,
             offline: false,
             long_polls: false,
+            busy: false,
             descriptors: false,
         },
         ..Shape::new("idle", workers, 0)

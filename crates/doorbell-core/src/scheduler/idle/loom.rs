@@ -7,10 +7,9 @@
 use super::tests::set_of;
 use super::{Left, Search, Searching, Watchdog, Wish};
 use crate::bell::Announced;
-use crate::mailbox::Posted;
+use crate::mailbox::{Post as _, Posted};
 use crate::queue::{Greed, Share, is_shareable};
-use crate::scheduler::{Member, Placed};
-use crate::scheduler::{RemoteRef, Scheduler};
+use crate::scheduler::{AnyWorker, Member, Placed, RemoteRef, Scheduler};
 use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
 use crate::testing::remote as alone;
 use ::loom::thread;
@@ -261,7 +260,7 @@ fn take_timer(own: &Member<Loom>) -> bool {
     // SAFETY: what is delivered does nothing.
     unsafe {
         own.scheduler()
-            .timers()
+            .common()
             .take_shared()
             .deliver(&crate::testing::Inbox::default())
             > 0
@@ -278,7 +277,7 @@ fn timer_against_sleep() {
         while !take_timer(&own) {
             if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes {
                 idle.enter(own.worker());
-                if idle.holds(own.worker()) && own.scheduler().timers().is_empty() {
+                if idle.holds(own.worker()) && own.scheduler().common().is_empty() {
                     let _ = bell.park(own.parker(), None);
                 }
                 if idle.leave(own.worker()) == Left::Claimed {
@@ -290,7 +289,7 @@ fn timer_against_sleep() {
     });
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { remotes[0].scheduler().post_timer(&remotes[0], node) };
+    let posted = unsafe { AnyWorker(&remotes[0]).post(node) };
     assert_eq!(posted, Posted::Yes);
     sleeper.join().unwrap();
     nodes::free(node);

@@ -9,7 +9,7 @@ use crate::call::post;
 use crate::link::Node;
 use crate::mailbox::{Post, Posted, Pushed};
 use crate::scheduler::idle::{Sight, Wish};
-use crate::scheduler::{Member, Scheduler};
+use crate::scheduler::{AnyWorker, Member, Scheduler};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Counter, Machine};
 use std::ptr::NonNull;
@@ -27,7 +27,7 @@ pub(crate) enum Placed<'a, M: Machine> {
     Closed,
 }
 
-/// Whether a call waits behind something else.
+/// Whether a call may wait behind something else.
 #[must_use]
 pub(crate) struct IsBehind(pub(crate) bool);
 
@@ -257,8 +257,9 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Posts a call to the mailbox of a worker that takes it at once: `prefer`, or another idle one, whose mailbox is
-    /// empty; to that of `otherwise` if there is none. Nobody is claimed: the caller may be of a lower class. Says
-    /// whether an idle worker has begun to run something else before the post: then the call waits behind that.
+    /// empty. If there is none, posts it to [any worker](AnyWorker), and asks `otherwise` for a pass. Nobody is claimed: the
+    /// caller may be of a lower class. Says whether an idle worker may have begun to run something else before the post:
+    /// then the call waits behind that.
     ///
     /// # Errors
     /// The call, if the workers have ended.
@@ -277,12 +278,12 @@ impl<M: Machine> Scheduler<M> {
         let (mut left, mut is_behind) = (Some(f), false);
         let mut takes = |worker: usize| {
             let to = &self.remotes()[worker];
-            let pulse = to.pulse();
             if !self.takes_at_once(worker) || to.has_mail() {
                 return false;
             }
             left = left.take().and_then(|f| post(&IfEmpty(to), f).err());
-            is_behind = to.is_inside() && to.has_mail() && runs_another(to, pulse);
+            // It may have looked at its mailbox just before the post, and begin a poll now.
+            is_behind = to.is_inside() && to.has_mail();
             left.is_none()
         };
         if !takes(prefer.worker()) {
@@ -291,7 +292,7 @@ impl<M: Machine> Scheduler<M> {
         }
         match left {
             None => Ok(IsBehind(is_behind)),
-            Some(f) => post(otherwise, f).map(|()| IsBehind(false)),
+            Some(f) => post(&AnyWorker(otherwise), f).map(|()| IsBehind(false)),
         }
     }
 

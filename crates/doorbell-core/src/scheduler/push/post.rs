@@ -103,12 +103,8 @@ impl<M: Machine> Scheduler<M> {
         Placed::Yes
     }
 
-    /// Of the workers that run below this rank (0 counts as 1), the one that runs the lowest, and of equal ones the one
-    /// nearest to `near`. `None` if no worker runs below it, or if tasks do not run by rank.
-    pub(crate) fn lower_than(&self, rank: u8, near: usize) -> Option<&Member<M>> {
-        self.lowest_below(self.push()?, rank.max(1), near)
-    }
-
+    /// Of the workers that run below this rank, the one that runs the lowest, and of equal ones the one nearest to `near`.
+    /// `None` if no worker runs below it.
     fn lowest_below(&self, push: &Push<M>, rank: u8, near: usize) -> Option<&Member<M>> {
         // One that wakes just now may get no CPU.
         let runs = |worker: usize| {
@@ -193,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn a_task_without_a_rank_finds_a_worker_that_has_begun_no_poll() {
+    fn a_task_without_a_rank_goes_to_a_worker_that_has_begun_no_poll() {
         let remotes = running([50, 20, 0]);
-        let found = remotes[0].scheduler().lower_than(0, 0);
-        assert_eq!(found.map(|remote| remote.worker()), Some(2));
+        spawn(&remotes[0], 0);
+        assert!(remotes[2].has_injected() && !remotes[0].has_injected());
         end(&remotes);
     }
 

@@ -141,7 +141,7 @@ impl Rig {
         self.enter(|| {
             // SAFETY: this thread is the worker, and the ready queue is its own.
             let served = unsafe { self.remote().serve(&self.local) };
-            served.delivered + self.local.take_timers()
+            served.delivered + self.local.take_common()
         })
     }
 

@@ -338,6 +338,17 @@ impl<M: Machine> Local<M> {
         len
     }
 
+    /// Delivers what was posted for any worker of the scheduler. Returns how many nodes it took.
+    #[inline]
+    pub fn take_common(&self) -> u64 {
+        let common = self.remote.scheduler().common();
+        if common.is_empty() {
+            return 0;
+        }
+        // SAFETY: this is the worker's thread.
+        unsafe { common.take_shared().deliver(self) }
+    }
+
     pub(in crate::worker) fn push_chain(&self, chain: Chain<M>) {
         if self.remote.scheduler().groups().table().is_some() {
             return self.push_chain_by_group(chain);
@@ -509,7 +520,7 @@ impl<M: Machine> Local<M> {
         unsafe { self.remote.close().deliver(self) };
         // The first worker that ends closes this mailbox for all workers, because the runtime ends.
         // SAFETY: as above.
-        unsafe { self.remote.scheduler().timers().close().deliver(self) };
+        unsafe { self.remote.scheduler().common().close().deliver(self) };
         if let Some((chain, _)) = self.remote.close_injected() {
             self.push_chain(chain);
         }

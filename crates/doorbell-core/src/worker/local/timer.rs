@@ -1,9 +1,8 @@
 //! The handle of an armed timer: its holder polls, re-arms and drops the timer.
 
-use crate::mailbox::Gone;
-use crate::mailbox::Posted;
+use crate::mailbox::{Gone, Post as _, Posted};
 use crate::quiet::{Quiet, drop_quietly};
-use crate::scheduler::RemoteRef;
+use crate::scheduler::{AnyWorker, RemoteRef};
 use crate::wheel::entry;
 use crate::wheel::{Base, Cancel, Window};
 use crate::worker::Local;
@@ -223,9 +222,7 @@ impl RawTimer {
         let posted = unsafe {
             match to {
                 MailTo::Worker(_) => remote.post(Entry::<M>::node(entry)),
-                MailTo::Any => remote
-                    .scheduler()
-                    .post_timer(remote, Entry::<M>::node(entry)),
+                MailTo::Any => AnyWorker(remote).post(Entry::<M>::node(entry)),
             }
         };
         match posted {

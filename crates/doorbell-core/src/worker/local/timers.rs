@@ -36,18 +36,6 @@ impl<M: Machine> Local<M> {
         self.base.set(base);
     }
 
-    /// Arms here the timers that threads outside the scheduler have posted for any worker. Returns how many nodes
-    /// it took.
-    #[inline]
-    pub fn take_timers(&self) -> u64 {
-        let timers = self.remote().scheduler().timers();
-        if timers.is_empty() {
-            return 0;
-        }
-        // SAFETY: this is the worker's thread.
-        unsafe { timers.take_shared().deliver(self) }
-    }
-
     /// Takes in a timer that came by mail. Arms it, or frees it if its handle is gone.
     ///
     /// # Safety

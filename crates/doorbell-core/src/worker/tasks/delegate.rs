@@ -4,7 +4,6 @@
 
 use crate::call::post;
 use crate::scheduler::{IsBehind, Member, Scheduler};
-use crate::task::queue_node::RAISED_RANK;
 use crate::task::state_delegate::{Delegated, For};
 use crate::task::state_inheritance::Above;
 use crate::task::{Kind, TaskRef};
@@ -59,9 +58,7 @@ impl<M: Machine> TaskRef<M> {
     ///
     /// The parcel of a pinned task goes to its own worker. Otherwise it goes to an idle one: the last worker, that of
     /// the caller's core, or another. None is claimed, because the caller may lose its CPU before the post. If none is
-    /// idle, it goes to the worker of the caller's core: where the OS runs it before the caller, it is not inside a
-    /// computing poll, since the caller runs. From a thread that is no worker it goes to the worker that runs lowest,
-    /// where tasks run by rank, else to the last one.
+    /// idle, it goes to the common mailbox, and the worker of the caller's core, or the last one, is asked for a pass.
     fn send<F>(
         self,
         scheduler: &Scheduler<M>,
@@ -81,13 +78,7 @@ impl<M: Machine> TaskRef<M> {
         let of_core = |core: usize| &workers[core % workers.len()];
         let last = if is_own { last } else { of_core(last.worker()) };
         let own = Local::<M>::with_current(|local| local.map(|local| local.remote().worker()));
-        let rank = if is_own {
-            self.header().rank
-        } else {
-            RAISED_RANK
-        };
-        let lower = || scheduler.lower_than(rank, last.worker());
-        let near = own.map(of_core).or_else(lower).unwrap_or(last);
+        let near = own.map_or(last, of_core);
         let prefer = if scheduler.takes_at_once(last.worker()) {
             last
         } else {
@@ -100,8 +91,8 @@ impl<M: Machine> TaskRef<M> {
         Ok(())
     }
 
-    /// The parcel went to a worker that runs something else. A second one does no harm: the first that arrives does
-    /// what is to be done.
+    /// The parcel went to a worker that may run something else first. A second one does no harm: the first that arrives
+    /// does what is to be done.
     #[cold]
     fn send_once_more<F>(self, scheduler: &Scheduler<M>, near: &Member<M>, then: F)
     where

@@ -250,7 +250,7 @@ fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
     assert_eq!(worker.local.enter(|| worker.take()).delivered, 1);
     assert!(is_told(asleep));
     worker.local.enter(|| {
-        worker.take_timers();
+        worker.take_common();
         drop(timer);
     });
     end(workers);
@@ -269,7 +269,7 @@ fn a_spinning_worker_asks_another_one_to_look_after_timers_from_outside() {
     let _ = worker.local.enter(|| worker.take());
     assert!(is_told(asleep) && !remote.bell().signalled());
     worker.local.enter(|| {
-        worker.take_timers();
+        worker.take_common();
         drop(timer);
     });
     end(workers);

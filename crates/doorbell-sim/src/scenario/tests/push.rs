@@ -1,94 +1,55 @@
 //! Rank order across the workers of a scheduler: no worker begins a poll while a task of a higher rank has waited 50 us
 //! elsewhere.
 
-// What the test itself records is not part of the runtime.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
-
 use super::one_scheduler;
 use crate::fuzz::machine_for;
+use crate::scenario::class::{Classes, RT, Urgent};
 use crate::scenario::program::{Ended, yield_now};
+use crate::scenario::rank_order::{RankOrder, WAIT_NS};
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::{oracle, spawn};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::RtPush;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::RunBudget;
-use doorbell_machine::sim::{self, Config};
-use doorbell_machine::{Bug, Machine, Sim, ThreadHandle};
-use std::sync::{Arc, Mutex};
+use doorbell_machine::sim::{self, Config, SimCounter};
+use doorbell_machine::{Bug, Counter, Machine, Sim, ThreadHandle};
+use futures_channel::oneshot::channel;
+use std::sync::Arc;
 
 const US: u64 = 1_000;
-/// How long a task may wait while others begin polls of lower rank.
-const WAIT_NS: u64 = 50 * US;
-/// How long before or after a theft the tasks that a worker has in its hands may be missed by another one that begins a
-/// poll. A worker takes an inject queue or a backlog whole.
-const IN_HAND_NS: u64 = 10 * US;
 /// By then all workers sleep.
 const SETTLE_NS: u64 = 1_000 * US;
 
-/// A task that was posted, and has not begun.
-#[derive(Debug)]
-struct Waiting {
-    task: usize,
-    rank: u8,
-    since_ns: u64,
-    /// When a poll of lower rank first began although this task had waited for too long.
-    passed_ns: Option<u64>,
-}
-
 /// What a run has seen of rank order.
-#[derive(Debug, Default)]
-struct Seen {
-    waiting: Vec<Waiting>,
-    /// The ranks of the polls that began just now, and when.
-    begun: Vec<(u8, u64)>,
-    /// The longest wait of a task of the highest rank, 99.
-    slowest_ns: u64,
-    /// Tasks that had to wait for a poll of lower rank.
-    passed: u64,
-}
-
 #[derive(Clone, Debug, Default)]
-struct Order(Arc<Mutex<Seen>>);
+struct Order {
+    ranks: Arc<RankOrder>,
+    /// The longest wait of a task of the highest rank, 99.
+    slowest_ns: Arc<SimCounter>,
+    /// Tasks that had to wait for a poll of lower rank.
+    passed: Arc<SimCounter>,
+}
 
 impl Order {
-    fn posted(&self, task: usize, rank: u8) {
-        let since_ns = sim::time_ns();
-        self.0.lock().unwrap().waiting.push(Waiting {
-            task,
-            rank,
-            since_ns,
-            passed_ns: None,
-        });
+    /// A task of that rank is posted.
+    fn posted(&self, rank: u8) -> u64 {
+        let task = self.ranks.add(rank);
+        self.ranks.waits(task, 0);
+        task
     }
 
     /// A poll of this rank begins: that of a task that was posted, or another.
-    fn begins(&self, task: Option<usize>, rank: u8) {
-        let now_ns = sim::time_ns();
-        let mut seen = self.0.lock().unwrap();
-        let found = seen.waiting.iter().position(|it| Some(it.task) == task);
-        if let Some(begun) = found.map(|at| seen.waiting.swap_remove(at)) {
-            if begun.rank == 99 {
-                seen.slowest_ns = seen.slowest_ns.max(now_ns - begun.since_ns);
+    fn begins(&self, task: Option<u64>, rank: u8) {
+        if let Some(it) = self.ranks.begins(task, rank) {
+            self.passed.add_shared(u64::from(it.was_passed));
+            if it.rank == 99 {
+                self.slowest_ns.set(self.slowest_ns.get().max(it.for_ns));
             }
-            let was_passed = begun
-                .passed_ns
-                .is_some_and(|at_ns| now_ns > at_ns + IN_HAND_NS);
-            seen.passed += u64::from(was_passed);
         }
-        for waiting in seen.waiting.iter_mut().filter(|it| it.rank <= rank) {
-            // A thief had it in its hands when that other poll began, and now begins the first of what it took.
-            let in_hand = |at_ns: &u64| now_ns <= at_ns + IN_HAND_NS;
-            waiting.passed_ns = waiting.passed_ns.filter(|at_ns| !in_hand(at_ns));
+        if let Some(task) = task {
+            self.ranks.forget(task);
         }
-        seen.begun.retain(|(_, at_ns)| now_ns <= at_ns + IN_HAND_NS);
-        let Seen { waiting, begun, .. } = &mut *seen;
-        let in_hand = |it: &Waiting| begun.iter().any(|(rank, _)| *rank >= it.rank);
-        let late = |it: &&mut Waiting| it.rank > rank && now_ns > it.since_ns + WAIT_NS;
-        for waiting in waiting.iter_mut().filter(late).filter(|it| !in_hand(it)) {
-            waiting.passed_ns.get_or_insert(now_ns);
-        }
-        begun.push((rank, now_ns));
     }
 }
 
@@ -106,7 +67,7 @@ fn run<const BUG: u8>(
     workers: usize,
     (rt_push, seed): (RtPush, u64),
     program: impl FnOnce(&Arc<Workers<BUG>>, &Order) + Send + 'static,
-) -> Seen {
+) -> Order {
     run_in(config(workers, rt_push), seed, program)
 }
 
@@ -115,7 +76,7 @@ fn run_in<const BUG: u8>(
     config: SchedulerConfig,
     seed: u64,
     program: impl FnOnce(&Arc<Workers<BUG>>, &Order) + Send + 'static,
-) -> Seen {
+) -> Order {
     let workers = config.workers;
     let machine = Config {
         seed,
@@ -135,26 +96,25 @@ fn run_in<const BUG: u8>(
         oracle::check_freed(all);
     });
     assert_eq!(outcome.unwrap().failure, None);
-    let seen = std::mem::take(&mut *order.0.lock().unwrap());
-    assert!(seen.waiting.is_empty(), "a task never began: {seen:?}");
-    seen
+    assert!(!order.ranks.anyone_waits(), "a task never began: {order:?}");
+    order
 }
 
 /// Launches a task of that rank that works in one poll.
 fn launch<const BUG: u8>(
     workers: &Arc<Workers<BUG>>,
     order: &Order,
-    (task, rank): (usize, u8),
+    rank: u8,
     prefer: usize,
     works: impl FnOnce() + Send + 'static,
 ) {
     let (ended, theirs) = (Ended::new(workers), order.clone());
+    let task = order.posted(rank);
     let poll = async move {
         let _ended = ended;
         theirs.begins(Some(task), rank);
         works();
     };
-    order.posted(task, rank);
     drop(workers.launch_ranked(prefer, Kind::Task, rank, poll));
 }
 
@@ -197,7 +157,7 @@ fn wait_ns(by: By, others_run: bool, setting: (RtPush, u64)) -> u64 {
         }
         sim::sleep(200 * US + sim::random() % (10 * US));
         let (all, theirs) = (Arc::clone(workers), order.clone());
-        let posts = move || launch(&all, &theirs, (1, 99), 0, || sim::work(10 * US));
+        let posts = move || launch(&all, &theirs, 99, 0, || sim::work(10 * US));
         let (ended, within) = (Ended::new(workers), matches!(by, By::Within));
         let mine = within.then(|| posts.clone());
         let long = async move {
@@ -214,7 +174,7 @@ fn wait_ns(by: By, others_run: bool, setting: (RtPush, u64)) -> u64 {
             posts();
         }
     });
-    seen.slowest_ns
+    seen.slowest_ns.get()
 }
 
 /// Many tasks of many ranks, from outside and from other tasks. Returns how many had to wait for a poll of lower rank.
@@ -223,32 +183,32 @@ fn passed<const BUG: u8>(setting: (RtPush, u64)) -> u64 {
     const TASKS: usize = 60;
     let random = |below: u64| sim::random() % below;
     let one_of = move |count: usize| random(count as u64) as usize;
-    let posts = move |workers: &Arc<Workers<BUG>>, order: &Order, first: usize| {
-        for task in first..first + TASKS {
+    let posts = move |workers: &Arc<Workers<BUG>>, order: &Order| {
+        for _ in 0..TASKS {
             let rank = [1, 20, 50, 80, 99][one_of(5)];
             let long_ns = [5, 20, 100, 600][one_of(4)] * US;
             let (all, theirs) = (Arc::clone(workers), order.clone());
-            let (further, child) = (one_of(3) == 0, 2 * TASKS + task);
+            let further = one_of(3) == 0;
             let works = move || {
                 sim::work(long_ns / 2);
                 if further {
                     let rank = [1, 50, 99][one_of(3)];
-                    launch(&all, &theirs, (child, rank), 0, || sim::work(30 * US));
+                    launch(&all, &theirs, rank, 0, || sim::work(30 * US));
                 }
                 sim::work(long_ns / 2);
             };
-            launch(workers, order, (task, rank), one_of(WORKERS), works);
+            launch(workers, order, rank, one_of(WORKERS), works);
             sim::sleep(random(60 * US));
         }
     };
     let seen = run::<BUG>(WORKERS, setting, move |workers, order| {
         let (all, theirs) = (Arc::clone(workers), order.clone());
-        let other = move || posts(&all, &theirs, TASKS);
+        let other = move || posts(&all, &theirs);
         let other = spawn::<BUG>("poster", WORKERS + 1, other).unwrap();
-        posts(workers, order, 0);
+        posts(workers, order);
         other.join().unwrap();
     });
-    seen.passed
+    seen.passed.get()
 }
 
 const SEEDS: u64 = 20;
@@ -313,21 +273,20 @@ fn passed_while_sorting(setting: (RtPush, u64)) -> u64 {
         let ended = Ended::new(workers);
         let long = async move {
             let _ended = ended;
-            for times in 0..TIMES {
-                let spawn =
-                    |which, rank| launch(&all, &theirs, (4 * times + which, rank), 0, || {});
-                spawn(0, 50);
-                spawn(1, 99);
-                spawn(2, 99);
+            for _ in 0..TIMES {
+                let spawn = |rank| launch(&all, &theirs, rank, 0, || {});
+                spawn(50);
+                spawn(99);
+                spawn(99);
                 sim::work(sim::random() % US);
-                spawn(3, 55);
+                spawn(55);
                 sim::work(150 * US);
                 yield_now().await;
             }
         };
         drop(workers.launch_ranked(0, Kind::Pinned, 30, long));
     });
-    seen.passed
+    seen.passed.get()
 }
 
 #[test]
@@ -358,10 +317,10 @@ fn wait_of_throttled_ns(setting: (RtPush, u64)) -> u64 {
             keep_busy(workers, order, (worker, 1), 5 * US, until_ns);
         }
         sim::sleep(100 * US);
-        launch(workers, order, (1, 99), 0, || sim::work(10 * US));
+        launch(workers, order, 99, 0, || sim::work(10 * US));
         sim::sleep(2_000 * US);
     });
-    seen.slowest_ns
+    seen.slowest_ns.get()
 }
 
 #[track_caller]
@@ -389,14 +348,98 @@ fn wait_beside_call_ns(setting: (RtPush, u64)) -> u64 {
             keep_busy(workers, order, (worker, 1), 5 * US, until_ns);
         }
         sim::sleep(100 * US);
-        launch(workers, order, (1, 99), 0, || sim::work(10 * US));
+        launch(workers, order, 99, 0, || sim::work(10 * US));
         let called = workers.call(0, || sim::work(600 * US));
         assert!(called.is_some());
     });
-    seen.slowest_ns
+    seen.slowest_ns.get()
 }
 
 #[test]
 fn rank_99_does_not_wait_for_the_end_of_a_call() {
     assert_brief(wait_beside_call_ns);
+}
+
+/// What a thread that is no worker does.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Spawns,
+    Wakes,
+}
+
+/// A task of that rank that waits for a wake, and first runs on that worker. Returns what wakes it.
+fn launch_waiter<const BUG: u8>(
+    workers: &Arc<Workers<BUG>>,
+    order: &Order,
+    (worker, rank): (usize, u8),
+) -> impl FnOnce() + Send + use<BUG> {
+    let (ended, theirs, task) = (Ended::new(workers), order.clone(), order.ranks.add(rank));
+    let (say, said) = channel();
+    let waits = async move {
+        let _ended = ended;
+        let _ = said.await;
+        theirs.begins(Some(task), rank);
+        sim::work(10 * US);
+    };
+    drop(workers.launch_ranked(worker, Kind::Task, rank, waits));
+    let ranks = Arc::clone(&order.ranks);
+    move || {
+        ranks.waits(task, 0);
+        let _ = say.send(());
+    }
+}
+
+/// Threads that are no workers wake or spawn tasks of three ranks, while each urgent worker runs rank 1 in polls of
+/// 600 us. Returns how many of the tasks waited for a further poll of lower rank.
+fn passed_from_below<const BUG: u8>(does: Does, setting: (RtPush, u64)) -> u64 {
+    const WORKERS: usize = 4;
+    const TASKS: usize = 30;
+    let mut config = config(WORKERS, setting.0);
+    config.classes = Classes::Each(Urgent::Fifo);
+    let seen = run_in::<BUG>(config, setting.1, move |workers, order| {
+        let urgent = RT * WORKERS;
+        let post = |task: usize| -> Box<dyn FnOnce() + Send> {
+            let rank = [20, 50, 99][(sim::random() % 3) as usize];
+            if matches!(does, Does::Wakes) {
+                let worker = urgent + task % WORKERS;
+                return Box::new(launch_waiter(workers, order, (worker, rank)));
+            }
+            let (all, theirs) = (Arc::clone(workers), order.clone());
+            Box::new(move || launch(&all, &theirs, rank, urgent, || sim::work(10 * US)))
+        };
+        let mut posts: Vec<_> = (0..2 * TASKS).map(post).collect();
+        sim::sleep(SETTLE_NS);
+        let until_ns = sim::time_ns() + 4_000 * US;
+        for worker in urgent..urgent + WORKERS {
+            keep_busy(workers, order, (worker, 1), 600 * US, until_ns);
+            sim::sleep(sim::random() % (300 * US));
+        }
+        let one_by_one = |post: Box<dyn FnOnce() + Send>| {
+            sim::sleep(sim::random() % (200 * US));
+            post();
+        };
+        let others = posts.split_off(TASKS);
+        let other = move || others.into_iter().for_each(one_by_one);
+        let other = spawn::<BUG>("poster", WORKERS + 1, other).unwrap();
+        posts.into_iter().for_each(one_by_one);
+        other.join().unwrap();
+    });
+    seen.passed.get()
+}
+
+#[test]
+fn what_a_thread_spawns_or_wakes_waits_for_no_further_poll_of_lower_rank() {
+    for setting in settings() {
+        for does in [Does::Spawns, Does::Wakes] {
+            let passed = passed_from_below::<0>(does, setting);
+            assert_eq!(passed, 0, "{does:?}, {setting:?}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_takes_parcels_only_in_its_passes_lets_tasks_of_higher_rank_wait() {
+    const BUG: u8 = Bug::PushPassTakesParcels as u8;
+    let passed = |seed| passed_from_below::<BUG>(Does::Wakes, (RtPush::On, seed));
+    assert!((0..SEEDS).any(|seed| passed(seed) > 0));
 }
