@@ -28,7 +28,7 @@ const ROUNDS_MAX: i64 = 1_000;
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "Examples:\n  \
-        doorbell lab                 a tour of all but http and timer-sleepers, in about three minutes\n  \
+        doorbell lab                 a tour of most scenarios, in about three minutes\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
@@ -70,9 +70,9 @@ pub struct Cli {
 pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
-    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, and
-    /// `timer-sleepers`, which waits for long. It takes about three minutes, and a sentence under each table
-    /// says what it shows.
+    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, `timer-sleepers`,
+    /// which waits for long, and `requests`, which is simulated. It takes about three minutes, and a sentence
+    /// under each table says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the rounds,
     /// with the minimum and maximum beside them if there is room; --wide shows everything.

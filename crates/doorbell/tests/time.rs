@@ -259,8 +259,8 @@ fn slack_makes_timers_share_their_wake_ups() {
     };
     let shared = fires(20 * MS);
     assert_eq!(shared.timers_fired, 40);
-    // Deadlines within 20 ms, rounded up to multiples of 20 ms, are at most three moments. A slot with more
-    // timers than a worker looks at costs one more wake-up when it is refined.
+    // Deadlines within 20 ms, rounded up to multiples of 20 ms, are at most three moments. Twice as many, because a
+    // loaded machine may wake the thread without need.
     assert!((1..=6).contains(&shared.unparks_deadline), "{shared:?}");
 }
 

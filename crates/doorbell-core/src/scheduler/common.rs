@@ -1,9 +1,9 @@
 //! The common mailbox of a scheduler, for what any one of its workers may deliver: timers that threads outside the
-//! scheduler arm, movable timers of a worker whose wheel has a visitor, and parcels that find no idle worker. It is not one
-//! worker's, because that worker may be inside a long poll.
+//! scheduler arm, movable timers of a worker whose wheel has a visitor, and parcels that find no idle worker. It is not
+//! one worker's, because that worker may be inside a long poll.
 //!
-//! A worker takes it in each pass, before it parks, and, where tasks run by rank, before each poll. What it brings is short
-//! to deliver: a timer is armed here, and a task that is woken here is queued like any other.
+//! A worker takes it in each pass, before it parks, and, where tasks run by rank, before each poll. What it brings is
+//! short to deliver: a timer is armed here, and a task that is woken here is queued like any other.
 
 use super::Scheduler;
 use crate::link::Node;
@@ -21,8 +21,8 @@ impl<M: Machine> Scheduler<M> {
     }
 }
 
-/// Any worker of the scheduler, to post to. Asks this one for a pass if it is idle, else another idle worker. If none is
-/// idle, asks this one, and the first worker that looks takes what was posted.
+/// Any worker of the scheduler, to post to. Asks this one for a pass if it is idle, else another idle worker. If none
+/// is idle, asks this one, and the first worker that looks takes what was posted.
 pub(crate) struct AnyWorker<'a, M: Machine>(pub(crate) &'a Member<M>);
 
 impl<M: Machine> AnyWorker<'_, M> {

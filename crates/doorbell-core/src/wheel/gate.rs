@@ -12,9 +12,9 @@
 //! word and looks whether the worker is inside. With a fence on both sides at least one of them sees the
 //! other, and the one that does steps back. The worker's fence is the light one: the visitor pays.
 //!
-//! A worker that falls asleep lends its wheel: it says so in a word of its own. When it wakes it takes that back, makes
-//! a read-modify-write that it makes anyway, and a fence behind that. So a visitor that has claimed the word and finds
-//! the wheel lent needs no heavy fence: either it sees that the wheel was taken back, or the worker sees the visitor.
+//! A worker that falls asleep lends its wheel: it says so in the word `lent`. When it wakes it takes that back, makes
+//! a read-modify-write that it makes anyway, and a fence behind that. A visitor that has claimed the gate, and behind a
+//! fence reads that the wheel is lent, needs no heavy fence: the worker, when it wakes, sees the claim and steps back.
 
 use super::Wheel;
 use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, Word};
@@ -25,16 +25,16 @@ const VISITED: u32 = 2;
 const ENDING: u32 = 3;
 const _: () = assert!(ABSENT < OWNED && OWNED < VISITED && VISITED < ENDING);
 
-/// How a visitor finds a wheel that it may touch.
+/// How a visitor finds a global base that it may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stands {
     /// Its worker sleeps: no poll is under way.
     Lent,
-    /// Its worker is inside a poll, or on its way.
+    /// Its worker runs, but is not inside the global base.
     Unused,
 }
 
-/// The words that guard a worker's wheel.
+/// The words that guard the global base of a worker's wheel.
 pub(crate) struct Gate<M: Machine, O> {
     word: M::U32,
     /// 1 while the worker touches its global base.
@@ -156,8 +156,8 @@ impl<M: Machine, O> Gate<M, O> {
         Some(done)
     }
 
-    /// The worker is about to sleep, and touches its wheel no more before [`Gate::take_back`]: until then a visitor needs
-    /// no heavy fence.
+    /// The worker is about to sleep, and touches its wheel no more before [`Gate::take_back`]: until then a visitor
+    /// needs no heavy fence.
     pub(crate) fn lend(&self) {
         let order = if M::breaks(Bug::WheelLendRelaxed) {
             Ordering::Relaxed

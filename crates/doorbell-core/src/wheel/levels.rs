@@ -21,8 +21,8 @@ const DUE: usize = LEVELS;
 const _: () = assert!(SLOTS == 2_usize.pow(DIGIT_BITS));
 const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
 
-/// At most so many timers of the first slot are read to find the nearest. What the slot itself knows of a fuller one may
-/// be too early, which costs one more wake.
+/// At most so many timers of the first slot are read to find the nearest. For a fuller slot its begin and its stored
+/// `latest_ns` stand in: a look may come too early, a wake only after a cancel.
 pub(super) const LOOKS_MAX: usize = 32;
 
 /// Where a timer hangs.
@@ -32,7 +32,7 @@ pub(super) struct SlotPlace {
     slot: u8,
 }
 
-/// The link of a timer. Only the worker touches it.
+/// The link of a timer. Who may touch it: README.md, "Who may touch what".
 #[derive(Debug)]
 pub(super) struct Link<M: Machine, O> {
     newer: *mut Entry<M, O>,
@@ -74,7 +74,7 @@ impl<M: Machine, O> Slot<M, O> {
 
 /// One base of a worker's wheel.
 pub(crate) struct WheelLevels<M: Machine, O> {
-    /// Every timer with a deadline before this has left its slot, and at the last look also those with this one.
+    /// The time of the last look. No slot holds a timer whose deadline is earlier.
     elapsed_ns: u64,
     /// One bit per slot that is not empty.
     occupied: [u64; LEVELS],
@@ -195,9 +195,9 @@ impl<M: Machine, O> WheelLevels<M, O> {
         above | (slot as u64) << shift
     }
 
-    /// Between which times the worker has to look next: from the nearest deadline on, and by the first time at which a
-    /// timer needs a wake. Either may be earlier, the one where many timers share a slot, the other also where timers
-    /// were cancelled. [`Window::NEVER`] if there is no timer.
+    /// Between which times the worker has to look next: from the nearest deadline on, and by the least latest time.
+    /// `from_ns` may be too early if the first slot has more than 32 timers, `latest_ns` after a cancel.
+    /// [`Window::NEVER`] if there is no timer.
     pub(super) fn next(&self) -> Window {
         if !self.slots[DUE][0].newest.is_null() {
             return Window::at(self.elapsed_ns);
@@ -239,7 +239,8 @@ impl<M: Machine, O> WheelLevels<M, O> {
         }
     }
 
-    /// The least `latest_ns` of the slots behind the first one, which is in that level, and that of the first.
+    /// The least of `of_first_ns` and the `latest_ns` of all slots behind the first one. `first_level` is the level of
+    /// the first slot.
     #[cold]
     fn latest_behind(&self, first_level: usize, of_first_ns: u64) -> u64 {
         let mut latest_ns = of_first_ns;

@@ -122,7 +122,8 @@ fn begins_meanwhile() {
     });
 }
 
-/// The worker falls asleep and wakes while somebody visits: the timer fires once, and no later than when both have been.
+/// The worker falls asleep and wakes while somebody visits: the timer fires once, and no later than when both have
+/// been.
 fn lent_meanwhile() {
     let wakes = visited(|local, timer| {
         let gate = local.remote().gate();

@@ -1,7 +1,7 @@
 //! A lent wheel in the model checker: a worker that falls asleep and wakes, and a visitor.
 //!
-//! The worker looks at the gate without the light fence of `Gate::enter`: the checker takes that for a full fence, which
-//! would stand in for the one that `Gate::take_back` makes.
+//! The worker looks at the gate without the light fence of `Gate::enter`: the checker takes that for a full fence,
+//! which would stand in for the one that `Gate::take_back` makes.
 
 // The models' own threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

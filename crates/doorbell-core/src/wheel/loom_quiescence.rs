@@ -197,8 +197,8 @@ fn a_hold_is_a_hold() {
     drop(inside);
 }
 
-/// The last one finds that all is quiescent, and gives that up since nothing is due. Meanwhile another one has begun, told
-/// the worker, and ended: who looks again sees that.
+/// The last one finds that all is quiescent, and gives that up since nothing is due. Meanwhile another one has begun,
+/// told the worker, and ended: who looks again sees that.
 fn told_while_another_looks() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
     let quiescences = AtomicU64::new(0);

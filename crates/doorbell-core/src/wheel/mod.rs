@@ -99,10 +99,10 @@ impl TimerReleased {
     }
 }
 
-/// How many timers one visit fires at most.
+/// How many timers one round of a visit fires at most.
 const VISIT_MAX: usize = 16;
 
-/// How many timers one visit looks at: it leaves those of the poll under way.
+/// How many timers one round of a visit looks at: it leaves those of the poll under way.
 const VISIT_LOOKS: usize = 64;
 
 /// After this time another visit may take the timers that were left, if that poll is over.

@@ -185,8 +185,8 @@ impl<M: Machine> Quiescence<M> {
         Ended::Resumed
     }
 
-    /// Sets the clock, while threads that become busy wait; `false`, and nothing is done, if a thread is busy already. No
-    /// foreign code runs in here.
+    /// Sets the clock, while threads that become busy wait; `false`, and nothing is done, if a thread is busy already.
+    /// No foreign code runs in here.
     fn step_to(&self, next_ns: u64, resumed: u64, clock: &Clock<M>) -> bool {
         let stepping = resumed | STEPPING;
         // ORDER: Relaxed; the caller's own end has acquired what the workers stored. On failure nothing is done.

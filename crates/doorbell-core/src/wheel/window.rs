@@ -46,7 +46,8 @@ impl Window {
         }
     }
 
-    /// For several timers together: from the first deadline on, and by the first time at which one of them needs a wake.
+    /// For several timers together: from the first deadline on, and by the first time at which one of them needs a
+    /// wake.
     #[inline]
     pub(crate) fn and(self, other: Self) -> Self {
         Window {

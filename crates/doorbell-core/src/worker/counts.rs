@@ -32,6 +32,10 @@ macro_rules! counts {
             /// How often the callers of tasks that came to this worker had tried another one before, which seemed idle, and
             /// lost it to a third caller.
             pub claims_lost: u64,
+            /// Tasks whose timers this worker fired for another one (`timers_pulled`), and that it sent to an idle worker
+            /// because another task waited here. That worker is mostly the one that slept: it wakes for its timer after
+            /// all.
+            pub pulls_placed: u64,
             /// Posted closures without a waiting caller that panicked.
             pub posts_panicked: u64,
         }
@@ -46,6 +50,7 @@ macro_rules! counts {
                     rings_for_stalled: remote.rings_for_stalled.get(),
                     stacked: remote.stacked.get(),
                     claims_lost: remote.claims_lost.get(),
+                    pulls_placed: remote.pulls_placed.get(),
                     posts_panicked: remote.posts_panicked.get(),
                 }
             }
@@ -61,6 +66,7 @@ macro_rules! counts {
                     rings_for_stalled: self.rings_for_stalled.wrapping_sub(earlier.rings_for_stalled),
                     stacked: self.stacked.wrapping_sub(earlier.stacked),
                     claims_lost: self.claims_lost.wrapping_sub(earlier.claims_lost),
+                    pulls_placed: self.pulls_placed.wrapping_sub(earlier.pulls_placed),
                     posts_panicked: self.posts_panicked.wrapping_sub(earlier.posts_panicked),
                 }
             }

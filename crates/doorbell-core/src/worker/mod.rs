@@ -59,8 +59,8 @@ const POLLS_PER_CLOCK_BY_RANK: usize = 1;
 /// The same where polls are timed for task groups: a group may lack tasks on this worker.
 const POLLS_PER_CLOCK_BY_SHARE: usize = 1;
 
-/// The most polls between two looks whether a timer of a sleeper is due. Half as many, because where it was armed the
-/// worker would have woken for it.
+/// The most polls between two looks whether a timer of a sleeper is due. Half as many, because without the tree the
+/// sleeper would have woken in time.
 const POLLS_PER_PULL: usize = POLLS_PER_CLOCK / 2;
 
 /// Settings of a worker, fixed when it is made.

@@ -1,15 +1,16 @@
 //! Falling asleep, from the pass that found nothing to the end of the sleep.
 //!
-//! 1. [`Worker::idle`]: give back the parcels, announce the spin, and spin ([`Worker::spin`], which may find something).
-//!    If a signal is set already, the worker does not idle.
-//! 2. `park_with_hooks`, `park`: call the user's hook, which may bring a task; look once more for descriptors in a flood;
-//!    then let other workers of this core spin.
-//! 3. `park_or_not`: announce the park, then look for the last time. Later work finds the announcement, so no wake-up is
-//!    lost: posts by the bell, tasks for any worker by the idle set.
-//! 4. `sleep`, `block`: leave timers to others ([`Worker::leave_timers`]). Sleep until rung, until a descriptor is ready,
-//!    or until a time: that of a timer, or of a look at workers that may be stuck ([`Worker::watchdog_until_ns`]).
-//! 5. `block`: take the timers back. `idle` again: leave the idle set, announce that the worker runs. A worker that wakes
-//!    in its poller does all that before the events wake tasks (`block`).
+//! 1. [`Worker::idle`]: give back the parcels, announce the spin, and spin ([`Worker::spin`], which may find
+//!    something). If a signal is set already, the worker does not idle.
+//! 2. `park_with_hooks`, `park`: call the user's hook, which may bring a task; look once more for descriptors in a
+//!    flood; then let other workers of this core spin.
+//! 3. `park_or_not`: announce the park, then look for the last time. Later work finds the announcement, so no wake-up
+//!    is lost: posts by the bell, tasks for any worker by the idle set.
+//! 4. `sleep`, `block`: leave timers to others ([`Worker::leave_timers`]). Sleep until rung, until a descriptor is
+//!    ready, or until a time: that of a timer, or of a look at workers that may be stuck
+//!    ([`Worker::watchdog_until_ns`]).
+//! 5. `block`: take the timers back. `idle` again: leave the idle set, announce that the worker runs. A worker that
+//!    wakes in its poller does all that before the events wake tasks (`block`).
 
 use super::spin::SpinEnd;
 use super::{NothingRunnable, Worker};
@@ -86,8 +87,8 @@ impl<M: Machine> Worker<M> {
             return;
         }
         // The next look begins with the idle set: from then on a thread with work for others finds this worker there,
-        // and the look sees earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would not
-        // end the sleep. A worker that got its first descriptor since `choose` must park in its poller.
+        // and the look sees earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would
+        // not end the sleep. A worker that got its first descriptor since `choose` must park in its poller.
         let stays_awake = self.look_for_the_last_time()
             || self.local.is_due()
             || self.hands_over_the_clock() == Ended::Resumed

@@ -1,12 +1,13 @@
-//! What a worker does in the timer tree (see the folder `tree`), so that no worker is woken for a timer that another one
-//! can fire: the switch `timer_pull`.
+//! What a worker does in the timer tree (see the folder `tree`), so that sleeping workers are woken less often for
+//! timers that another one can fire: the switch `timer_pull`.
 //!
-//! 1. It leaves when it falls asleep ([`Worker::leave_timers`]): it lends its wheel, and sleeps until a timer of its local
-//!    base. If all others sleep, it sleeps no longer than until the first timer of all; that is its *duty*.
+//! 1. It leaves when it falls asleep ([`Worker::leave_timers`]): it lends its wheel, and sleeps until a timer of its
+//!    local base. If all others sleep, and none of them wakes in time, it wakes for the first timer of all; that is its
+//!    *duty*.
 //! 2. It comes back when it wakes ([`Worker::come_back`]), before it may touch its wheel.
-//! 3. Between polls, in its spin and in its passes it looks whether a sleeper that it looks after has something due, and
-//!    fires that ([`Worker::pull_timers`]). The fired tasks run here, unless another movable task waits here: then they
-//!    go to idle workers.
+//! 3. Between polls, in its spin and in its passes it looks whether a sleeper that it looks after has something due,
+//!    and fires that ([`Worker::pull_timers`]). The fired tasks run here, unless another movable task waits here: then
+//!    they go to idle workers.
 //! 4. A worker that is stuck is set aside by another one that looks after it (`stuck.rs`). It notices that at its next
 //!    look. A worker that is off steps aside by itself: others fire its timers while it sleeps.
 
@@ -147,8 +148,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Fires what is due of the sleepers that this worker looks after. Returns whether it fired anything. Reads no clock
-    /// if none of them has a timer.
+    /// Fires what is due of the sleepers that this worker looks after. Returns whether it fired anything. Reads no
+    /// clock if none of them has a timer.
     #[inline]
     pub(super) fn pull_timers(&self) -> bool {
         match self.tree() {
@@ -214,8 +215,8 @@ impl<M: Machine> Worker<M> {
         fired
     }
 
-    /// Behind a visit: tells the tree what the wheel of that worker has next. This worker is awake, so whatever that is,
-    /// a worker sees to it.
+    /// Behind a visit: tells the tree what the wheel of that worker has next. This worker is awake, so whatever that
+    /// is, a worker sees to it.
     pub(super) fn report(tree: &Tree<M>, visited: &Member<M>) {
         if !M::breaks(Bug::PullReportsNothing) {
             let _: Told = tree.report(visited.worker());

@@ -77,8 +77,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Before mail is delivered: a call in it may be long. If tasks, or anything in the common mailbox, wait here, asks for
-    /// another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
+    /// Before mail is delivered: a call in it may be long. If tasks, or anything in the common mailbox, wait here, asks
+    /// for another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
     #[inline]
     pub(super) fn leave_behind_calls(&self) -> Option<u64> {
         let remote = self.shared.remote();

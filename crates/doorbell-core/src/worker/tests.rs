@@ -85,6 +85,7 @@ const NONE: WorkerCounts = WorkerCounts {
     rings_for_stalled: 0,
     stacked: 0,
     claims_lost: 0,
+    pulls_placed: 0,
     posts_panicked: 0,
 };
 

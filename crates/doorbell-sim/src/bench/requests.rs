@@ -68,6 +68,8 @@ pub struct Figures {
     pub rings: u64,
     /// Timers that another worker fired than the one that had them.
     pub pulled: u64,
+    /// Of those, timers whose tasks went to an idle worker.
+    pub placed: u64,
 }
 
 impl Figures {
@@ -80,6 +82,7 @@ impl Figures {
         self.late_ns += other.late_ns;
         self.rings += other.rings;
         self.pulled += other.pulled;
+        self.placed += other.placed;
     }
 }
 
@@ -249,5 +252,6 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
         late_ns: done.iter().map(|it| it.late_ns).sum(),
         rings: sum(&did, |it| it.rings),
         pulled: sum(&did, |it| it.timers_pulled),
+        placed: sum(&did, |it| it.pulls_placed),
     })
 }

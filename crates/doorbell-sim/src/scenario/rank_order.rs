@@ -1,8 +1,9 @@
-//! The oracle of rank order: no worker begins a poll while a task of a higher rank that it may run has waited for longer
-//! than the promise allows.
+//! The oracle of rank order: no worker begins a poll while a task of a higher rank that it may run has waited for
+//! longer than the promise allows.
 //!
-//! What the [push protocol](doorbell_core::scheduler::push) excepts is excepted here: a thread that is interrupted between
-//! the push of a task and the end of the post (a task waits from the end on), and a thief that has tasks in its hands.
+//! What the [push protocol](doorbell_core::scheduler::push) excepts is excepted here: a thread that is interrupted
+//! between the push of a task and the end of the post (a task waits from the end on), and a thief that has tasks in its
+//! hands.
 
 use doorbell_machine::sim::{self, SimRecord};
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 //! Times are exact to the nanosecond, except for slack that a timer allows. A timer is in the timer wheel of
 //! the worker that first polls it. Arming and dropping it there takes no lock and no syscall.
 //!
-//! Contract: *the worker is not inside a poll ⇒ a timer fires at its time, or later by at most its slack and
-//! one wake of a thread; never before its time.* A worker looks at its timers in every pass, and at least
-//! after every eighth poll.
+//! Contract: *polls of the worker are short ⇒ a timer fires at its deadline, or later by at most eight polls. If the
+//! worker sleeps: later by at most its slack, if that has an end, and one wake of a thread.* No timer fires before its
+//! deadline. (Tests: `sleeps_are_never_early`, `both_bases_are_as_a_sorted_set`.)
 //!
 //! ```
 //! use doorbell::time::{Instant, sleep, timeout};

@@ -63,8 +63,9 @@ impl Sleep {
     /// multiple of `slack`, so that timers with the same slack share wake-ups. The default is zero: as exact as the OS
     /// allows.
     ///
-    /// With a slack beyond the range of the clock, as [`Duration::MAX`], no worker wakes for the sleep. It is ready
-    /// after its deadline when its worker has woken for another reason, and never if that does not happen.
+    /// If the rounded time is beyond the range of the clock, as with [`Duration::MAX`], no worker wakes for the sleep.
+    /// It fires with the first look at its worker's timers from its deadline on: of that worker while it is awake, or
+    /// of another one that fires a second timer of that worker. Without such a look it stays pending.
     pub fn slack(mut self, slack: Duration) -> Sleep {
         self.slack = slack;
         self

@@ -81,8 +81,8 @@ impl<M: Machine> Scheduler<M> {
         self.free(worker, false).is_some()
     }
 
-    /// What is seen of a worker if it is free. `is_own_core`: the caller itself is the worker of another class that runs
-    /// there.
+    /// What is seen of a worker if it is free. `is_own_core`: the caller itself is the worker of another class that
+    /// runs there.
     fn free(&self, worker: usize, is_own_core: bool) -> Option<Sight> {
         let remote = &self.remotes()[worker];
         let sight = self.idle().sight(worker);
@@ -105,9 +105,9 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free and
-    /// nobody else chooses it; else to another idle worker; if there is none, to `prefer`, or where tasks run by rank to
-    /// the worker that runs lowest. `is_own_core`: the caller is a worker of another class on the core of `prefer`; an
-    /// urgent task may interrupt it, and then no other core.
+    /// nobody else chooses it; else to another idle worker; if there is none, to `prefer`, or where tasks run by rank
+    /// to the worker that runs lowest. `is_own_core`: the caller is a worker of another class on the core of `prefer`;
+    /// an urgent task may interrupt it, and then no other core.
     ///
     /// # Safety
     /// As for [`Member::post_task`].
@@ -211,8 +211,8 @@ impl<M: Machine> Scheduler<M> {
         None
     }
 
-    /// Call it after a post to a worker that was idle at `pulse`. If its inject queue is not empty and it runs, the task
-    /// may wait behind what it runs.
+    /// Call it after a post to a worker that was idle at `pulse`. If its inject queue is not empty and it runs, the
+    /// task may wait behind what it runs.
     pub(crate) fn look_after<'a>(
         &self,
         to: &'a Member<M>,
@@ -257,9 +257,9 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Posts a call to the mailbox of a worker that takes it at once: `prefer`, or another idle one, whose mailbox is
-    /// empty. If there is none, posts it to [any worker](AnyWorker), and asks `otherwise` for a pass. Nobody is claimed: the
-    /// caller may be of a lower class. Says whether an idle worker may have begun to run something else before the post:
-    /// then the call waits behind that.
+    /// empty. If there is none, posts it to [any worker](AnyWorker), and asks `otherwise` for a pass. Nobody is
+    /// claimed: the caller may be of a lower class. Says whether an idle worker may have begun to run something else
+    /// before the post: then the call waits behind that.
     ///
     /// # Errors
     /// The call, if the workers have ended.

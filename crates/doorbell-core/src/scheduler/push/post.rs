@@ -103,8 +103,8 @@ impl<M: Machine> Scheduler<M> {
         Placed::Yes
     }
 
-    /// Of the workers that run below this rank, the one that runs the lowest, and of equal ones the one nearest to `near`.
-    /// `None` if no worker runs below it.
+    /// Of the workers that run below this rank, the one that runs the lowest, and of equal ones the one nearest to
+    /// `near`. `None` if no worker runs below it.
     fn lowest_below(&self, push: &Push<M>, rank: u8, near: usize) -> Option<&Member<M>> {
         // One that wakes just now may get no CPU.
         let runs = |worker: usize| {

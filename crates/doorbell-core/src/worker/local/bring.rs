@@ -20,7 +20,7 @@ impl<M: Machine> Local<M> {
         f()
     }
 
-    /// As [`Local::bring`], for the timers of a worker that sleeps.
+    /// As [`Local::bring`], for the timers of a worker that sleeps or is set aside.
     pub(crate) fn bring_for_sleeper<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Ends<'a>(&'a Cell<bool>);
         impl Drop for Ends<'_> {
@@ -33,9 +33,9 @@ impl<M: Machine> Local<M> {
         self.bring(f)
     }
 
-    /// Whether a task that is woken now goes to an idle worker, if there is one, because it would wait here behind
-    /// another movable task. To leave it here would make that one wait too, and an idle worker is rung anyway: but that
-    /// worker may come when only one task waits here, and takes nothing then.
+    /// Whether a task that is woken now goes to an idle worker, if there is one. So it is while this worker fires
+    /// timers of another one, and another movable task waits here. An idle worker would be rung for that surplus
+    /// anyway, and a thief that finds a single queued task takes nothing.
     pub(in crate::worker) fn places_what_it_fires(&self) -> bool {
         self.for_sleeper.get() && (self.stolen.get().is_some() || self.movable_len() > 0)
     }

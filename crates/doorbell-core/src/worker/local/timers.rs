@@ -104,7 +104,8 @@ impl<M: Machine> Local<M> {
         self.unattended.set(unattended);
     }
 
-    /// From when on a look at the wheel may find a timer that is due, if it has timers. A worker that is awake looks then.
+    /// From when on a look at the wheel may find a timer that is due, if it has timers. A worker that is awake looks
+    /// then.
     #[inline]
     pub fn due_ns(&self) -> Option<u64> {
         let due_ns = self.due_ns.get();

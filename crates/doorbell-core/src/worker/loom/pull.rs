@@ -1,5 +1,5 @@
-//! Workers in the timer tree, by the steps of the real ones: what one of them leaves to the others is seen by one, and a
-//! timer that two find due fires once.
+//! Workers in the timer tree, by the steps of the real ones: what one of them leaves to the others is seen by one, and
+//! a timer that two find due fires once.
 
 use super::with_one_clock;
 use crate::scheduler::Scheduler;

@@ -20,6 +20,9 @@ pub struct RemoteCounts<C> {
     /// How often the callers of tasks that came to this worker had tried another one before, which seemed idle, and
     /// lost it to a third caller.
     pub claims_lost: C,
+    /// Tasks whose timers this worker fired for another one that slept or was set aside, and that it sent to an idle worker
+    /// because another task waited here. The worker counts them itself.
+    pub pulls_placed: C,
     /// Closures of parcels that panicked on this worker. The worker counts them itself.
     pub posts_panicked: C,
 }

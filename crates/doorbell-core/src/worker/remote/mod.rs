@@ -1,5 +1,5 @@
-//! The remote half of a worker, which other threads may touch: bell and mailbox in one line, parker, run queue, switches,
-//! counts. It knows no other worker: what concerns those is the [`Member`](crate::scheduler::Member)'s.
+//! The remote half of a worker, which other threads may touch: bell and mailbox in one line, parker, run queue,
+//! switches, counts. It knows no other worker: what concerns those is the [`Member`](crate::scheduler::Member)'s.
 
 pub mod core_use;
 mod counts;
@@ -157,8 +157,8 @@ impl<M: Machine> Remote<M> {
         self.shared.bell.state()
     }
 
-    /// By when a thread must wake for a global timer of the worker, as the worker last published it. It may be earlier than
-    /// the truth, but later only for a moment while it changes.
+    /// By when a thread must wake for a global timer of the worker, as the worker last published it. It may be earlier
+    /// than the truth, but later only for a moment while it changes.
     pub fn next_global_ns(&self) -> u64 {
         // ORDER: Relaxed; a number. A thread that fires the timers visits the wheel, whose gate orders it.
         self.next_global_ns.load(Ordering::Relaxed)

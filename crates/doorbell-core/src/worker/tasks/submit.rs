@@ -14,7 +14,7 @@ use crate::task::state_delegate::For;
 use crate::task::state_inheritance::Above;
 use crate::task::{About, BodyVtable, Kind, RawJoin, TaskRef};
 use crate::worker::Local;
-use doorbell_machine::{Bug, Machine, Mark, Ordering, PtrWord};
+use doorbell_machine::{Bug, Counter, Machine, Mark, Ordering, PtrWord};
 
 /// Makes a task of a body and hands it to its worker. Returns the side that joins it.
 ///
@@ -252,21 +252,27 @@ impl<M: Machine> TaskRef<M> {
     /// Queues a task that is woken on a worker of its scheduler: at the last worker if that one is free and spins, as
     /// its cache is warm, or where another waker has chosen that worker at the same moment, at another idle one; else
     /// here. A running worker may be inside a long poll, and a sleeping one costs a ring: but the second and each later
-    /// task of a poll waits for another worker anyway, so it wakes its own. So does a task whose timer this worker fires
-    /// for a sleeper, if it would wait here behind another one; if its own worker is not free, it wakes another idle one.
+    /// task of a poll waits for another worker anyway, so it wakes its own. So does a task whose timer this worker
+    /// fires for a sleeper, if it would wait here behind another one; if its own worker is not free, it wakes another
+    /// idle one.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();
         let awaits_it = || {
             (last.bell().look() == Look::Spinning || local.has_pushed())
                 && last.scheduler().is_free(last.worker())
         };
-        let leaves = || local.places_what_it_fires() || awaits_it();
-        if local.is(last) || local.is_closed() || !leaves() {
+        let was_fired = local.places_what_it_fires();
+        if local.is(last) || local.is_closed() || !(was_fired || awaits_it()) {
             return self.push_here(local);
         }
         // SAFETY: as in `submit_new`.
         match unsafe { last.scheduler().post_to_idle(last, false, self.node()) } {
-            Some(placed) => self.unless_refused(settle(placed)),
+            Some(placed) => {
+                if was_fired {
+                    local.remote().counts().pulls_placed.add_owned(1);
+                }
+                self.unless_refused(settle(placed));
+            }
             None => self.push_here(local),
         }
     }

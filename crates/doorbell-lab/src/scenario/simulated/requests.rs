@@ -26,7 +26,8 @@ pub const READING: &[&str] = &[
     "ops/s: operations of all pairs together, in simulated time, of all seeds; the least and greatest of one seed. x base: \
      divided by that with base. timeouts: of 1,000 operations. late: how \
      much later than it meant to a client goes on that thought, the mean. rings: system calls that woke workers, for each \
-     operation. pulled: timers that another worker fired, of 1,000 operations.",
+     operation. pulled: timers that another worker fired, of 1,000 operations. placed: of those, timers whose \
+     tasks went to an idle worker, because another task waited where they fired.",
 ];
 
 pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
@@ -82,6 +83,7 @@ fn metrics(figures: &Figures) -> Metrics {
     metrics.put("late_us", late_ns.map(|ns| ns / 1_000.0));
     metrics.put("rings_per_op", per(figures.rings, ended));
     metrics.put("pulled_per_1k", per(1_000 * figures.pulled, ended));
+    metrics.put("placed_per_1k", per(1_000 * figures.placed, ended));
     metrics.put("ops_count", Some(ended as f64));
     metrics
 }
@@ -96,6 +98,7 @@ fn columns() -> Vec<Column> {
         figure("late us", "late_us"),
         figure("rings", "rings_per_op"),
         figure("pulled/1k", "pulled_per_1k"),
+        figure("placed/1k", "placed_per_1k"),
     ]
 }
 

@@ -35,10 +35,10 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 8] = [
-    "1,000 timers are due at random within 1 s; half of them were armed on each of two workers, any of which may fire \
-     them. Then one worker has a task that computes for 2 us in each poll, and the other has nothing.",
-    "timers alone: no task waits for them; who fires one notes how late it is. a task each: each timer has a task, \
-     which any worker may run; then a worker is also woken for tasks that wait.",
+    "1,000 timers are due at random within 1 s, on two workers, any of which may fire them. Then one worker has a task \
+     that computes for 2 us in each poll, and the other has nothing.",
+    "timers alone: half of them were armed on each worker, and no task waits for them; their wakers note how late they \
+     are. a task each: each timer has a task, which any worker may run; then a worker is also woken for tasks that wait.",
     "off, on, base: the setting of doorbell's switch timer_pull.",
     "wake-ups/timer: how often a thread of the process went to sleep, and so was woken, per timer. The awake worker \
      does not sleep. Some come from the threads that begin and end the pass.",
@@ -58,8 +58,8 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
         )
     };
     Conclusion::in_words(format!(
-        "Beside a worker that is awake, a timer of one that sleeps costs {} wake-ups with timer_pull=on, and {} with \
-         off; tokio {}.",
+        "Beside a worker that is awake, each of 1,000 timers, half of them armed on one that sleeps, costs {} wake-ups \
+         with timer_pull=on, and {} with off; tokio {}.",
         wakes("doorbell, on"),
         wakes("doorbell, off"),
         wakes("tokio"),

@@ -1,7 +1,7 @@
 //! `doorbell lab timer-sleepers`: which sleeping workers wake for their timers.
 //!
-//! Two workers arm timers; then one sleeps, and the other stays awake in short polls. Whatever wakes the sleeper is a
-//! wake-up that the awake worker could have spared it.
+//! Two workers arm timers; then one sleeps, and the other stays awake in short polls. A wake-up of the sleeper for a
+//! timer is one that the awake worker could have spared it.
 
 mod columns;
 mod sleepers;
@@ -24,8 +24,8 @@ const TIMERS: usize = 1_000;
 const SPAN_MS: u32 = 1_000;
 /// The same before the measurement.
 const WARM_UP_MS: u32 = 100;
-/// How long a new runtime of doorbell has nothing to do first: it is on the watch for long polls for 10 s, and this is
-/// about the time after that.
+/// How long a new runtime of doorbell has nothing to do first: its scheduler is armed for 10 s, and this is about the
+/// time after that.
 const SETTLES: Duration = Duration::from_millis(10_200);
 /// A pass that takes longer counts as hung.
 const PASS_MAX: Duration = Duration::from_mins(1);

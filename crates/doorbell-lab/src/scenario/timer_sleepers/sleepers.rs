@@ -31,7 +31,7 @@ const NEVER: Duration = Duration::from_hours(1);
 /// Who waits for the timers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Nobody: whoever fires one notes how late it is.
+    /// No task: their wakers note how late they are.
     Alone,
     /// Each has a task of its own.
     Tasks,
@@ -54,7 +54,7 @@ pub(super) struct Sleepers<T: Timers> {
     name: &'static str,
     form: Form,
     settles: Duration,
-    baseline: bool,
+    is_baseline: bool,
     host: Option<T::Host>,
 }
 
@@ -66,7 +66,7 @@ impl<T: Timers> Sleepers<T> {
             name: T::NAME,
             form,
             settles,
-            baseline: false,
+            is_baseline: false,
             host: None,
         }
     }
@@ -79,7 +79,7 @@ impl<T: Timers> Sleepers<T> {
     /// Makes it the baseline of its form.
     pub(super) fn baseline(self) -> Self {
         Self {
-            baseline: true,
+            is_baseline: true,
             ..self
         }
     }
@@ -111,7 +111,7 @@ impl<T: Timers> Sleepers<T> {
                 meeting.arrive().await;
                 let mut armed = Vec::new();
                 for some in own.chunks(ARMED_AT_ONCE) {
-                    // A long poll would put doorbell on the watch for more.
+                    // A long poll would arm doorbell's scheduler.
                     let_others_run().await;
                     armed.extend(T::unbudgeted(async { arm(&timers, some, &fired) }).await);
                 }
@@ -144,7 +144,7 @@ impl<T: Timers> Sleepers<T> {
         let (ended, end) = mpsc::channel();
         let awake: Job = Box::pin(tell(ended, stay_awake(end_of(due))));
         self.timers.run(host, 0, vec![awake])?;
-        // Not woken for each of them.
+        // This thread gathers the results after the end, so that it is not woken for each.
         let _ = gather(&end, 1)?;
         gather(&results, due.len())
     }
@@ -160,7 +160,7 @@ impl<T: Timers> Trial for Sleepers<T> {
     }
 
     fn is_baseline(&self) -> bool {
-        self.baseline
+        self.is_baseline
     }
 
     fn group(&self) -> &'static str {

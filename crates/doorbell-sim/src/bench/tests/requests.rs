@@ -40,7 +40,8 @@ fn all_operations_are_made_with_each_setting() {
         for pairs in [1, 32] {
             let it = requests(timer_pull, pairs);
             let ended: u64 = it.ended.iter().sum();
-            // One pair waits for its own work and two wakes; many have all workers, and little is lost beside their work.
+            // One pair waits for its own work and two wakes; many have all workers, and little is lost beside their
+            // work.
             let busy = pairs.min(WORKERS) as u64;
             let most = busy * SPAN_NS / (CLIENT_NS + SERVER_NS);
             assert!(

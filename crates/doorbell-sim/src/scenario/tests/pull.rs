@@ -305,11 +305,13 @@ fn no_sleeper_is_woken_for_a_timer_while_another_worker_is_awake() {
             ..Setting::new(TimerPull::On, First::Polls)
         };
         let Figures { wakes, counts, .. } = run_in_time(on, LATE_NS);
-        // The worker with the first timer has the duty. It wakes when the first worker is about to fire that timer, or has
-        // just done so.
+        // The worker with the first timer has the duty. It wakes when the first worker is about to fire that timer, or
+        // has just done so.
         assert!(wakes <= 1, "{counts:?}");
         let own = wakes - counts.duties_ended;
         assert_eq!(counts.timers_pulled + own, TIMERS, "{counts:?}");
+        // No worker is woken only to arm its timer again.
+        assert_eq!(counts.pulls_placed, 0, "{counts:?}");
     }
 }
 
@@ -324,6 +326,7 @@ fn a_task_whose_timer_is_fired_beside_another_one_goes_back_to_its_own_worker() 
         let Figures { polls, counts, .. } = run_in_time(on, LATE_NS);
         assert_eq!(polls, 2 * TIMERS, "{counts:?}");
         assert!(counts.timers_pulled >= TIMERS - 1, "{counts:?}");
+        assert_eq!(counts.pulls_placed, counts.timers_pulled, "{counts:?}");
     }
 }
 

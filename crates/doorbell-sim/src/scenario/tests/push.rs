@@ -258,8 +258,8 @@ fn a_worker_that_does_not_look_lets_tasks_of_higher_rank_wait() {
     assert!((0..SEEDS).any(|seed| passed::<BUG>((RtPush::On, seed)) > 0));
 }
 
-/// Polls of rank 30 spawn ranks 50, 99, 99 and 55, while others run rank 60 in polls of 1 us. Returns how many of the tasks of
-/// rank 99 waited for polls of rank 60.
+/// Polls of rank 30 spawn ranks 50, 99, 99 and 55, while others run rank 60 in polls of 1 us. Returns how many of the
+/// tasks of rank 99 waited for polls of rank 60.
 fn passed_while_sorting(setting: (RtPush, u64)) -> u64 {
     const WORKERS: usize = 4;
     const TIMES: usize = 40;
@@ -336,8 +336,8 @@ fn rank_99_does_not_wait_for_the_end_of_a_throttle() {
     assert_brief(wait_of_throttled_ns);
 }
 
-/// An idle worker gets a task of rank 99 and a call of 600 us at the same moment. The others run rank 1. Returns how long
-/// the task waits.
+/// An idle worker gets a task of rank 99 and a call of 600 us at the same moment. The others run rank 1. Returns how
+/// long the task waits.
 fn wait_beside_call_ns(setting: (RtPush, u64)) -> u64 {
     const WORKERS: usize = 3;
     let seen = run::<0>(WORKERS, setting, |workers, order| {
