@@ -215,6 +215,12 @@ impl<M: Machine, O> Gate<M, O> {
         Some(done)
     }
 
+    /// For tests outside of this folder: runs `f` while a visitor has the wheel.
+    #[cfg(test)]
+    pub(crate) fn visit_by_hand(&self, parker: &M::Parker, f: impl FnOnce()) -> Option<()> {
+        self.visit(parker, |_, _| f())
+    }
+
     /// Behind a claim: whether the visitor may go in.
     fn how_it_stands(&self) -> Option<Stands> {
         if !M::breaks(Bug::WheelVisitNoFence) {

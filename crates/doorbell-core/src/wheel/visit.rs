@@ -3,9 +3,8 @@
 use super::entry::Entry;
 use super::gate::{Gate, Stands};
 use super::levels::WheelLevels;
-use super::{TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel, Window};
+use super::{TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel};
 use doorbell_machine::{Machine, Mark};
-use std::ptr::NonNull;
 
 /// How many rounds one visit makes at most, while there is more to fire.
 const VISIT_ROUNDS: usize = 16;
@@ -105,12 +104,13 @@ impl<M: Machine, O> WheelLevels<M, O> {
             }
         }
         let mut next_ns = self.next().latest_ns;
-        if left.iter().any(Option::is_some) {
-            next_ns = next_ns.min(now_ns.saturating_add(VISIT_AGAIN_NS));
-        }
+        let again_ns = now_ns.saturating_add(VISIT_AGAIN_NS);
         for entry in left.into_iter().flatten() {
-            // SAFETY: taken out above, so it hangs nowhere. It is still alive.
-            unsafe { self.insert(NonNull::as_ptr(entry), Window::at(now_ns)) };
+            // SAFETY: taken out above, so it is still alive, and its link is the visitor's.
+            let window = unsafe { Entry::with_link(entry.as_ptr(), |link| link.window) };
+            next_ns = next_ns.min(window.latest_ns.max(again_ns));
+            // SAFETY: as above; it hangs nowhere.
+            unsafe { self.insert(entry.as_ptr(), window) };
         }
         (taken, next_ns)
     }

@@ -193,13 +193,15 @@ impl<M: Machine> Worker<M> {
     /// Visits each sleeper that has something due; returns how many timers it fired.
     fn walk(&self, tree: &Tree<M>, now_ns: u64) -> u64 {
         let (remote, tally) = (self.shared.remote(), &self.shared.tally);
+        // A worker in the idle set would choose itself for what it fires.
+        let places = !self.in_idle_set.get();
         let mut walk = tree.walk(remote.worker(), now_ns);
         let mut fired = 0;
         while let Step::Expire(sleeper) = walk.step() {
             let sleeper = &remote.scheduler().remotes()[sleeper];
             let expired = self
                 .local
-                .bring_for_sleeper(|| sleeper.gate().expire(sleeper, now_ns));
+                .bring_for_sleeper(places, || sleeper.gate().expire(sleeper, now_ns));
             let Some(expired) = expired else {
                 tally.pulls_refused.add_owned(1);
                 let again_ns = now_ns.saturating_add(VISITED_RETRY_NS);

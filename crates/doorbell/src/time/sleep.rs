@@ -66,8 +66,13 @@ impl Sleep {
     /// If the rounded time is beyond the range of the clock, as with [`Duration::MAX`], no worker wakes for the sleep.
     /// It fires with the first look at its worker's timers from its deadline on: of that worker while it is awake, or
     /// of another one that fires a second timer of that worker. Without such a look it stays pending.
+    ///
+    /// If the sleep was polled before, this is a [reset](Sleep::reset) to the same deadline.
     pub fn slack(mut self, slack: Duration) -> Sleep {
         self.slack = slack;
+        if let SleepState::Armed(_) = self.state {
+            self.reset(self.deadline);
+        }
         self
     }
 

@@ -20,15 +20,16 @@ impl<M: Machine> Local<M> {
         f()
     }
 
-    /// As [`Local::bring`], for the timers of a worker that sleeps or is set aside.
-    pub(crate) fn bring_for_sleeper<R>(&self, f: impl FnOnce() -> R) -> R {
+    /// As [`Local::bring`], for the timers of a worker that sleeps or is set aside. `places`: what would wait here goes
+    /// to an idle worker.
+    pub(crate) fn bring_for_sleeper<R>(&self, places: bool, f: impl FnOnce() -> R) -> R {
         struct Ends<'a>(&'a Cell<bool>);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
                 self.0.set(false);
             }
         }
-        self.for_sleeper.set(true);
+        self.for_sleeper.set(places);
         let _ends = Ends(&self.for_sleeper);
         self.bring(f)
     }

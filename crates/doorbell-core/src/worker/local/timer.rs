@@ -64,30 +64,13 @@ pub enum Reset {
     Elsewhere,
 }
 
-/// Who takes in a timer that is armed by mail.
+/// Who takes in a timer that is armed by mail, into the global base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MailTo {
-    /// The worker that is named, into that base.
-    Worker(Base),
-    /// The first worker that makes a pass, into its global base.
+    /// The worker that is named.
+    Worker,
+    /// The first worker that looks.
     Any,
-}
-
-impl MailTo {
-    /// Who may take in a timer of that base.
-    fn of(base: Base) -> Self {
-        match base {
-            Base::Local => MailTo::Worker(base),
-            Base::Global => MailTo::Any,
-        }
-    }
-
-    fn base(self) -> Base {
-        match self {
-            MailTo::Worker(base) => base,
-            MailTo::Any => Base::Global,
-        }
-    }
 }
 
 /// The memory of a timer whose owner is a worker.
@@ -131,9 +114,8 @@ impl RawTimer {
                 if let Some(entry) = Self::arm_here(local, window, waker) {
                     return Ok(entry);
                 }
-                // A visitor has the wheel.
-                let to = MailTo::of(local.base());
-                Self::arm_by_mail(local.remote(), window, waker, to)
+                // A visitor has the global base.
+                Self::arm_by_mail(local.remote(), window, waker, MailTo::Any)
             }
             _ => Self::arm_by_mail(remote, window, waker, MailTo::Any),
         })?;
@@ -189,7 +171,7 @@ impl RawTimer {
             return Ok(None);
         };
         let to = RemoteRef::of(to);
-        match Self::arm_by_mail(&to, window, waker, MailTo::Worker(Base::Global)) {
+        match Self::arm_by_mail(&to, window, waker, MailTo::Worker) {
             Ok(entry) => Ok(Some(entry)),
             Err(Gone) if M::breaks(Bug::TimerRefusedByOther) => Err(Gone),
             Err(Gone) => Ok(None),
@@ -210,7 +192,7 @@ impl RawTimer {
         let entry = Entry::<M>::allocate(remote.clone());
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
-        it.base.set(to.base());
+        it.base.set(Base::Global);
         // SAFETY: just allocated.
         unsafe { it.set_window(window) };
         // SAFETY: as above.
@@ -221,7 +203,7 @@ impl RawTimer {
         // SAFETY: the worker frees the entry once its handle is gone, or the handle frees it once it has fired.
         let posted = unsafe {
             match to {
-                MailTo::Worker(_) => remote.post(Entry::<M>::node(entry)),
+                MailTo::Worker => remote.post(Entry::<M>::node(entry)),
                 MailTo::Any => AnyWorker(remote).post(Entry::<M>::node(entry)),
             }
         };

@@ -166,8 +166,6 @@ impl<M: Machine> Local<M> {
 
     #[cold]
     fn expire_at(&self, now_ns: u64) -> u64 {
-        // Before the wakers run, because they may arm timers and lower them.
-        self.set_next([Window::NEVER; 2]);
         let fired = self.bring(|| self.wheel.expire(now_ns));
         let next = Base::BOTH.map(|base| self.wheel.next(base));
         if let [_, Some(global)] = next
@@ -175,9 +173,12 @@ impl<M: Machine> Local<M> {
         {
             self.remote().publish_next_global(global.latest_ns);
         }
-        // A visitor has the global base for a moment.
-        let again = Window::at(now_ns.saturating_add(VISITED_RETRY_NS));
-        self.set_next(next.map(|next| next.unwrap_or(again)));
+        let [local, global] = next.map(|next| next.unwrap_or(Window::NEVER));
+        let visited = matches!(next, [_, None]);
+        // A visitor has the global base for a moment. This worker looks again itself, also if it leaves that base to
+        // others.
+        let again = visited.then(|| Window::at(now_ns.saturating_add(VISITED_RETRY_NS)));
+        self.set_next([again.map_or(local, |again| local.and(again)), global]);
         fired
     }
 }

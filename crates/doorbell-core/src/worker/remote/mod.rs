@@ -329,7 +329,8 @@ impl<M: Machine> Remote<M> {
         })
     }
 
-    /// As [`Remote::take_mail`], and delivers what it takes.
+    /// Clears the signals, then takes the mailbox and delivers it. In this order, so that a post after the take finds
+    /// NOTIFY clear.
     ///
     /// # Safety
     /// The caller is the worker's own thread, and `worker` is that worker.

@@ -8,6 +8,8 @@ use crate::scheduler::offline::TakenOff;
 use crate::switches::{SwitchWord, Switches, TimerPull};
 use crate::testing::{Log, post, pulling, spawn};
 use crate::tree::Tree;
+use crate::wheel::Base;
+use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker};
 use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
@@ -241,7 +243,7 @@ fn woken_at(
 #[test]
 fn what_is_fired_for_a_sleeper_waits_behind_no_other_task_while_a_worker_is_idle() {
     let fires = |worker: &Worker<Host>, waker: Waker| {
-        worker.local.bring_for_sleeper(|| waker.wake());
+        worker.local.bring_for_sleeper(true, || waker.wake());
     };
     assert_eq!(woken_at(0, &[1, 2], fires), Some(0), "it runs at once");
     assert_eq!(woken_at(1, &[1, 2], fires), Some(1), "where it ran last");
@@ -252,8 +254,53 @@ fn what_is_fired_for_a_sleeper_waits_behind_no_other_task_while_a_worker_is_idle
     };
     assert_eq!(woken_at(1, &[1, 2], brings), Some(0), "for itself");
     let both = |worker: &Worker<Host>, waker: Waker| {
-        worker.local.bring_for_sleeper(|| ());
+        worker.local.bring_for_sleeper(true, || ());
         worker.local.bring(|| waker.wake());
     };
     assert_eq!(woken_at(1, &[1, 2], both), Some(0), "that has ended");
+}
+
+/// Its wheel has a visitor when it looks, and it falls asleep before it looks again.
+#[test]
+fn a_worker_whose_wheel_is_visited_looks_again_although_it_falls_asleep() {
+    let it = Three::new();
+    let [_, leaver, _] = &it.workers;
+    leaver.local.enter_gated(|| {
+        let remote = leaver.shared.remote();
+        let timer = RawTimer::arm(remote, 1, Waker::noop()).unwrap();
+        let visited = remote.gate().visit_by_hand(remote.parker(), || {
+            assert_eq!(leaver.local.expire(), 0);
+        });
+        assert!(visited.is_some());
+        let until_ns = leaver.leave_timers().expect("it looks again");
+        assert!(until_ns <= Host::now_ns() + 20_000);
+        leaver.come_back();
+        drop(timer);
+        leaver.local.close();
+    });
+}
+
+#[test]
+fn a_worker_that_leaves_its_timers_wakes_for_those_of_pinned_tasks() {
+    let it = Three::new();
+    let [_, leaver, _] = &it.workers;
+    leaver.local.set_base(Base::Local);
+    let remote = leaver.shared.remote();
+    leaver.local.enter(|| {
+        let timer = RawTimer::arm(remote, it.due_ns, Waker::noop());
+        assert_eq!(leaver.leave_timers(), Some(it.due_ns));
+        leaver.come_back();
+        drop(timer);
+    });
+}
+
+#[test]
+fn a_sleeper_finds_the_worker_that_runs_calls() {
+    let it = Three::new();
+    let [busy, leaver, _] = &it.workers;
+    let _ = post(busy.shared.remote(), 1, &Log::default());
+    let _ = busy.local.enter(|| busy.take());
+    assert_eq!(it.leaves(), None);
+    assert!(leaver.wish_ns(Host::now_ns()).is_some());
+    busy.local.enter(|| busy.local.close());
 }

@@ -250,6 +250,7 @@ fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures
     counts.pulls_refused = sum(|it| it.pulls_refused);
     counts.pulls_fenced = sum(|it| it.pulls_fenced);
     counts.duties_ended = sum(|it| it.duties_ended);
+    counts.pulls_placed = sum(|it| it.pulls_placed);
     counts.set_aside = sum(|it| it.set_aside);
     counts.unparks_deadline = sum(|it| it.unparks_deadline);
     Figures {
