@@ -247,8 +247,7 @@ impl<M: Machine> Worker<M> {
             self.cycle();
             self.leave_tree();
             self.shut_descriptors();
-            self.local.close();
-            self.forget_deadline();
+            self.close();
             self.has_stopped();
             // The stop hook may have woken tasks.
             self.local.end_queued();

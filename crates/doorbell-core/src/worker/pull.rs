@@ -282,8 +282,14 @@ impl<M: Machine> Worker<M> {
         self.step_aside(tree);
     }
 
+    /// Ends what the worker has: tasks, mail and timers.
+    pub(super) fn close(&self) {
+        self.local.close();
+        self.forget_deadline();
+    }
+
     /// Its wheel is closed: a visitor that was inside until then may have noted what the wheel had next.
-    pub(super) fn forget_deadline(&self) {
+    fn forget_deadline(&self) {
         let Some(tree) = self.any_tree() else { return };
         let remote = self.shared.remote();
         if tree.deadline_ns(remote.worker()) != u64::MAX && !M::breaks(Bug::PullEndsEarly) {

@@ -117,8 +117,7 @@ fn end_against_pull() {
             let _ = worker.leave_timers();
             worker.come_back();
             worker.leave_tree();
-            worker.local.close();
-            worker.forget_deadline();
+            worker.close();
             drop(timers);
         });
     });

@@ -4,7 +4,7 @@ use super::starved::{post_one, take_injected};
 use super::{scheduler_by_hand, scheduler_that_idles_by};
 use crate::bell::Announced;
 use crate::scheduler::RemoteRef;
-use crate::scheduler::idle::{Search, Searching, Watchdog};
+use crate::scheduler::idle::{Search, Searching, Watchdog, Wish};
 use crate::scheduler::offline::TakenOff;
 use crate::testing::spawn;
 use crate::worker::spin::SpinEnd;
@@ -268,6 +268,29 @@ fn a_spinning_worker_asks_another_one_to_look_after_timers_from_outside() {
     gets_call(worker);
     let _ = worker.local.enter(|| worker.take());
     assert!(is_told(asleep) && !remote.bell().signalled());
+    worker.local.enter(|| {
+        worker.take_common();
+        drop(timer);
+    });
+    end(workers);
+}
+
+/// Whoever claimed it has not told it yet.
+#[test]
+fn a_spinning_worker_that_finds_itself_claimed_before_calls_ends_its_spin() {
+    let workers = scheduler_that_idles_by(IdlePolicy::Spin { spin_ns: MS });
+    let [worker, _] = &workers;
+    let remote = worker.shared.remote();
+    let timer = timer_from_outside(remote);
+    worker.enter_idle_set();
+    let idle = remote.scheduler().idle();
+    assert_eq!(idle.claim_as_first(Wish::of(1), |_| true), Some(0));
+    let _ = remote.bell().acknowledge();
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
+    gets_call(worker);
+    assert_eq!(worker.local.enter(|| worker.spin()), SpinEnd::Busy);
+    assert!(worker.searching.get());
+    worker.end_search();
     worker.local.enter(|| {
         worker.take_common();
         drop(timer);

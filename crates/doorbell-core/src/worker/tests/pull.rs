@@ -9,12 +9,13 @@ use crate::switches::{SwitchWord, Switches, TimerPull};
 use crate::testing::{Log, post, pulling, spawn};
 use crate::tree::Tree;
 use crate::wheel::Base;
+use crate::worker::spin::SpinEnd;
 use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker};
 use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::task::{Poll, Wake, Waker};
 
 /// Three workers: the first is inside a poll, as far as others can see; the second is about to leave a timer; the third
 /// sleeps and can be claimed. The first two are active.
@@ -26,9 +27,13 @@ struct Three {
 
 impl Three {
     fn new() -> Self {
+        Self::idling_by(IdlePolicy::Park)
+    }
+
+    fn idling_by(idle: IdlePolicy) -> Self {
         let switches = pulling::<Host>(TimerPull::On);
         let remotes = Scheduler::new(3, &switches, |_, _| 0);
-        let workers: [Worker<Host>; 3] = all_by_hand(remotes, IdlePolicy::Park);
+        let workers: [Worker<Host>; 3] = all_by_hand(remotes, idle);
         falls_asleep(&workers[2]);
         let it = Three {
             workers,
@@ -303,4 +308,58 @@ fn a_sleeper_finds_the_worker_that_runs_calls() {
     assert_eq!(it.leaves(), None);
     assert!(leaver.wish_ns(Host::now_ns()).is_some());
     busy.local.enter(|| busy.local.close());
+}
+
+/// Writes down when it is woken.
+struct Noted(Log);
+
+impl Wake for Noted {
+    fn wake(self: Arc<Self>) {
+        self.0.push(FIRED);
+    }
+}
+
+/// What the log has when the timer fires.
+const FIRED: u64 = 100;
+
+/// The second worker sleeps, and has left a timer that is due to the first one, which then does something.
+fn leaves_what_is_due(it: &Three, log: &Log, then: impl FnOnce(&Worker<Host>)) {
+    let [busy, leaver, _] = &it.workers;
+    leaver.local.enter_gated(|| {
+        let waker = Waker::from(Arc::new(Noted(log.clone())));
+        let timer = RawTimer::arm(leaver.shared.remote(), 1, &waker);
+        assert_eq!(leaver.leave_timers(), None);
+        then(busy);
+        leaver.come_back();
+        drop(timer);
+        leaver.local.close();
+    });
+}
+
+#[test]
+fn a_worker_that_spins_fires_what_is_due_of_a_sleeper() {
+    let it = Three::idling_by(IdlePolicy::Spin { spin_ns: MS });
+    let log = Log::default();
+    leaves_what_is_due(&it, &log, |busy| {
+        let bell = busy.shared.remote().bell();
+        assert_eq!(bell.announce_spin(), Announced::Yes);
+        assert_eq!(busy.spin(), SpinEnd::Busy);
+        let _ = bell.end_idle();
+    });
+    log.assert_once_and_in_order(&[FIRED]);
+}
+
+#[test]
+fn a_busy_worker_looks_every_4_polls_for_what_is_due_of_a_sleeper() {
+    let it = Three::new();
+    let log = Log::default();
+    let [busy, ..] = &it.workers;
+    busy.local.enter(|| {
+        for entry in 0..6 {
+            let log = log.clone();
+            drop(spawn(busy.shared.remote(), async move { log.push(entry) }));
+        }
+    });
+    leaves_what_is_due(&it, &log, |busy| busy.local.enter(|| busy.run_ready()));
+    assert_eq!(log.entries(), [0, 1, 2, 3, FIRED, 4, 5]);
 }
