@@ -367,3 +367,14 @@ async fn a_sleep_with_slack_is_ready_with_the_next_look_from_its_deadline_on() {
     sleep(SECOND).slack(SECOND).await;
     assert!((SECOND..2 * SECOND).contains(&start.elapsed()));
 }
+
+#[doorbell::test(start_paused = true, cores = 1)]
+async fn a_sleep_that_waits_is_given_another_slack() {
+    let start = Instant::now();
+    let later = doorbell::spawn(sleep(3 * SECOND));
+    let mut waits = sleep(SECOND).slack(Duration::MAX);
+    assert!(futures::poll!(&mut waits).is_pending());
+    waits.slack(Duration::ZERO).await;
+    assert_eq!(start.elapsed(), SECOND);
+    later.await.unwrap();
+}

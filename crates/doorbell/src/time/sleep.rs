@@ -67,7 +67,7 @@ impl Sleep {
     /// It fires with the first look at its worker's timers from its deadline on: of that worker while it is awake, or
     /// of another one that fires a second timer of that worker. Without such a look it stays pending.
     ///
-    /// If the sleep was polled before, this is a [reset](Sleep::reset) to the same deadline.
+    /// If the sleep has been polled and is not ready, this is a [reset](Sleep::reset) to the same deadline.
     pub fn slack(mut self, slack: Duration) -> Sleep {
         self.slack = slack;
         if let SleepState::Armed(_) = self.state {

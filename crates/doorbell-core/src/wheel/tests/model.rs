@@ -110,7 +110,7 @@ impl Wake for Note {
 }
 
 pub(super) struct Known {
-    entry: NonNull<Entry<Host, Arc<()>>>,
+    pub(super) entry: NonNull<Entry<Host, Arc<()>>>,
     base: Base,
     window: Window,
 }

@@ -116,6 +116,28 @@ fn a_window_ends_at_a_multiple_of_its_slack() {
     }
 }
 
+/// It was armed in the poll under way, so it is left to its worker.
+#[test]
+fn no_visitor_comes_again_for_a_timer_without_an_end_that_it_left() {
+    const UNDER_WAY: u16 = 8;
+    let world = world_of(&[window(5, u64::MAX)]);
+    for known in world.timers.values() {
+        // SAFETY: this thread has the wheel; the entry hangs in it.
+        unsafe { known.entry.as_ref() }.polls.set(UNDER_WAY);
+    }
+    let visit = |polls| {
+        let taken = world
+            .wheel
+            .with(Base::Global, |base| base.take(10, Some(polls)));
+        let (taken, next_ns) = taken.expect("nobody visits");
+        let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
+        (fired, next_ns)
+    };
+    assert_eq!(visit(UNDER_WAY), (0, u64::MAX));
+    assert_eq!(visit(UNDER_WAY + 1), (1, u64::MAX));
+    world.wheel.close(&<Host as Machine>::Parker::new());
+}
+
 #[test]
 fn a_visitor_fires_by_the_deadline_and_publishes_the_next_latest_time() {
     let world = world_of(&[window(5, 100), window(20, 90)]);
