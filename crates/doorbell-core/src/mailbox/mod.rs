@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 /// Where a node can be posted. Calls know a worker by this alone.
 ///
 /// # Safety
-/// On [`Posted::Yes`] the node is delivered once, on the worker that it was posted to, or on one of those.
+/// On [`Posted::Yes`] the node is delivered once, on the worker that it was posted to, or on one of several.
 pub unsafe trait Post<M: Machine> {
     /// Posts a node and tells the worker if no other poster has.
     ///

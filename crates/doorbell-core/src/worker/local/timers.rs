@@ -167,18 +167,21 @@ impl<M: Machine> Local<M> {
     #[cold]
     fn expire_at(&self, now_ns: u64) -> u64 {
         let fired = self.bring(|| self.wheel.expire(now_ns));
-        let next = Base::BOTH.map(|base| self.wheel.next(base));
-        if let [_, Some(global)] = next
-            && self.remote().next_global_ns() != global.latest_ns
-        {
-            self.remote().publish_next_global(global.latest_ns);
+        match Base::BOTH.map(|base| self.wheel.next(base)) {
+            [Some(local), Some(global)] => {
+                self.set_next([local, global]);
+                if self.remote().next_global_ns() != global.latest_ns {
+                    self.remote().publish_next_global(global.latest_ns);
+                }
+            }
+            [local, _] => {
+                // A visitor has the global base for a moment. This worker looks again itself, also if it leaves that
+                // base to others.
+                let again = Window::at(now_ns.saturating_add(VISITED_RETRY_NS));
+                let own = local.map_or(again, |local| local.and(again));
+                self.set_next([own, Window::NEVER]);
+            }
         }
-        let [local, global] = next.map(|next| next.unwrap_or(Window::NEVER));
-        let visited = matches!(next, [_, None]);
-        // A visitor has the global base for a moment. This worker looks again itself, also if it leaves that base to
-        // others.
-        let again = visited.then(|| Window::at(now_ns.saturating_add(VISITED_RETRY_NS)));
-        self.set_next([again.map_or(local, |again| local.and(again)), global]);
         fired
     }
 }

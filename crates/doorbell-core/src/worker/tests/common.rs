@@ -1,10 +1,11 @@
 //! What any worker of a scheduler may deliver: a parcel that finds no idle worker.
 
+use super::all_by_hand;
 use crate::class::Class;
 use crate::scheduler::offline::TakenOff;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::Kind;
-use crate::testing::{launch_ranked, worker_by_hand};
+use crate::testing::launch_ranked;
 use crate::worker::{IdlePolicy, Worker};
 use doorbell_machine::Host;
 use std::future::poll_fn;
@@ -12,19 +13,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-/// Urgent workers, none of which is idle. The test's thread is below them.
+/// Urgent workers that are not idle. The test's thread is of a lower class.
 fn urgent<const N: usize>() -> [Worker<Host>; N] {
     let spec = SchedulerSpec {
         class: Class::Rt,
         turns: Turns::ByRank,
         ..SchedulerSpec::default()
     };
-    let remotes = Scheduler::<Host>::described(N, &Arc::default(), spec, |_, _| 0);
-    let workers: Vec<_> = remotes
-        .into_iter()
-        .map(|remote| worker_by_hand(remote, IdlePolicy::Park))
-        .collect();
-    workers.try_into().expect("as many as remote halves")
+    let remotes = Scheduler::described(N, &Arc::default(), spec, |_, _| 0);
+    all_by_hand(remotes, IdlePolicy::Park)
 }
 
 fn remote(worker: &Worker<Host>) -> &RemoteRef<Host> {

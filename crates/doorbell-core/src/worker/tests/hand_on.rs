@@ -230,6 +230,14 @@ fn timer_from_outside(remote: &RemoteRef<Host>) -> RawTimer {
     std::thread::scope(|scope| scope.spawn(arm).join().unwrap()).unwrap()
 }
 
+/// The worker takes a timer from outside, whose handle is dropped then.
+fn takes_and_drops(worker: &Worker<Host>, timer: RawTimer) {
+    worker.local.enter(|| {
+        worker.take_common();
+        drop(timer);
+    });
+}
+
 /// A call for the worker comes; no other worker is told of it.
 fn gets_call(worker: &Worker<Host>) {
     assert!(crate::call::post(&**worker.shared.remote(), || ()).is_ok());
@@ -249,10 +257,7 @@ fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
     gets_call(worker);
     assert_eq!(worker.local.enter(|| worker.take()).delivered, 1);
     assert!(is_told(asleep));
-    worker.local.enter(|| {
-        worker.take_common();
-        drop(timer);
-    });
+    takes_and_drops(worker, timer);
     end(workers);
 }
 
@@ -268,10 +273,7 @@ fn a_spinning_worker_asks_another_one_to_look_after_timers_from_outside() {
     gets_call(worker);
     let _ = worker.local.enter(|| worker.take());
     assert!(is_told(asleep) && !remote.bell().signalled());
-    worker.local.enter(|| {
-        worker.take_common();
-        drop(timer);
-    });
+    takes_and_drops(worker, timer);
     end(workers);
 }
 
@@ -291,10 +293,7 @@ fn a_spinning_worker_that_finds_itself_claimed_before_calls_ends_its_spin() {
     assert_eq!(worker.local.enter(|| worker.spin()), SpinEnd::Busy);
     assert!(worker.searching.get());
     worker.end_search();
-    worker.local.enter(|| {
-        worker.take_common();
-        drop(timer);
-    });
+    takes_and_drops(worker, timer);
     end(workers);
 }
 

@@ -2,36 +2,19 @@
 
 use super::super::common::figure_of;
 use super::super::late;
+use super::super::timers::wakeups;
 use super::super::trial::{Conclusion, Rated};
-use crate::report::{Chart, Column, Series};
-
-/// Figures whose spread over the rounds is kept.
-pub(super) const SPREADS: [[&str; 3]; 2] = [
-    ["wakeups_per_op", "wakeups_min_per_op", "wakeups_max_per_op"],
-    ["cpu_percent", "cpu_min_percent", "cpu_max_percent"],
-];
+use crate::report::{Chart, Column};
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = Column::figure;
-    let spread = Column::spread;
-    vec![
-        figure("wake-ups/tick", "wakeups_per_op"),
-        spread(
-            "wake-ups spread",
-            "wakeups_min_per_op",
-            "wakeups_max_per_op",
-        ),
-        figure("x tokio", "ratio_x"),
-        spread("x spread", "ratio_min_x", "ratio_max_x"),
-        figure("CPU %", "cpu_percent"),
-        spread("CPU spread", "cpu_min_percent", "cpu_max_percent"),
-        figure("p50 us", "p50_us"),
-        figure("p99 us", "p99_us"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("ticks", "operations_count"),
-        figure("early", "early_count"),
-    ]
+    let mut all = wakeups::columns("wake-ups/tick", "x tokio");
+    all.extend([
+        Column::figure("syscalls/1k", "syscalls_per_1k"),
+        Column::figure("ticks", "operations_count"),
+        Column::figure("early", "early_count"),
+    ]);
+    all
 }
 
 /// One sentence for each group of columns. Also part of the help.
@@ -73,14 +56,5 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
 
 /// The chart of the page.
 pub(super) fn chart() -> Chart {
-    Chart {
-        title: "Wake-ups of threads for each tick (log scale)",
-        unit: "",
-        series: vec![Series {
-            title: "each tick",
-            metric: "wakeups_per_op",
-            low: "wakeups_min_per_op",
-            high: "wakeups_max_per_op",
-        }],
-    }
+    wakeups::chart("Wake-ups of threads for each tick (log scale)", "each tick")
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::contestant::Stage;
 use super::options::Options;
-use super::timers::{AsyncIo, Doorbell, Tokio};
+use super::timers::{AsyncIo, Doorbell, Tokio, wakeups};
 use super::trial::{Plan, Trial, Work, run as run_trials};
 use crate::error::LabError;
 use crate::report::Report;
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
             pass_max: PASS_MAX,
         },
         compared: "wakeups_per_op",
-        spreads: &columns::SPREADS,
+        spreads: &wakeups::SPREADS,
         columns: columns::columns(),
         reading: reading(),
         chart: columns::chart(),

@@ -2,40 +2,23 @@
 
 use super::super::common::figure_of;
 use super::super::late;
+use super::super::timers::wakeups;
 use super::super::trial::{Conclusion, Rated};
-use crate::report::{Chart, Column, Series};
-
-/// Figures whose spread over the rounds is kept.
-pub(super) const SPREADS: [[&str; 3]; 2] = [
-    ["wakeups_per_op", "wakeups_min_per_op", "wakeups_max_per_op"],
-    ["cpu_percent", "cpu_min_percent", "cpu_max_percent"],
-];
+use crate::report::{Chart, Column};
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = Column::figure;
-    let spread = Column::spread;
-    vec![
-        figure("wake-ups/timer", "wakeups_per_op"),
-        spread(
-            "wake-ups spread",
-            "wakeups_min_per_op",
-            "wakeups_max_per_op",
-        ),
-        figure("x off", "ratio_x"),
-        spread("x spread", "ratio_min_x", "ratio_max_x"),
-        figure("CPU %", "cpu_percent"),
-        spread("CPU spread", "cpu_min_percent", "cpu_max_percent"),
-        figure("p50 us", "p50_us"),
-        figure("p99 us", "p99_us"),
-        figure("timers", "operations_count"),
-        figure("early", "early_count"),
-    ]
+    let mut all = wakeups::columns("wake-ups/timer", "x off");
+    all.extend([
+        Column::figure("timers", "operations_count"),
+        Column::figure("early", "early_count"),
+    ]);
+    all
 }
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 8] = [
-    "1,000 timers are due at random within 1 s, on two workers, any of which may fire them. Then one worker has a task \
+    "1,000 timers are due at random within 1 s, on two workers, either of which may fire them. Then one worker has a task \
      that computes for 2 us in each poll, and the other has nothing.",
     "timers alone: half of them were armed on each worker, and no task waits for them; their wakers note how late they \
      are. a task each: each timer has a task, which any worker may run; then a worker is also woken for tasks that wait.",
@@ -68,14 +51,8 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
 
 /// The chart of the page.
 pub(super) fn chart() -> Chart {
-    Chart {
-        title: "Wake-ups of threads for each timer (log scale)",
-        unit: "",
-        series: vec![Series {
-            title: "each timer",
-            metric: "wakeups_per_op",
-            low: "wakeups_min_per_op",
-            high: "wakeups_max_per_op",
-        }],
-    }
+    wakeups::chart(
+        "Wake-ups of threads for each timer (log scale)",
+        "each timer",
+    )
 }

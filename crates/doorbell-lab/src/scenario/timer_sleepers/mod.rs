@@ -12,7 +12,7 @@ use doorbell::TimerPull;
 
 use super::contestant::Stage;
 use super::options::Options;
-use super::timers::{Doorbell, Tokio};
+use super::timers::{Doorbell, Tokio, wakeups};
 use super::trial::{Plan, Trial, Work, run as run_trials};
 use crate::error::LabError;
 use crate::report::Report;
@@ -70,7 +70,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
             pass_max: PASS_MAX,
         },
         compared: "wakeups_per_op",
-        spreads: &columns::SPREADS,
+        spreads: &wakeups::SPREADS,
         columns: columns::columns(),
         reading: reading(),
         chart: columns::chart(),

@@ -1,4 +1,4 @@
-//! Two workers with timers, of which one goes to sleep.
+//! Two workers have timers; then one of them goes to sleep.
 
 use std::hint;
 use std::pin::Pin;

@@ -8,6 +8,7 @@ mod meeting;
 mod peers;
 mod random;
 mod shelf;
+pub(super) mod wakeups;
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
