@@ -123,7 +123,7 @@ impl<M: Machine> Worker<M> {
         let Some(tree) = self.tree() else { return };
         let remote = self.shared.remote();
         remote.gate().take_back(|| {
-            if self.local.is_off() && self.pull.duty_ns.get() == u64::MAX {
+            if self.local.is_off() {
                 // It looks after its own timers alone.
                 tree.note(remote.worker(), u64::MAX);
                 Self::report(tree, remote);
@@ -170,8 +170,8 @@ impl<M: Machine> Worker<M> {
         }
         let fired = self.walk_if_due(tree);
         if self.local.is_off() {
-            // It was taken off just now, or had a duty all the same. A worker that is on is to have it. Until this one
-            // sleeps it fires its own timers.
+            // It was taken off just now. A worker that is on is to have the duty. Until this one sleeps it fires its own
+            // timers.
             tree.note(worker, u64::MAX);
             self.step_aside(tree);
         }
