@@ -20,20 +20,26 @@ pub(super) fn tree_of<M: Machine>(
     if class == Class::Rt || workers < 2 {
         return None;
     }
-    // A cache and a node are named by the first of their workers.
-    let first_within = |worker: usize, far: u32| {
-        let mut before = 0..worker;
-        let first = before.find(|&first| distance(first, worker) <= far);
-        first.unwrap_or(worker)
+    Some(Tree::new(&cpus_of(workers, distance)))
+}
+
+/// Which workers share a cache and a node. A cache and a node are named by the first of their workers.
+fn cpus_of(workers: usize, distance: impl Fn(usize, usize) -> u32) -> Vec<Cpu> {
+    let (mut caches, mut nodes) = (Vec::new(), Vec::new());
+    let first_within = |firsts: &mut Vec<usize>, worker: usize, far: u32| {
+        let first = firsts.iter().find(|&&first| distance(first, worker) <= far);
+        first.copied().unwrap_or_else(|| {
+            firsts.push(worker);
+            worker
+        })
     };
     let cpu = |worker| Cpu {
         os_id: worker,
         smt: worker,
-        llc: first_within(worker, SAME_CACHE),
-        node: first_within(worker, SAME_NODE),
+        llc: first_within(&mut caches, worker, SAME_CACHE),
+        node: first_within(&mut nodes, worker, SAME_NODE),
     };
-    let cpus: Vec<Cpu> = (0..workers).map(cpu).collect();
-    Some(Tree::new(&cpus))
+    (0..workers).map(cpu).collect()
 }
 
 impl<M: Machine> Scheduler<M> {
@@ -50,5 +56,25 @@ impl<M: Machine> Scheduler<M> {
         let is_on = |worker: usize| !self.remotes()[worker].is_off();
         let found = self.idle().nearest_awake(near, is_on);
         found.map(|worker| &self.remotes()[worker])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cpus_of;
+
+    /// Neighbours by number lie in different nodes.
+    #[test]
+    fn a_cache_and_a_node_are_named_by_their_first_workers() {
+        let distance = |one: usize, other: usize| match one.abs_diff(other) {
+            0 => 0,
+            far if far % 4 == 0 => 1,
+            far if far % 2 == 0 => 2,
+            _ => 3,
+        };
+        let cpus = cpus_of(12, distance);
+        for (worker, cpu) in cpus.iter().enumerate() {
+            assert_eq!((cpu.llc, cpu.node), (worker % 4, worker % 2), "{worker}");
+        }
     }
 }
