@@ -52,11 +52,6 @@ impl Group {
         self.waiting.fetch_or(1, Ordering::Relaxed);
     }
 
-    /// The first worker takes the task, if it is there.
-    fn take(&self) {
-        self.waiting.swap(0, Ordering::Relaxed);
-    }
-
     fn still_waits(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 1
     }
@@ -93,32 +88,35 @@ fn set_against_clear() {
     assert_eq!(it.overloaded.count(), 1);
 }
 
-/// A worker takes the task and parks before the poster has set the byte: none stays behind.
+/// A worker takes the task and parks while the poster sets the byte: none stays behind.
 fn set_against_the_end_of_the_task() {
-    let it = Group::new(1);
-    let theirs = Arc::clone(&it);
-    let idle = Arc::new(set_of::<Loom>(1));
-    let its = Arc::clone(&idle);
+    let remotes = by_rank(2, RtPush::default());
+    let theirs = remotes[0].clone();
     let worker = thread::spawn(move || {
-        theirs.take();
-        its.enter(0);
-        if theirs.overloaded.rank(0) != 0 {
-            let _ = theirs.overloaded.clear(0, |_| theirs.what_waits());
+        let took = theirs.take_injected();
+        theirs.scheduler().idle().enter(0);
+        if push_of(&theirs).overloaded.rank(0) != 0 {
+            let _ = theirs.scheduler().clear_overloaded(push_of(&theirs), 0);
         }
+        took.is_some()
     });
-    it.push();
-    it.overloaded.set(0, RANK);
-    if !it.still_waits() {
-        let _ = it.overloaded.clear(0, |_| it.what_waits());
-    }
-    worker.join().unwrap();
-    let waits = it.still_waits();
+    let (node, scheduler) = (nodes::boxed(), remotes[0].scheduler());
+    // SAFETY: the node lives until the end of the model.
+    let placed = unsafe { scheduler.post_by_rank(push_of(&remotes[0]), &remotes[0], node, RANK) };
+    assert!(matches!(placed, Placed::Yes));
+    let is_taken = worker.join().unwrap();
+    let said = push_of(&remotes[0]).overloaded.rank(0);
     assert_eq!(
-        it.overloaded.rank(0),
-        it.what_waits(),
+        said,
+        if is_taken { 0 } else { RANK },
         "a byte without a task"
     );
-    assert_eq!(it.overloaded.count(), u32::from(waits));
+    if !is_taken {
+        assert!(remotes[0].take_injected().is_some());
+    }
+    // SAFETY: taken out.
+    unsafe { node.as_ref() }.leave();
+    nodes::free(node);
 }
 
 /// Two posters set bytes of one word while a third byte of it is cleared: the count is not zero while one is set, and
