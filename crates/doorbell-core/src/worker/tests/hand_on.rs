@@ -65,6 +65,26 @@ pub(super) fn counts(worker: &Worker<Host>) -> WorkerCounts {
     worker.shared.counts()
 }
 
+/// Each worker seems idle, and runs something else when the task has been posted to it.
+#[test]
+fn a_task_that_waits_again_when_it_is_placed_anew_is_offered() {
+    let workers: [Worker<Host>; 3] = scheduler_by_hand();
+    let idle = workers[0].shared.remote().scheduler().idle();
+    for (at, worker) in workers.iter().enumerate() {
+        worker.shared.remote().set_serving(true);
+        idle.enter(at);
+    }
+    drop(spawn(workers[0].shared.remote(), async {}));
+    let mut stand = [0, 1, 2].map(|at| {
+        let has_it = workers[at].shared.remote().has_injected();
+        (has_it, counts(&workers[at]).stacked, idle.holds(at))
+    });
+    stand.sort_unstable();
+    let taken = (false, 0, false);
+    assert_eq!(stand, [taken, taken, (true, 1, false)]);
+    end(workers);
+}
+
 /// Worker 1 is counted as searching, and gets no CPU. The busy worker relied on that, and woke nobody.
 #[test]
 fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken() {

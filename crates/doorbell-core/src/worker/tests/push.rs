@@ -2,12 +2,14 @@
 
 use crate::bell::Announced;
 use crate::call::post;
-use crate::scheduler::RemoteRef;
+use crate::mailbox::Posted;
 use crate::scheduler::offline::TakenOff;
 use crate::scheduler::push::Push;
+use crate::scheduler::{Placed, RemoteRef};
 use crate::switches::RtPush;
 use crate::task::Kind;
 use crate::testing::{self, launch_ranked, worker_by_hand};
+use crate::worker::tasks::place::settle;
 use crate::worker::{IdlePolicy, Local, Worker};
 use doorbell_machine::Host;
 use std::sync::Arc;
@@ -177,6 +179,27 @@ fn a_worker_that_parks_has_no_task_waiting() {
     assert!(!it.look_for_the_last_time());
     assert!(!push.overloaded.any());
     end(&it);
+}
+
+#[test]
+fn a_task_that_is_placed_anew_waits_no_longer_where_it_was_posted() {
+    let remotes = by_rank(2);
+    let push = push_of(&remotes[0]);
+    let owns = [0, 1].map(|worker| push.map.own(worker));
+    let ranks = |ranks: [u8; 2]| {
+        for (own, rank) in owns.iter().zip(ranks) {
+            let _ = push.map.publish(own, rank);
+        }
+        [0, 1].map(|worker| push.overloaded.rank(worker))
+    };
+    let _ = ranks([10, 95]);
+    launch_ranked(&remotes[0], Kind::Task, 50, async {});
+    assert_eq!(ranks([95, 10]), [50, 0]);
+    assert_eq!(settle(Placed::Behind(&remotes[0])), Posted::Yes);
+    assert_eq!(ranks([95, 10]), [0, 50]);
+    for remote in &remotes {
+        end(&worker(remote));
+    }
 }
 
 /// Workers that told it have parked: it takes one task, and has another worker look for the other.
