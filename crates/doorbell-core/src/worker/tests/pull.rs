@@ -1,19 +1,25 @@
 //! Who looks after the timers that sleeping workers leave to others (`timer_pull=on`), step by step.
 
-use super::all_by_hand;
 use super::hand_on::{MS, end, falls_asleep, gets};
+use super::{Eternal, again, all_by_hand};
 use crate::bell::Announced;
+use crate::link::Node;
+use crate::mailbox::Posted;
 use crate::scheduler::Scheduler;
+use crate::scheduler::idle::STUCK_NS;
 use crate::scheduler::offline::TakenOff;
 use crate::switches::{SwitchWord, Switches, TimerPull};
 use crate::testing::{Log, post, pulling, spawn};
 use crate::tree::Tree;
 use crate::wheel::Base;
+use crate::worker::local::VISITED_RETRY_NS;
 use crate::worker::spin::SpinEnd;
 use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker};
 use doorbell_machine::{Host, Machine};
+use std::cell::Cell;
 use std::future::poll_fn;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 
@@ -141,6 +147,32 @@ fn long_calls_arm_the_scheduler_if_a_sleeper_has_a_timer() {
     }
 }
 
+/// It asked for none before its first poll: the scheduler was not armed.
+#[test]
+fn long_polls_make_a_worker_ask_for_a_watchdog_before_its_next_poll() {
+    let it = Three::new();
+    let [busy, ..] = &it.workers;
+    let armed = busy.shared.remote().scheduler().armed();
+    assert!(armed.is_on(0) && !armed.is_on(u64::MAX));
+    assert_eq!(it.leaves(), None);
+    // It asks for no watchdog for the task itself.
+    let runs_one = || {
+        let spawns = || drop(spawn(busy.shared.remote(), async {}));
+        busy.local.enter(|| {
+            busy.local.bring(spawns);
+            busy.run_ready();
+        });
+    };
+    busy.note_pass();
+    runs_one();
+    assert!(!it.is_third_claimed(), "no poll was long");
+    let long_ns = Host::now_ns() + 2 * STUCK_NS;
+    while Host::now_ns() < long_ns {}
+    busy.note_pass();
+    runs_one();
+    assert!(it.is_third_claimed());
+}
+
 #[test]
 fn a_worker_that_began_its_poll_before_the_scheduler_was_armed_is_found_by_sleepers() {
     let it = Three::new();
@@ -183,6 +215,18 @@ fn a_worker_that_goes_off_while_it_is_awake_takes_back_the_deadline_of_its_last_
     assert_eq!(busy.next_for(busy.shared.remote()), u64::MAX);
 }
 
+#[test]
+fn a_worker_that_is_off_looks_after_no_sleeper_when_it_wakes() {
+    let it = Three::new();
+    let [busy, leaver, _] = &it.workers;
+    it.goes_off();
+    assert_eq!(it.leaves(), None);
+    assert_eq!(busy.next_for(busy.shared.remote()), it.due_ns);
+    leaver.come_back();
+    assert!(!it.tree().is_active(1), "its core is not for it");
+    assert_eq!(busy.next_for(busy.shared.remote()), u64::MAX);
+}
+
 /// The one that it asks to take the duty reads the switch as off.
 #[test]
 fn the_duty_is_taken_when_the_switch_is_turned_off_while_the_last_worker_steps_aside() {
@@ -220,9 +264,19 @@ fn woken_at(
     asleep: &[usize],
     wakes: impl FnOnce(&Worker<Host>, Waker),
 ) -> Option<usize> {
+    woken_of(1, queued, asleep, wakes)
+}
+
+/// As [`woken_at`], of a task that ran last on that worker.
+fn woken_of(
+    last: usize,
+    queued: usize,
+    asleep: &[usize],
+    wakes: impl FnOnce(&Worker<Host>, Waker),
+) -> Option<usize> {
     let remotes = Scheduler::new(3, &pulling::<Host>(TimerPull::On), |_, _| 0);
     let workers: [Worker<Host>; 3] = all_by_hand(remotes, IdlePolicy::Park);
-    let waker = waits_on(&workers[1]);
+    let waker = waits_on(&workers[last]);
     // Its last poll has pushed nothing.
     gets(&workers[0], queued + 1, 1);
     for worker in asleep {
@@ -254,6 +308,12 @@ fn what_is_fired_for_a_sleeper_waits_behind_no_other_task_while_a_worker_is_idle
     assert_eq!(woken_at(1, &[1, 2], fires), Some(1), "where it ran last");
     assert_eq!(woken_at(1, &[2], fires), Some(2), "where nothing runs");
     assert_eq!(woken_at(1, &[], fires), Some(0), "nobody is idle");
+    assert_eq!(woken_of(0, 1, &[1, 2], fires), Some(0), "it ran here last");
+    let stolen = |worker: &Worker<Host>, waker: Waker| {
+        worker.local.stolen.set(worker.local.pop_movable());
+        fires(worker, waker);
+    };
+    assert_eq!(woken_at(1, &[1, 2], stolen), Some(1), "behind a stolen one");
     let brings = |worker: &Worker<Host>, waker: Waker| {
         worker.local.bring(|| waker.wake());
     };
@@ -296,6 +356,31 @@ fn a_worker_that_leaves_its_timers_wakes_for_those_of_pinned_tasks() {
         assert_eq!(leaver.leave_timers(), Some(it.due_ns));
         leaver.come_back();
         drop(timer);
+    });
+}
+
+/// It has timers of both bases when it looks at its wheel, and the first one is not of a pinned task.
+#[test]
+fn a_worker_that_leaves_its_timers_behind_a_look_wakes_for_those_of_pinned_tasks() {
+    let it = Three::new();
+    let [_, leaver, _] = &it.workers;
+    let remote = leaver.shared.remote();
+    let pinned_ns = it.due_ns + 1_000 * MS;
+    leaver.local.enter_gated(|| {
+        let arm = |base, due_ns| {
+            leaver.local.set_base(base);
+            RawTimer::arm(remote, due_ns, Waker::noop())
+        };
+        let timers = [
+            arm(Base::Global, 1),
+            arm(Base::Global, it.due_ns + 100 * MS),
+            arm(Base::Local, pinned_ns),
+        ];
+        assert_eq!(leaver.local.expire(), 1);
+        assert_eq!(leaver.leave_timers(), Some(pinned_ns));
+        leaver.come_back();
+        drop(timers);
+        leaver.local.close();
     });
 }
 
@@ -347,6 +432,66 @@ fn a_worker_that_spins_fires_what_is_due_of_a_sleeper() {
         let _ = bell.end_idle();
     });
     log.assert_once_and_in_order(&[FIRED]);
+}
+
+/// No slice of its spin is quiet.
+#[test]
+fn a_worker_that_spins_through_calls_fires_what_is_due_of_a_sleeper_behind_the_first() {
+    let it = Three::idling_by(IdlePolicy::Spin { spin_ns: MS });
+    let log = Log::default();
+    leaves_what_is_due(&it, &log, |busy| {
+        let remote = busy.shared.remote();
+        let call = Eternal {
+            node: Node::new(again),
+            remote: remote.clone(),
+            rounds_left: Cell::new(u64::MAX),
+        };
+        assert_eq!(remote.bell().announce_spin(), Announced::Yes);
+        // SAFETY: `call` stays in place until its last delivery below.
+        let posted = unsafe { remote.post(NonNull::from(&call).cast()) };
+        assert_eq!(posted, Posted::Yes);
+        assert_eq!(busy.spin(), SpinEnd::Busy);
+        assert_eq!(busy.shared.counts().takes, 1);
+        let _ = remote.bell().end_idle();
+        call.rounds_left.set(0);
+        assert_eq!(busy.take().delivered, 1);
+    });
+    log.assert_once_and_in_order(&[FIRED]);
+}
+
+/// A third thread has that wheel for a moment.
+#[test]
+fn a_worker_that_could_not_enter_the_wheel_of_a_sleeper_tries_again_after_a_while() {
+    let it = Three::new();
+    let log = Log::default();
+    let [_, leaver, _] = &it.workers;
+    let remote = leaver.shared.remote();
+    leaves_what_is_due(&it, &log, |busy| {
+        let refused = || busy.shared.counts().pulls_refused;
+        let visited = remote.gate().visit_by_hand(remote.parker(), || {
+            let sleeps_past = |from_ns| {
+                assert!(!busy.pull_timers());
+                let until_ns = busy.leave_timers().expect("it has the duty");
+                busy.come_back();
+                until_ns >= from_ns + VISITED_RETRY_NS
+            };
+            assert!(sleeps_past(Host::now_ns()), "it would wake at once");
+            // On a slow computer that time is over before the second try.
+            let mut tries = std::iter::repeat_with(|| {
+                let (from_ns, before) = (Host::now_ns(), refused());
+                let _ = (busy.pull_timers(), busy.pull_timers());
+                (
+                    refused() - before,
+                    Host::now_ns() < from_ns + VISITED_RETRY_NS,
+                )
+            });
+            let (most, _) = tries.find(|(_, in_time)| *in_time).expect("endless");
+            assert!(most <= 1, "it tried again at once");
+        });
+        assert!(visited.is_some());
+        assert!(refused() > 0);
+    });
+    assert!(log.entries().is_empty());
 }
 
 #[test]
