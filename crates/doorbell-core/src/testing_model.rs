@@ -178,6 +178,10 @@ fn killer_of_schedulers(bug: Bug) -> (&'static str, Shows) {
             "scheduler::idle::loom::mutant_no_rely_fence",
             Says("nobody looks in time"),
         ),
+        Bug::IdleCheckForgotten => (
+            "worker::loom::watchdog::mutant_check_forgotten",
+            Says("nobody was told"),
+        ),
         Bug::SchedulerPushUnoffered => (
             "scheduler::idle::loom::mutant_scheduler_push_unoffered",
             Says("the task waits for a poll"),

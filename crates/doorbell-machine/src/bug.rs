@@ -132,6 +132,8 @@ pub enum Bug {
     PlaceKeepsLostLate,
     /// idle: the fence between a changed time of the timed check and the look at the others is gone.
     IdleNoRelyFence,
+    /// idle: a worker that was woken for a timed check, and has something else to do, hands the check on to nobody.
+    IdleCheckForgotten,
     /// idle: a worker becomes the watchdog by a load and a store.
     IdleWatchdogBlind,
     /// idle: a worker unlists itself from the work set without another look at its inject queue.
@@ -241,7 +243,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 112] = [
+    pub const ALL: [Bug; 113] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -302,6 +304,7 @@ impl Bug {
         Bug::PlacePushesBehind,
         Bug::PlaceKeepsLostLate,
         Bug::IdleNoRelyFence,
+        Bug::IdleCheckForgotten,
         Bug::IdleWatchdogBlind,
         Bug::IdleUnlistBlind,
         Bug::IdleNoUnlistFence,

@@ -1,7 +1,7 @@
 //! Offers: a worker has something for others, and wakes one that is idle. See README.md in this folder.
 
 use crate::class::Standing;
-use crate::scheduler::idle::Wish;
+use crate::scheduler::idle::{LOOKS_EVERY_NS, Wish};
 use crate::scheduler::{Scheduler, Turns};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Machine};
@@ -52,11 +52,28 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// As [`Scheduler::arm_watchdog`], for what has to be looked at by `when_ns`; does nothing if a worker will
-    /// look by then.
+    /// As [`Scheduler::arm_watchdog`], for a timer that is due at `when_ns`. Does nothing if a timed check is planned
+    /// for then, or for at most [`LOOKS_EVERY_NS`] later. If the timer is due later than [`LOOKS_EVERY_NS`] from now,
+    /// asks for a timed check, not for a watchdog.
     pub(crate) fn arm_watchdog_by(&self, from: usize, when_ns: u64) {
-        if self.armed().is_unattended(when_ns) {
+        if !self.armed().is_unattended(when_ns) {
+            return;
+        }
+        if when_ns <= M::now_ns().saturating_add(LOOKS_EVERY_NS) {
             self.arm_watchdog(from);
+        } else if self.idle().any() && self.may_claim() {
+            self.ask_for_check(from, when_ns);
+        }
+    }
+
+    /// Asks for a timed check, and wakes an idle worker for it. If another thread claims the last idle one first, the
+    /// next worker that parks makes the check.
+    #[cold]
+    fn ask_for_check(&self, from: usize, when_ns: u64) {
+        if self.armed().ask_for_check(when_ns)
+            && let Some(worker) = self.idle().claim(Wish::of(from), |_| true)
+        {
+            self.remotes()[worker].request_pass();
         }
     }
 

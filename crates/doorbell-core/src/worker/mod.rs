@@ -167,8 +167,8 @@ pub struct Worker<M: Machine> {
     searching: Cell<bool>,
     /// It was claimed, and its search has ended or lapsed. The claim may have been for a watchdog.
     settled: Cell<bool>,
-    /// It sleeps, or has just slept, until a timed check of others' timers.
-    relies: Cell<bool>,
+    /// When it makes its timed check of others' timers; `None` if it has planned none.
+    relies_until_ns: Cell<Option<u64>>,
     /// As a watchdog: the time until its next look.
     watchdog_ns: Cell<u64>,
     watchdog_end_ns: Cell<u64>,
@@ -220,7 +220,7 @@ impl<M: Machine> Worker<M> {
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             settled: Cell::new(false),
-            relies: Cell::new(false),
+            relies_until_ns: Cell::new(None),
             watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
             watchdog_end_ns: Cell::new(0),
             pulses: (0..workers).map(|_| Cell::new(0)).collect(),

@@ -262,7 +262,7 @@ impl<M: Machine> Worker<M> {
         }
         if scheduler.armed().may_be_on() && scheduler.armed().is_unattended(next_ns) {
             self.leave_idle_set();
-            scheduler.arm_watchdog(remote.worker());
+            scheduler.arm_watchdog_by(remote.worker(), next_ns);
         }
         Some(M::now_ns())
     }

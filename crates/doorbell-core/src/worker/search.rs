@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::queue::Greed;
-use crate::scheduler::idle::{Declined, Search, Searching};
+use crate::scheduler::idle::{Search, Searching};
 use crate::scheduler::{Member, Turns};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
@@ -183,9 +183,8 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         let scheduler = remote.scheduler();
         // Claimed to be a watchdog, but it has got something to run: another worker must be one.
-        if !self.local.is_empty() && scheduler.idle().decline_watchdog() == Declined::Yes {
-            M::fence_announce();
-            self.wake_watchdog_if_wanted();
+        if !self.local.is_empty() {
+            self.decline_to_look();
         }
         if !searches || scheduler.idle().end_search(remote.worker()) == Searching::Others {
             return;

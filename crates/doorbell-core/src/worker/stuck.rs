@@ -123,6 +123,13 @@ impl CheckPace {
     }
 }
 
+/// How long after `now_ns` to look at a timer that is due at `due_ns`: when it is overdue, but no sooner than a
+/// watchdog.
+pub(super) fn overdue_after_ns(due_ns: u64, now_ns: u64) -> u64 {
+    let overdue_ns = due_ns.saturating_add(OVERDUE_NS);
+    overdue_ns.saturating_sub(now_ns).max(WATCHDOG_MIN_NS)
+}
+
 impl<M: Machine> Worker<M> {
     /// The worker is about to run something. It was idle before, or has armed a timer that is due before all its
     /// others. If timers (its own or its sleepers') or descriptors wait, a watchdog must look after them, in case the
@@ -235,10 +242,8 @@ impl<M: Machine> Worker<M> {
 
     /// After how long to look at another worker because of its timers; `None` if it has none.
     pub(super) fn overdue_in_ns(&self, other: &Member<M>, now_ns: u64) -> Option<u64> {
-        self.has_timers(other).then(|| {
-            let overdue_ns = self.next_for(other).saturating_add(OVERDUE_NS);
-            overdue_ns.saturating_sub(now_ns).max(WATCHDOG_MIN_NS)
-        })
+        self.has_timers(other)
+            .then(|| overdue_after_ns(self.next_for(other), now_ns))
     }
 
     /// Expires overdue timers of a worker that is inside a poll, and of the sleepers that it looks after. Returns

@@ -1,18 +1,19 @@
 //! When a parked worker looks at the others again: as a watchdog, soon and repeatedly, or by a timed check, once.
 //!
 //! The timed check is for timers of others that are due later than a watchdog's next look. The worker sleeps until they
-//! are due, looks then, and is no watchdog meanwhile. A worker that arms an earlier timer wakes a watchdog before its next
-//! poll. What a look finds and does: `search.rs`, `stuck.rs`. See README.md in this folder.
+//! are due, looks then, and is no watchdog meanwhile. A worker that arms an earlier timer wakes another one before its
+//! next poll: as a watchdog if the timer is due within 500 us, else for a timed check. What a look finds and does:
+//! `search.rs`, `stuck.rs`. See README.md in this folder.
 
 use super::Worker;
+use super::stuck::overdue_after_ns;
 use crate::bell::Look;
-use crate::scheduler::idle::{STUCK_NS, Searching, Watchdog};
+use crate::scheduler::idle::{Declined, LOOKS_EVERY_NS, STUCK_NS, Searching, Watchdog};
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 /// Time until a watchdog's first look at workers that may be stuck. Each later interval doubles, up to
-/// the maximum.
+/// [`LOOKS_EVERY_NS`].
 pub(super) const WATCHDOG_MIN_NS: u64 = 250_000;
-pub(super) const WATCHDOG_MAX_NS: u64 = 500_000;
 
 /// A watchdog stays one for this long after it last had a reason to look, so that it need not be woken again.
 pub(super) const WATCHDOG_STAYS_NS: u64 = 10_000_000;
@@ -35,18 +36,22 @@ impl<M: Machine> Worker<M> {
     pub(super) fn watchdog_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
             // A worker that was taken off leaves this to another.
+            self.decline_to_look();
             self.end_watchdog();
             return None;
         }
         let remote = self.shared.remote();
         let idle = remote.scheduler().idle();
         let now_ns = M::now_ns();
-        let mut wish_ns = self.wish_ns(now_ns);
+        let asked_ns = remote.scheduler().armed().take_asked();
+        let asked_ns = asked_ns.map(|due_ns| overdue_after_ns(due_ns, now_ns));
+        let wish_ns = [self.wish_ns(now_ns), asked_ns];
+        let mut wish_ns = wish_ns.into_iter().flatten().min();
         if idle.wants_watchdog() {
             wish_ns = Some(WATCHDOG_MIN_NS);
         }
         // A timer that is due late needs one timed check, not looks all the time until then.
-        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > WATCHDOG_MAX_NS);
+        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > LOOKS_EVERY_NS);
         if wish_ns.is_some() {
             // In a model such a sleep ends at once; 20 more sleeps in which nothing comes would show nothing.
             let stays_ns = if M::MODEL { 1 } else { WATCHDOG_STAYS_NS };
@@ -58,7 +63,7 @@ impl<M: Machine> Worker<M> {
                 NextCheck::Soon(after_ns) => wish_ns = Some(after_ns),
             }
         }
-        if self.relies.replace(false) {
+        if self.relies_until_ns.take().is_some() {
             // Before it relies on a watchdog: this worker no longer makes the timed check.
             remote.scheduler().armed().end_to_rely();
         }
@@ -70,7 +75,7 @@ impl<M: Machine> Worker<M> {
             remote.set_watchdog(true);
             self.shared.tally.watchdogs.add_owned(1);
         }
-        let longer_ns = (2 * self.watchdog_ns.get()).min(WATCHDOG_MAX_NS);
+        let longer_ns = (2 * self.watchdog_ns.get()).min(LOOKS_EVERY_NS);
         let after_ns = wish_ns.unwrap_or(longer_ns);
         self.watchdog_ns.set(after_ns);
         Some(now_ns.saturating_add(after_ns))
@@ -130,23 +135,25 @@ impl<M: Machine> Worker<M> {
     /// Nothing has to be looked after soon. Gives up being the watchdog, and sees to what is due
     /// after `far_ns`, unless another worker does.
     pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
-        let Some(far_ns) = far_ns else {
+        // A worker that woke for another reason keeps its timed check: the worker with the timer may idle just now.
+        let planned_ns = self.relies_until_ns.get().filter(|at_ns| *at_ns > now_ns);
+        let far_ns = far_ns.map(|far_ns| now_ns.saturating_add(far_ns));
+        let Some(looks_ns) = [planned_ns, far_ns].into_iter().flatten().min() else {
             self.end_watchdog();
             return NextCheck::At(None);
         };
-        let looks_ns = now_ns.saturating_add(far_ns);
         let armed = self.shared.remote().scheduler().armed();
-        if !self.relies.get() && !armed.is_unattended(looks_ns) {
+        if planned_ns.is_none() && !armed.is_unattended(looks_ns) {
             self.end_watchdog();
             return NextCheck::At(None);
         }
         self.resign();
-        self.relies.set(true);
+        self.relies_until_ns.set(Some(looks_ns));
         armed.rely_until(looks_ns);
         // Behind the fence of `rely_until`: sees what was armed or pushed before others could see the timed check.
         match self.wish_ns(now_ns) {
             // Whichever worker becomes the watchdog, the caller first ends its timed check.
-            Some(after_ns) if after_ns <= WATCHDOG_MAX_NS => NextCheck::Soon(after_ns),
+            Some(after_ns) if after_ns <= LOOKS_EVERY_NS => NextCheck::Soon(after_ns),
             after_ns => {
                 let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
                 NextCheck::At(Some(again_ns.min(looks_ns)))
@@ -157,7 +164,7 @@ impl<M: Machine> Worker<M> {
     /// The worker has something to run: it stops being a watchdog, gives up its timed check, and wakes another worker
     /// for what was left to it. (A watchdog that woke only to look stays one.)
     pub(super) fn end_watchdog(&self) {
-        let relied = self.relies.replace(false);
+        let relied = self.relies_until_ns.take().is_some();
         let remote = self.shared.remote();
         if !relied && !remote.is_watchdog() {
             return;
@@ -173,15 +180,26 @@ impl<M: Machine> Worker<M> {
     /// Wakes a watchdog, if there is a reason for one and no timed check comes early enough. Behind a fence.
     pub(super) fn wake_watchdog_if_wanted(&self) {
         let (remote, now_ns) = (self.shared.remote(), M::now_ns());
-        let (scheduler, wish_ns) = (remote.scheduler(), self.wish_ns(now_ns));
-        let is_wanted = wish_ns.is_some_and(|after_ns| {
-            after_ns <= WATCHDOG_MAX_NS
-                || scheduler
-                    .armed()
-                    .is_unattended(now_ns.saturating_add(after_ns))
-        });
-        if is_wanted {
-            scheduler.arm_watchdog(remote.worker());
+        let scheduler = remote.scheduler();
+        match self.wish_ns(now_ns) {
+            None => {}
+            Some(after_ns) if after_ns <= LOOKS_EVERY_NS => scheduler.arm_watchdog(remote.worker()),
+            Some(after_ns) => {
+                scheduler.arm_watchdog_by(remote.worker(), now_ns.saturating_add(after_ns));
+            }
+        }
+    }
+
+    /// The worker was claimed to be a watchdog or to make a timed check, and does something else: if there is a reason
+    /// for one still, wakes another worker for it.
+    pub(super) fn decline_to_look(&self) {
+        let scheduler = self.shared.remote().scheduler();
+        let has_declined = scheduler.idle().decline_watchdog() == Declined::Yes;
+        let had_check =
+            !M::breaks(Bug::IdleCheckForgotten) && scheduler.armed().take_asked().is_some();
+        if has_declined || had_check {
+            M::fence_announce();
+            self.wake_watchdog_if_wanted();
         }
     }
 

@@ -209,6 +209,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     PlacePushesBehind: not_here CLAIM,
     PlaceKeepsLostLate: not_here CLAIM,
     IdleNoRelyFence: not_here FENCE,
+    IdleCheckForgotten: not_here STUCK,
     IdleWatchdogBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,
     IdleNoUnlistFence: not_here FENCE,

@@ -1,6 +1,7 @@
 //! Whether polls of a scheduler took long lately. If none did, the scheduler is not armed: no worker looks after
 //! the timers and descriptors of workers that may be stuck. Also the time of the next timed check.
 
+use super::watchdogs::LOOKS_EVERY_NS;
 use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
@@ -17,18 +18,19 @@ const NOT_BEGUN: u64 = 1;
 /// Resolution of the recorded end: an extension of less than this is not written, since all workers read the line.
 const ARMED_STEP_NS: u64 = 1_000_000_000;
 
-/// How long after a timer is due a timed check may come: as long as a watchdog's look may, at most.
-const LOOK_LATE_NS: u64 = 500_000;
-
 /// A worker is stuck after this long in one poll, or in a few consecutive ones.
 pub(crate) const STUCK_NS: u64 = 500_000;
 
 /// What workers with timers read before a poll, and what rarely changes.
+#[expect(clippy::struct_field_names, reason = "all are times")]
 struct ArmedTimes<M: Machine> {
     /// Until when the scheduler is armed.
     until_ns: M::U64,
     /// When a sleeping worker makes a timed check; `u64::MAX` if none is planned.
     looks_ns: M::U64,
+    /// The earliest time that a timed check was asked for and that no worker that parks has taken yet; else
+    /// `u64::MAX`.
+    asked_ns: M::U64,
 }
 
 /// Until when a scheduler is armed, and when other workers look at its stuck workers.
@@ -49,6 +51,7 @@ impl<M: Machine> Armed<M> {
             times: M::Line::new(|| ArmedTimes {
                 until_ns: M::U64::new(until_ns),
                 looks_ns: M::U64::new(u64::MAX),
+                asked_ns: M::U64::new(u64::MAX),
             }),
             checked_ns: M::Line::new(|| M::U64::new(0)),
             first_ns: match turns {
@@ -78,13 +81,51 @@ impl<M: Machine> Armed<M> {
         }
     }
 
-    /// Whether the planned timed check, if any, comes too late for a timer at this time, so that a watchdog is
-    /// needed. The caller has published the timer, and a fence followed.
+    /// Whether the planned timed check, if any, comes too late for a timer at this time: later than a watchdog's look
+    /// may come. The caller has published the timer, and a fence followed.
     #[inline]
     pub(crate) fn is_unattended(&self, when_ns: u64) -> bool {
         // ORDER: Relaxed; see `set_looks`.
         let looks_ns = self.times.looks_ns.load(Ordering::Relaxed);
-        when_ns.saturating_add(LOOK_LATE_NS) < looks_ns
+        when_ns.saturating_add(LOOKS_EVERY_NS) < looks_ns
+    }
+
+    /// Asks for a timed check at this time: the next worker that parks makes it. Returns whether the caller must wake a
+    /// worker for that. It need not if a check was asked for that comes at most [`LOOKS_EVERY_NS`] later, and no worker
+    /// has taken that request yet. The caller has published the timer, and a fence followed.
+    #[must_use]
+    pub(crate) fn ask_for_check(&self, when_ns: u64) -> bool {
+        let asked = &self.times.asked_ns;
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen_ns = asked.load(Ordering::Relaxed);
+        loop {
+            // ORDER: Relaxed, and a read-modify-write also if it changes nothing; with `take_asked` in front of a fence:
+            // store buffering. Either a worker that takes the request and does not make the check sees the timer, or
+            // this caller does not find that request.
+            let exchanged = asked.compare_exchange(
+                seen_ns,
+                seen_ns.min(when_ns),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            match exchanged {
+                Ok(before_ns) => return when_ns.saturating_add(LOOKS_EVERY_NS) < before_ns,
+                Err(now_ns) => seen_ns = now_ns,
+            }
+        }
+    }
+
+    /// Takes the time of the timed check that was asked for, if there is one. The caller makes that check, or sees to
+    /// it behind a fence that another worker does.
+    pub(crate) fn take_asked(&self) -> Option<u64> {
+        let asked = &self.times.asked_ns;
+        // ORDER: Relaxed; a worker that was woken for a check reads it behind the bell that woke it.
+        if asked.load(Ordering::Relaxed) == u64::MAX {
+            return None;
+        }
+        // ORDER: Relaxed; see `ask_for_check`.
+        let asked_ns = asked.swap(u64::MAX, Ordering::Relaxed);
+        (asked_ns != u64::MAX).then_some(asked_ns)
     }
 
     /// A worker wants to check the others: whether it may. One check in that time is enough.
@@ -144,7 +185,7 @@ impl<M: Machine> Armed<M> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ARMED_NS, ARMED_STEP_NS, Armed, ArmedTimes, FIRST_BY_RANK_NS, LOOK_LATE_NS, Turns,
+        ARMED_NS, ARMED_STEP_NS, Armed, ArmedTimes, FIRST_BY_RANK_NS, LOOKS_EVERY_NS, Turns,
     };
     use doorbell_machine::{Host, Line, Machine};
 
@@ -153,6 +194,7 @@ mod tests {
             times: Line::new(|| ArmedTimes {
                 until_ns: <Host as Machine>::U64::new(until_ns),
                 looks_ns: <Host as Machine>::U64::new(u64::MAX),
+                asked_ns: <Host as Machine>::U64::new(u64::MAX),
             }),
             checked_ns: Line::new(|| <Host as Machine>::U64::new(0)),
             first_ns: ARMED_NS,
@@ -173,8 +215,8 @@ mod tests {
         let it = armed(1);
         assert!(it.is_unattended(0) && !it.is_unattended(u64::MAX));
         it.rely_until(50_000_000);
-        assert!(it.is_unattended(49_999_999 - LOOK_LATE_NS));
-        assert!(!it.is_unattended(50_000_000 - LOOK_LATE_NS));
+        assert!(it.is_unattended(49_999_999 - LOOKS_EVERY_NS));
+        assert!(!it.is_unattended(50_000_000 - LOOKS_EVERY_NS));
         it.end_to_rely();
         assert!(it.is_unattended(50_000_000));
     }

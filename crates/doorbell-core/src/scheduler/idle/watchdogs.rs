@@ -8,6 +8,9 @@
 use super::{Declined, IdleSet, Watchdog, Wish};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 
+/// A watchdog looks at least this often. For what is due later one timed check is enough.
+pub(crate) const LOOKS_EVERY_NS: u64 = 500_000;
+
 const TAKEN: u32 = 1;
 const WANTED: u32 = 1 << 8;
 /// Two, since one of them may get no CPU.

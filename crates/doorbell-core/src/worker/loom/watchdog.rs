@@ -29,6 +29,9 @@ const OTHER: usize = 2;
 /// The worker that sleeps.
 const ASLEEP: usize = 3;
 
+/// When a timer is due that needs a timed check and no watchdog.
+const FAR_NS: u64 = 1 << 40;
+
 /// When the timers of the models are due: always.
 const DUE_NS: u64 = 0;
 
@@ -167,6 +170,34 @@ fn decline_against_push() {
     drain(workers[CHECKER].remote());
 }
 
+/// A worker that was woken for a timed check has something to do by now, while another one asks for a check.
+fn decline_against_far_timer() {
+    let workers = scheduler(0);
+    let scheduler = workers[BUSY].remote().scheduler();
+    scheduler.armed().arm(0);
+    scheduler.idle().enter(CHECKER);
+    // A timer that was cancelled since. The claim has lapsed, so that the worker sees to no search.
+    assert!(scheduler.armed().ask_for_check(FAR_NS));
+    assert_eq!(
+        scheduler.idle().claim(Wish::of(CHECKER), |_| true),
+        Some(CHECKER)
+    );
+    assert!(scheduler.idle().lapse(CHECKER).is_some());
+    let shared = Arc::clone(&workers[CHECKER]);
+    let declines = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.in_idle_set.set(true);
+        worker.leave_idle_set();
+        put(worker.shared.remote());
+        worker.end_search();
+    });
+    workers[BUSY].remote().publish_next_global(FAR_NS);
+    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
+    declines.join().unwrap();
+    assert_told(&workers);
+    drain(workers[CHECKER].remote());
+}
+
 /// A worker ends the last search, since it has found something, while the busy worker relies on that search.
 fn end_of_search_against_push() {
     let workers = scheduler(2);
@@ -247,6 +278,16 @@ fn a_worker_that_falls_asleep_sees_what_another_got_or_is_told() {
 #[test]
 fn what_comes_while_a_watchdog_ends_is_looked_after() {
     check(end_against_push);
+}
+
+#[test]
+fn a_far_timer_is_looked_after_although_the_worker_that_was_woken_for_it_has_something_to_do() {
+    check(decline_against_far_timer);
+}
+
+#[test]
+fn mutant_check_forgotten() {
+    mutant!(IdleCheckForgotten, decline_against_far_timer);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Workers that sleep until others' timers are due.
 
 use super::scheduler_by_hand;
+use crate::scheduler::offline::TakenOff;
 use crate::testing::spawn;
 use crate::worker::Worker;
 use doorbell_machine::{Host, Machine};
@@ -24,7 +25,7 @@ fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_watchdog() {
     assert!(scheduler.armed().is_unattended(due_ns));
     let looks_ns = relies.watchdog_until_ns().expect("it looks then");
     assert!(looks_ns > due_ns - 1_000_000_000, "{looks_ns} for {due_ns}");
-    assert!(relies.relies.get() && !relies.shared.remote().is_watchdog());
+    assert!(relies.relies_until_ns.get().is_some() && !relies.shared.remote().is_watchdog());
     assert!(!scheduler.armed().is_unattended(due_ns));
     assert_eq!(other.watchdog_until_ns(), None, "one is enough");
     assert!(
@@ -33,7 +34,7 @@ fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_watchdog() {
     );
     // It has something to run.
     relies.end_watchdog();
-    assert!(scheduler.armed().is_unattended(due_ns) && !relies.relies.get());
+    assert!(scheduler.armed().is_unattended(due_ns) && relies.relies_until_ns.get().is_none());
 }
 
 #[test]
@@ -64,11 +65,94 @@ fn a_watchdog_that_ends_wakes_nobody_for_what_another_looks_after() {
     assert!(watchdog.watchdog_until_ns().is_some());
     assert!(busy.local.enter(|| busy.local.run_one()));
     assert_eq!(relies.watchdog_until_ns().map(|_| ()), Some(()));
-    assert!(relies.relies.get());
+    assert!(relies.relies_until_ns.get().is_some());
     watchdog.watchdog_end_ns.set(0);
     let idle = remote.scheduler().idle();
     idle.enter(watchdog.shared.remote().worker());
     assert_eq!(watchdog.watchdog_until_ns(), None);
     assert!(!watchdog.shared.remote().is_watchdog() && !idle.wants_watchdog());
     busy.local.enter(|| busy.local.close());
+}
+
+/// Worker 0 asks for a timed check. Returns which of the two other workers it claimed.
+fn asks(busy: &Worker<Host>) -> Vec<usize> {
+    let idle = busy.shared.remote().scheduler().idle();
+    let before: Vec<usize> = (1..=2).filter(|worker| idle.holds(*worker)).collect();
+    busy.ask_for_watchdog();
+    assert!(!idle.wants_watchdog(), "one check is enough");
+    before
+        .into_iter()
+        .filter(|worker| !idle.holds(*worker))
+        .collect()
+}
+
+#[test]
+fn for_a_timer_that_is_far_away_a_worker_wakes_one_other_once() {
+    let workers: [Worker<Host>; 3] = scheduler_by_hand();
+    let [busy, others @ ..] = &workers;
+    let idle = busy.shared.remote().scheduler().idle();
+    for other in others {
+        idle.enter(other.shared.remote().worker());
+    }
+    let due_ns = arm(busy);
+    let asked = asks(busy);
+    assert_eq!(asked.len(), 1);
+    assert!(asks(busy).is_empty(), "it is awake, and has not parked yet");
+    // The poll is over, and its worker idles.
+    let _ = busy.shared.remote().bell().announce_spin();
+    let checker = &workers[asked[0]];
+    for _ in 0..2 {
+        // The second time it woke for something else.
+        let looks_ns = checker.watchdog_until_ns().expect("it looks then");
+        assert!(
+            (due_ns..due_ns + 1_000_000).contains(&looks_ns),
+            "{looks_ns} for {due_ns}"
+        );
+        assert!(!checker.shared.remote().is_watchdog());
+        assert!(asks(busy).is_empty(), "it will look");
+    }
+    busy.shared
+        .remote()
+        .publish_next_global(due_ns - HOUR_NS / 2);
+    assert_eq!(asks(busy).len(), 1, "that look comes too late");
+}
+
+/// A worker was asked for a timed check, and then this comes between: another one is asked.
+fn asks_another(between: fn(&Worker<Host>)) {
+    let workers: [Worker<Host>; 3] = scheduler_by_hand();
+    let [busy, others @ ..] = &workers;
+    let idle = busy.shared.remote().scheduler().idle();
+    for other in others {
+        idle.enter(other.shared.remote().worker());
+    }
+    let _ = arm(busy);
+    let [asked] = asks(busy)[..] else {
+        panic!("nobody, or both")
+    };
+    between(&workers[asked]);
+    assert!(!idle.holds(3 - asked), "nobody looks");
+}
+
+#[test]
+fn a_worker_that_is_asked_for_a_timed_check_and_has_a_task_wakes_another() {
+    asks_another(|checker| {
+        checker
+            .local
+            .enter(|| drop(spawn(checker.shared.remote(), async {})));
+        checker.in_idle_set.set(true);
+        checker.leave_idle_set();
+        checker.end_search();
+        checker.local.enter(|| checker.local.close());
+    });
+}
+
+#[test]
+fn a_worker_that_is_asked_for_a_timed_check_and_taken_off_wakes_another() {
+    asks_another(|checker| {
+        let remote = checker.shared.remote();
+        assert_eq!(remote.scheduler().take_off(remote.worker()), TakenOff::Now);
+        checker.local.follow();
+        assert!(checker.local.is_off());
+        assert_eq!(checker.watchdog_until_ns(), None);
+    });
 }

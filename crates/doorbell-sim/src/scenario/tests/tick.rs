@@ -1,5 +1,6 @@
 //! A ticking task on an otherwise idle scheduler never wakes another worker. If its worker is stuck when
-//! the next tick is due, another worker handles the tick in time.
+//! the next tick is due, another worker handles the tick in time. A worker with a timer that is far away wakes one
+//! other, once.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
@@ -104,5 +105,53 @@ fn a_tick_wakes_no_other_worker_and_is_looked_after_when_its_worker_is_stuck() {
                 }
             });
         }
+    }
+}
+
+/// How far ahead the timer is. Its worker gets a short task now and then.
+const FAR_NS: u64 = 40 * MS;
+const TASKS: u64 = 200;
+const TASK_EVERY_NS: u64 = 100_000;
+
+/// The worker idles between the tasks, and while others look at it.
+fn now_and_then(workers: &Arc<Workers<0>>) {
+    let its = Arc::clone(workers);
+    let task = workers.launch(0, Kind::Task, async move {
+        let due_ns = sim::time_ns() + FAR_NS;
+        Sleep::new(&its, 0, FAR_NS).await;
+        sim::time_ns() - due_ns
+    });
+    for _ in 0..TASKS {
+        sim::sleep(TASK_EVERY_NS);
+        drop(workers.launch(0, Kind::Pinned, async { sim::work(SHORT_NS) }));
+    }
+    let counts = workers.counts();
+    let others = &counts[1..];
+    // One park of each at its start, one for the check, and one of a worker that is about to park at the start.
+    let (parks, watchdogs): (u64, u64) = (
+        others.iter().map(|it| it.parks).sum(),
+        others.iter().map(|it| it.watchdogs).sum(),
+    );
+    if watchdogs > 0 || parks > counts.len() as u64 + 1 {
+        sim::fail(format!("{parks} parks of others, {watchdogs} watchdogs"));
+    }
+    get_stuck(workers);
+    let late_ns = workers.wait_for(task, 0).expect("it ends");
+    if late_ns > LATE_NS {
+        sim::fail(format!("the timer was {late_ns} ns late"));
+    }
+}
+
+#[test]
+fn for_a_timer_that_is_far_away_one_worker_is_woken_once_and_looks_when_it_is_due() {
+    for n in [2, 4, 16] {
+        with_workers(one_scheduler(n), |workers, close| {
+            now_and_then(workers);
+            close();
+            let fired: u64 = workers.counts().iter().map(|it| it.timers_for_stuck).sum();
+            if fired != 1 {
+                sim::fail("not fired by another worker");
+            }
+        });
     }
 }
