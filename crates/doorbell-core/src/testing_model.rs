@@ -396,7 +396,7 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 16] = [
+const SIMULATED: [Bug; 17] = [
     Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
@@ -412,6 +412,7 @@ const SIMULATED: [Bug; 16] = [
     Bug::PullReportsNothing,
     Bug::PullTrustsStuck,
     Bug::TimerWakesAtDeadline,
+    Bug::IdleWorkerFiresEarly,
     Bug::WheelWakesForFirstSlot,
 ];
 

@@ -217,6 +217,8 @@ pub enum Bug {
     TimerRefusedByOther,
     /// timer: a worker that sleeps wakes for a timer with slack at its deadline.
     TimerWakesAtDeadline,
+    /// timer: a worker that was woken for nothing fires timers that may still wait.
+    IdleWorkerFiresEarly,
     /// wheel: a worker wakes in time for the timers of the first slot only, where those have slack.
     WheelWakesForFirstSlot,
     /// push: an overloaded byte is cleared without another look at what waits.
@@ -243,7 +245,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 113] = [
+    pub const ALL: [Bug; 114] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -346,6 +348,7 @@ impl Bug {
         Bug::PullTrustsStuck,
         Bug::TimerRefusedByOther,
         Bug::TimerWakesAtDeadline,
+        Bug::IdleWorkerFiresEarly,
         Bug::WheelWakesForFirstSlot,
         Bug::PushClearBlind,
         Bug::PushCountsLate,

@@ -180,6 +180,8 @@ pub struct Worker<M: Machine> {
     searchers: Searchers,
     searchers_ns: Cell<u64>,
     checks: CheckPace,
+    /// The count of polls when the worker idled last.
+    idle_polls: Cell<u64>,
     pull: Pull,
     looks: Looks,
     flood: Flood,
@@ -228,6 +230,7 @@ impl<M: Machine> Worker<M> {
             searchers: Searchers::new(workers),
             searchers_ns: Cell::new(0),
             checks: CheckPace::new(),
+            idle_polls: Cell::new(u64::MAX),
             pull: Pull::new(),
             looks: Looks::new(),
             flood: Flood::new(),
@@ -275,6 +278,7 @@ impl<M: Machine> Worker<M> {
                         self.idle(evidence);
                         self.checks.note_idle();
                         self.local.set_unattended(true);
+                        self.idle_polls.set(self.shared.tally.polls.get());
                     }
                 }
                 Pass::Closing => {
@@ -385,12 +389,17 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Fires the timers that are due, also those of sleepers that this worker looks after.
+    /// Fires the timers that are due, also those of sleepers that this worker looks after. A worker that has run nothing
+    /// since it idled leaves its own ones that may still wait: fired now, a few at a time, they would make it wake
+    /// others to help it.
     #[inline]
     fn expire(&self) {
-        let fired = self.local.expire();
-        if fired > 0 {
-            self.shared.tally.timers_fired.add_owned(fired);
+        let has_run = self.shared.tally.polls.get() != self.idle_polls.get();
+        if has_run || self.local.needs_a_look() || M::breaks(Bug::IdleWorkerFiresEarly) {
+            let fired = self.local.expire();
+            if fired > 0 {
+                self.shared.tally.timers_fired.add_owned(fired);
+            }
         }
         let _ = self.pull_timers();
     }

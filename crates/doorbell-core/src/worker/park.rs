@@ -90,7 +90,7 @@ impl<M: Machine> Worker<M> {
         // and the look sees earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would
         // not end the sleep. A worker that got its first descriptor since `choose` must park in its poller.
         let stays_awake = self.look_for_the_last_time()
-            || self.local.is_due()
+            || self.local.needs_a_look()
             || self.hands_over_the_clock() == Ended::Resumed
             || remote.driver().check(form) == ParkChoice::Outdated;
         if stays_awake {
@@ -210,7 +210,7 @@ impl<M: Machine> Worker<M> {
             return Ended::Yes;
         }
         self.local.note_next();
-        if self.local.is_due() {
+        if self.local.needs_a_look() {
             return Ended::Resumed;
         }
         clock.end_worker(self.shared.remote().worker(), self.local.wake_ns())

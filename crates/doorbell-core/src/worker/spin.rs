@@ -64,14 +64,14 @@ impl<M: Machine> Worker<M> {
             return SpinEnd::Busy;
         }
         tally.spins.add_owned(1);
-        // A timer that is due sooner ends the spin; the park that follows has an exact deadline.
-        let due_ns = self.local.due_ns();
-        let until_due_ns = || match due_ns {
-            Some(due_ns) => spin_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
-            None => spin_ns,
+        // A timer that needs the worker sooner ends the spin; the park that follows has an exact deadline.
+        let wake_ns = self.local.wake_ns();
+        let until_wake_ns = || match wake_ns {
+            u64::MAX => spin_ns,
+            _ => spin_ns.min(wake_ns.saturating_sub(shared.clock.now_ns())),
         };
         let mut progress = Progress {
-            spin_ns: until_due_ns(),
+            spin_ns: until_wake_ns(),
             quiet_ns: 0,
             looked_ns: Some(started_ns),
             in_burst: false,
@@ -96,10 +96,10 @@ impl<M: Machine> Worker<M> {
                 return SpinEnd::Busy;
             }
             // A timer came by mail or from a call, or one became due while calls kept coming.
-            if self.local.due_ns() != due_ns || self.local.is_due() || self.pull_timers() {
+            if self.local.wake_ns() != wake_ns || self.local.needs_a_look() || self.pull_timers() {
                 return SpinEnd::Busy;
             }
-            progress.spin_ns = until_due_ns();
+            progress.spin_ns = until_wake_ns();
             if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {

@@ -251,6 +251,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     PullTrustsStuck: not_here PULL,
     TimerRefusedByOther: not_here PLACED,
     TimerWakesAtDeadline: not_here SLACK,
+    IdleWorkerFiresEarly: not_here SLACK,
     WheelWakesForFirstSlot: not_here SLACK,
     PushClearBlind: not_here PUSH,
     PushCountsLate: not_here PUSH,

@@ -4,7 +4,7 @@
 //! the worker that first polls it. Arming and dropping it there takes no lock and no syscall.
 //!
 //! Contract: *polls of the worker are short ⇒ a timer fires at its deadline, or later by at most eight polls. If the
-//! worker sleeps: later by at most its slack, if that has an end, and one wake of a thread.* No timer fires before its
+//! worker idles: later by at most its slack, if that has an end, and one wake of a thread.* No timer fires before its
 //! deadline. (Tests: `sleeps_are_never_early`, `both_bases_are_as_a_sorted_set`.)
 //!
 //! ```

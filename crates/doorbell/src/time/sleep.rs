@@ -59,13 +59,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 impl Sleep {
     /// Allows the sleep to be ready up to `slack` later, so that it costs fewer wake-ups. From the deadline on, its
-    /// worker fires it whenever the worker is awake. A worker that sleeps wakes for it at the deadline rounded up to a
+    /// worker fires it while the worker runs tasks. A worker that idles wakes for it at the deadline rounded up to a
     /// multiple of `slack`, so that timers with the same slack share wake-ups. The default is zero: as exact as the OS
     /// allows.
     ///
     /// If the rounded time is beyond the range of the clock, as with [`Duration::MAX`], no worker wakes for the sleep.
-    /// It fires with the first look at its worker's timers from its deadline on: of that worker while it is awake, or
-    /// of another one that fires a second timer of that worker. Without such a look it stays pending.
+    /// It fires with the first look at its worker's timers from its deadline on: of that worker while it runs tasks, or
+    /// for the sake of a second timer of that worker. Without such a look it stays pending.
     ///
     /// If the sleep has been polled and is not ready, this is a [reset](Sleep::reset) to the same deadline.
     pub fn slack(mut self, slack: Duration) -> Sleep {

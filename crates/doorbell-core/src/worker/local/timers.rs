@@ -104,7 +104,7 @@ impl<M: Machine> Local<M> {
         self.unattended.set(unattended);
     }
 
-    /// From when on a look at the wheel may find a timer that is due, if it has timers. A worker that is awake looks
+    /// From when on a look at the wheel may find a timer that is due, if it has timers. A worker that runs tasks looks
     /// then.
     #[inline]
     pub fn due_ns(&self) -> Option<u64> {
@@ -112,7 +112,7 @@ impl<M: Machine> Local<M> {
         (due_ns != u64::MAX).then_some(due_ns)
     }
 
-    /// When a worker that sleeps must wake for a timer; `u64::MAX` if never.
+    /// When a worker that idles must look at its wheel; `u64::MAX` if never.
     #[inline]
     pub(crate) fn wake_ns(&self) -> u64 {
         if M::breaks(Bug::TimerWakesAtDeadline) {
@@ -142,11 +142,11 @@ impl<M: Machine> Local<M> {
         self.wake_local_ns.set(local.latest_ns);
     }
 
-    /// Whether the worker must look at its wheel now.
+    /// Whether a timer needs the worker by now, also if it has nothing else to do.
     #[inline]
-    pub fn is_due(&self) -> bool {
-        self.due_ns()
-            .is_some_and(|due_ns| due_ns <= self.clock.now_ns())
+    pub(crate) fn needs_a_look(&self) -> bool {
+        let wake_ns = self.wake_ns();
+        wake_ns != u64::MAX && wake_ns <= self.clock.now_ns()
     }
 
     /// Fires the timers that are due; returns how many.

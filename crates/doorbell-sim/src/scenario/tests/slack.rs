@@ -41,6 +41,8 @@ enum Beside {
     Nothing,
     /// A worker gets a task that does nothing.
     Task(usize, u64),
+    /// A worker is woken, and finds nothing.
+    Wake(usize, u64),
     /// A worker makes short polls, up to a time.
     Polls(usize, u64, u64),
     /// The same, from before the timers are armed.
@@ -143,6 +145,10 @@ fn play<const BUG: u8>(setting: Setting, fired: UnboundedSender<(usize, u64)>) -
             until(at_ns);
             launch(&workers, worker, Kind::Pinned, async {});
         }
+        Beside::Wake(worker, at_ns) => {
+            until(at_ns);
+            workers.remote(worker).request_pass();
+        }
         Beside::Polls(worker, from_ns, to_ns) => {
             until(from_ns);
             polls(worker, to_ns);
@@ -226,6 +232,16 @@ fn a_worker_that_is_awake_fires_it_at_its_deadline() {
 }
 
 #[test]
+fn a_worker_that_is_woken_for_nothing_leaves_timers_that_may_wait() {
+    for pull in TimerPull::ALL {
+        let seen = run(pull, &LAZY, Beside::Wake(OWNER, 7 * MS));
+        assert_fired_at(&seen, &[9 * MS]);
+        let seen = run(pull, &DEFERRABLE, Beside::Wake(OWNER, 7 * MS));
+        assert_eq!((seen.fired_ns[0], seen.wakes), (None, 0), "{pull:?}");
+    }
+}
+
+#[test]
 fn a_worker_that_sleeps_wakes_at_the_latest_time() {
     for pull in TimerPull::ALL {
         let seen = run(pull, &LAZY, Beside::Nothing);
@@ -278,6 +294,17 @@ fn a_worker_that_wakes_at_the_deadline_is_noticed() {
     };
     let seen = run_with::<{ Bug::TimerWakesAtDeadline as u8 }>(&setting);
     assert!(seen.is_ok_and(|it| it.wakes > 0));
+}
+
+#[test]
+fn a_worker_that_fires_early_when_it_is_woken_for_nothing_is_noticed() {
+    let setting = Setting {
+        pull: TimerPull::Off,
+        windows: LAZY.to_vec(),
+        beside: Beside::Wake(OWNER, 7 * MS),
+    };
+    let seen = run_with::<{ Bug::IdleWorkerFiresEarly as u8 }>(&setting);
+    assert!(seen.is_ok_and(|it| fired_at(it.fired_ns[0], 7 * MS)));
 }
 
 #[test]
