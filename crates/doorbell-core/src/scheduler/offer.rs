@@ -70,9 +70,12 @@ impl<M: Machine> Scheduler<M> {
     /// next worker that parks makes the check.
     #[cold]
     fn ask_for_check(&self, from: usize, when_ns: u64) {
-        if self.armed().ask_for_check(when_ns)
-            && let Some(worker) = self.idle().claim(Wish::of(from), |_| true)
-        {
+        if !self.armed().ask_for_check(when_ns) {
+            return;
+        }
+        // A worker that falls asleep now takes the request, or is found.
+        M::fence_recheck();
+        if let Some(worker) = self.idle().claim(Wish::of(from), |_| true) {
             self.remotes()[worker].request_pass();
         }
     }

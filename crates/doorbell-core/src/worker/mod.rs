@@ -165,8 +165,8 @@ pub struct Worker<M: Machine> {
     unlooked_ns: Cell<u64>,
     /// It is counted as searching.
     searching: Cell<bool>,
-    /// It was claimed, and its search has ended or lapsed. The claim may have been for a watchdog.
-    settled: Cell<bool>,
+    /// It was claimed since it parked last, maybe to be a watchdog or to make a timed check.
+    owes_look: Cell<bool>,
     /// When it makes its timed check of others' timers; `None` if it has planned none.
     relies_until_ns: Cell<Option<u64>>,
     /// As a watchdog: the time until its next look.
@@ -221,7 +221,7 @@ impl<M: Machine> Worker<M> {
             in_idle_set: Cell::new(false),
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
-            settled: Cell::new(false),
+            owes_look: Cell::new(false),
             relies_until_ns: Cell::new(None),
             watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
             watchdog_end_ns: Cell::new(0),

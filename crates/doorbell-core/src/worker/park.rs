@@ -234,8 +234,9 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         match remote.scheduler().idle().leave(remote.worker()) {
             Left::ByItself => {}
-            Left::Settled => self.settled.set(true),
+            Left::Settled => self.owes_look.set(true),
             Left::Claimed => {
+                self.owes_look.set(true);
                 self.shared.tally.claims.add_owned(1);
                 self.searching.set(true);
             }

@@ -176,17 +176,12 @@ impl<M: Machine> Worker<M> {
     /// Ends this worker's search, successful or not. The last searcher looks again on behalf of the wakers that
     /// relied on it: they had work, and woke no worker.
     pub(super) fn end_search(&self) {
-        let (searches, was_settled) = (self.searching.replace(false), self.settled.replace(false));
-        if !searches && !was_settled {
+        if !self.searching.replace(false) {
             return;
         }
         let remote = self.shared.remote();
         let scheduler = remote.scheduler();
-        // Claimed to be a watchdog, but it has got something to run: another worker must be one.
-        if !self.local.is_empty() {
-            self.decline_to_look();
-        }
-        if !searches || scheduler.idle().end_search(remote.worker()) == Searching::Others {
+        if scheduler.idle().end_search(remote.worker()) == Searching::Others {
             return;
         }
         // Behind the count: either the wakers see that no worker searches, or this worker sees their work.

@@ -10,7 +10,7 @@ use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 
 /// How late a timer must be before another worker expires it. Earlier, its own worker is expected to do so.
-const OVERDUE_NS: u64 = 100_000;
+pub(super) const OVERDUE_NS: u64 = 100_000;
 
 /// A poll that takes this long on average is not yet long.
 const POLL_NS: u64 = 20_000;

@@ -6,7 +6,7 @@
 //! `search.rs`, `stuck.rs`. See README.md in this folder.
 
 use super::Worker;
-use super::stuck::overdue_after_ns;
+use super::stuck::{OVERDUE_NS, overdue_after_ns};
 use crate::bell::Look;
 use crate::scheduler::idle::{Declined, LOOKS_EVERY_NS, STUCK_NS, Searching, Watchdog};
 use doorbell_machine::{Bug, Counter, Machine, Mark};
@@ -36,14 +36,20 @@ impl<M: Machine> Worker<M> {
     pub(super) fn watchdog_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
             // A worker that was taken off leaves this to another.
-            self.decline_to_look();
             self.end_watchdog();
             return None;
         }
+        self.owes_look.set(false);
         let remote = self.shared.remote();
         let idle = remote.scheduler().idle();
         let now_ns = M::now_ns();
-        let asked_ns = remote.scheduler().armed().take_asked();
+        // A worker that stays a watchdog plans no timed check yet. Until then the request spares others a wake.
+        let stays = remote.is_watchdog() && now_ns < self.watchdog_end_ns.get();
+        let asked_ns = if stays {
+            None
+        } else {
+            remote.scheduler().armed().take_asked()
+        };
         let asked_ns = asked_ns.map(|due_ns| overdue_after_ns(due_ns, now_ns));
         let wish_ns = [self.wish_ns(now_ns), asked_ns];
         let mut wish_ns = wish_ns.into_iter().flatten().min();
@@ -136,14 +142,16 @@ impl<M: Machine> Worker<M> {
     /// after `far_ns`, unless another worker does.
     pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
         // A worker that woke for another reason keeps its timed check: the worker with the timer may idle just now.
-        let planned_ns = self.relies_until_ns.get().filter(|at_ns| *at_ns > now_ns);
+        let relied_ns = self.relies_until_ns.get();
+        let planned_ns = relied_ns.filter(|at_ns| *at_ns > now_ns);
         let far_ns = far_ns.map(|far_ns| now_ns.saturating_add(far_ns));
         let Some(looks_ns) = [planned_ns, far_ns].into_iter().flatten().min() else {
             self.end_watchdog();
             return NextCheck::At(None);
         };
         let armed = self.shared.remote().scheduler().armed();
-        if planned_ns.is_none() && !armed.is_unattended(looks_ns) {
+        // As the worker with the timer asks; the time may be that of this worker's own last check.
+        if relied_ns.is_none() && !armed.is_unattended(looks_ns.saturating_sub(OVERDUE_NS)) {
             self.end_watchdog();
             return NextCheck::At(None);
         }
@@ -161,20 +169,34 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The worker has something to run: it stops being a watchdog, gives up its timed check, and wakes another worker
-    /// for what was left to it. (A watchdog that woke only to look stays one.)
+    /// The worker has something to run: it stops being a watchdog, gives up its timed check, declines what it was
+    /// claimed for, and wakes another worker for what was left to it. (A watchdog that woke only to look stays one.)
     pub(super) fn end_watchdog(&self) {
-        let relied = self.relies_until_ns.take().is_some();
+        let (relied, owed) = (
+            self.relies_until_ns.take().is_some(),
+            self.owes_look.replace(false),
+        );
         let remote = self.shared.remote();
-        if !relied && !remote.is_watchdog() {
+        let (armed, idle) = (remote.scheduler().armed(), remote.scheduler().idle());
+        let (watched, had_check) = (remote.is_watchdog(), self.gives_up_check(owed));
+        let has_declined = owed && idle.decline_watchdog() == Declined::Yes;
+        if !relied && !watched && !had_check && !has_declined {
             return;
         }
         if relied {
-            remote.scheduler().armed().end_to_rely();
+            armed.end_to_rely();
         }
         self.resign();
         M::fence_announce();
         self.wake_watchdog_if_wanted();
+    }
+
+    /// Whether a timed check was asked for that this worker was to make: it was claimed for that, or is a watchdog.
+    fn gives_up_check(&self, owed: bool) -> bool {
+        let remote = self.shared.remote();
+        (owed || remote.is_watchdog())
+            && !M::breaks(Bug::IdleCheckForgotten)
+            && remote.scheduler().armed().take_asked().is_some()
     }
 
     /// Wakes a watchdog, if there is a reason for one and no timed check comes early enough. Behind a fence.
@@ -187,19 +209,6 @@ impl<M: Machine> Worker<M> {
             Some(after_ns) => {
                 scheduler.arm_watchdog_by(remote.worker(), now_ns.saturating_add(after_ns));
             }
-        }
-    }
-
-    /// The worker was claimed to be a watchdog or to make a timed check, and does something else: if there is a reason
-    /// for one still, wakes another worker for it.
-    pub(super) fn decline_to_look(&self) {
-        let scheduler = self.shared.remote().scheduler();
-        let has_declined = scheduler.idle().decline_watchdog() == Declined::Yes;
-        let had_check =
-            !M::breaks(Bug::IdleCheckForgotten) && scheduler.armed().take_asked().is_some();
-        if has_declined || had_check {
-            M::fence_announce();
-            self.wake_watchdog_if_wanted();
         }
     }
 

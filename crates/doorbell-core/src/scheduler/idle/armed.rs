@@ -115,8 +115,8 @@ impl<M: Machine> Armed<M> {
         }
     }
 
-    /// Takes the time of the timed check that was asked for, if there is one. The caller makes that check, or sees to
-    /// it behind a fence that another worker does.
+    /// Takes the time of the timed check that was asked for, if there is one, and makes a fence. The caller makes that
+    /// check, or sees to it that another worker does.
     pub(crate) fn take_asked(&self) -> Option<u64> {
         let asked = &self.times.asked_ns;
         // ORDER: Relaxed; a worker that was woken for a check reads it behind the bell that woke it.
@@ -125,6 +125,7 @@ impl<M: Machine> Armed<M> {
         }
         // ORDER: Relaxed; see `ask_for_check`.
         let asked_ns = asked.swap(u64::MAX, Ordering::Relaxed);
+        M::fence_announce();
         (asked_ns != u64::MAX).then_some(asked_ns)
     }
 

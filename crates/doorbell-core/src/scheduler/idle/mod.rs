@@ -157,14 +157,15 @@ impl<M: Machine> IdleSet<M> {
     /// The worker has something to do: clears its idle bit.
     pub fn leave(&self, worker: usize) -> Left {
         let (word, at) = self.word(worker);
-        // ORDER: Relaxed; only this worker sets the bit, so a clear one stays clear.
-        let seen = word.load(Ordering::Relaxed);
+        // ORDER: Acquire pairs with the Release of `win`, here and below: a worker that was claimed sees what it was
+        // claimed for before it is rung. Only this worker sets the bit, so a clear one stays clear.
+        let seen = word.load(Ordering::Acquire);
         let before = if seen & (IDLE << at) == 0 {
             seen
         } else {
-            // ORDER: Relaxed; the word has one order, so of this worker and the claimers one finds the bit set. What a
-            // claimer did before, its ring says, and for the count `end_search`.
-            word.fetch_and(!(IDLE << at), Ordering::Relaxed)
+            // ORDER: Acquire, as above; the word has one order, so of this worker and the claimers one finds the bit
+            // set.
+            word.fetch_and(!(IDLE << at), Ordering::Acquire)
         };
         if before & (IDLE << at) != 0 {
             Left::ByItself

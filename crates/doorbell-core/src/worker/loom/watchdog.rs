@@ -159,6 +159,7 @@ fn decline_against_push() {
         worker.in_idle_set.set(true);
         worker.leave_idle_set();
         push(worker.shared.remote());
+        worker.end_watchdog();
         worker.end_search();
     });
     let busy = workers[BUSY].remote();
@@ -189,6 +190,7 @@ fn decline_against_far_timer() {
         worker.in_idle_set.set(true);
         worker.leave_idle_set();
         put(worker.shared.remote());
+        worker.end_watchdog();
         worker.end_search();
     });
     workers[BUSY].remote().publish_next_global(FAR_NS);
@@ -196,6 +198,75 @@ fn decline_against_far_timer() {
     declines.join().unwrap();
     assert_told(&workers);
     drain(workers[CHECKER].remote());
+}
+
+/// A worker that is claimed for a timed check sees that before it is told. It has something to do.
+fn decline_against_claim() {
+    let workers = scheduler(0);
+    let scheduler = workers[BUSY].remote().scheduler();
+    scheduler.armed().arm(0);
+    scheduler.idle().enter(CHECKER);
+    let shared = Arc::clone(&workers[CHECKER]);
+    let declines = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.in_idle_set.set(true);
+        worker.leave_idle_set();
+        put(worker.shared.remote());
+        worker.end_watchdog();
+        worker.end_search();
+    });
+    workers[BUSY].remote().publish_next_global(FAR_NS);
+    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
+    declines.join().unwrap();
+    assert_told(&workers);
+    drain(workers[CHECKER].remote());
+}
+
+/// The last worker that sleeps wakes by itself, and another one falls asleep, while a worker asks for a timed check.
+fn ask_against_sleep() {
+    let workers = scheduler(0);
+    let scheduler = workers[BUSY].remote().scheduler();
+    scheduler.armed().arm(0);
+    let theirs = workers[CHECKER].remote().clone();
+    let sleeps = thread::spawn(move || {
+        let (idle, armed) = (theirs.scheduler().idle(), theirs.scheduler().armed());
+        let left = idle.leave(ASLEEP);
+        idle.enter(CHECKER);
+        let _ = armed.take_asked();
+        left != Left::ByItself
+    });
+    workers[BUSY].remote().publish_next_global(FAR_NS);
+    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
+    let was_claimed = sleeps.join().unwrap() || !scheduler.idle().holds(CHECKER);
+    let stands = scheduler.armed().take_asked().is_some();
+    assert!(was_claimed || !stands, "a request that nobody takes");
+}
+
+/// A worker parks and leaves the timed check that it was asked for to another one, whose check ends just then. A third
+/// one asks.
+fn ask_against_the_end_of_a_timed_check() {
+    let workers = scheduler(0);
+    let scheduler = workers[BUSY].remote().scheduler();
+    scheduler.armed().rely_until(FAR_NS);
+    assert!(scheduler.armed().ask_for_check(FAR_NS));
+    let theirs = workers[CHECKER].remote().clone();
+    let ends = thread::spawn(move || {
+        theirs.scheduler().armed().end_to_rely();
+        theirs.scheduler().remotes()[BUSY].next_global_ns() == FAR_NS
+    });
+    let theirs = workers[OTHER].remote().clone();
+    let parks = thread::spawn(move || {
+        let armed = theirs.scheduler().armed();
+        armed.take_asked().is_some() && armed.is_unattended(FAR_NS)
+    });
+    workers[BUSY].remote().publish_next_global(FAR_NS);
+    workers[BUSY].remote().scheduler().work().add_anew(BUSY);
+    <Loom>::fence_recheck();
+    let armed = scheduler.armed();
+    let asks = armed.is_unattended(FAR_NS);
+    let wakes = asks && armed.ask_for_check(FAR_NS);
+    let (sees, plans) = (ends.join().unwrap(), parks.join().unwrap());
+    assert!(sees || plans || wakes, "nobody looks in time");
 }
 
 /// A worker ends the last search, since it has found something, while the busy worker relies on that search.
@@ -288,6 +359,21 @@ fn a_far_timer_is_looked_after_although_the_worker_that_was_woken_for_it_has_som
 #[test]
 fn mutant_check_forgotten() {
     mutant!(IdleCheckForgotten, decline_against_far_timer);
+}
+
+#[test]
+fn a_worker_that_sees_its_claim_before_it_is_told_hands_the_timed_check_on() {
+    check(decline_against_claim);
+}
+
+#[test]
+fn no_request_for_a_timed_check_is_left_to_a_worker_that_sleeps() {
+    check(ask_against_sleep);
+}
+
+#[test]
+fn a_timed_check_is_not_left_to_a_worker_that_gives_up_its_own() {
+    check(ask_against_the_end_of_a_timed_check);
 }
 
 #[test]

@@ -238,6 +238,7 @@ fn a_worker_that_was_claimed_to_be_a_watchdog_and_has_a_task_leaves_that_to_anot
         claimed.leave_idle_set();
         gets(claimed, 1, 0);
         assert!(!is_told(asleep), "the claimed worker is waited for");
+        claimed.end_watchdog();
         claimed.end_search();
         assert!(idle.wants_watchdog() && is_told(asleep));
         end(workers);

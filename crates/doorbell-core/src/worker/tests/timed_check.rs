@@ -2,7 +2,8 @@
 
 use super::scheduler_by_hand;
 use crate::scheduler::offline::TakenOff;
-use crate::testing::spawn;
+use crate::task::Kind;
+use crate::testing::{launch_as, spawn};
 use crate::worker::Worker;
 use doorbell_machine::{Host, Machine};
 
@@ -136,13 +137,8 @@ fn asks_another(between: fn(&Worker<Host>)) {
 #[test]
 fn a_worker_that_is_asked_for_a_timed_check_and_has_a_task_wakes_another() {
     asks_another(|checker| {
-        checker
-            .local
-            .enter(|| drop(spawn(checker.shared.remote(), async {})));
-        checker.in_idle_set.set(true);
-        checker.leave_idle_set();
-        checker.end_search();
-        checker.local.enter(|| checker.local.close());
+        wakes(checker);
+        has_work(checker);
     });
 }
 
@@ -153,6 +149,98 @@ fn a_worker_that_is_asked_for_a_timed_check_and_taken_off_wakes_another() {
         assert_eq!(remote.scheduler().take_off(remote.worker()), TakenOff::Now);
         checker.local.follow();
         assert!(checker.local.is_off());
+        wakes(checker);
         assert_eq!(checker.watchdog_until_ns(), None);
     });
+}
+
+/// The worker was claimed, and has woken.
+fn wakes(worker: &Worker<Host>) {
+    worker.in_idle_set.set(true);
+    worker.leave_idle_set();
+}
+
+/// A worker gets a task that no other may run, and makes the steps of its loop. That task asks for no watchdog.
+fn has_work(worker: &Worker<Host>) {
+    worker
+        .local
+        .enter(|| drop(launch_as(worker.shared.remote(), Kind::Pinned, async {})));
+    worker.end_watchdog();
+    worker.end_search();
+    worker.local.enter(|| worker.local.close());
+}
+
+#[test]
+fn a_worker_that_was_asked_for_a_timed_check_and_gets_a_task_behind_its_search_wakes_another() {
+    asks_another(|checker| {
+        wakes(checker);
+        assert!(!checker.search_if_claimed(), "there is nothing to take");
+        has_work(checker);
+    });
+}
+
+#[test]
+fn a_check_that_finds_a_later_timer_is_planned_anew_and_wakes_nobody() {
+    let [busy, relies] = scheduler_by_hand();
+    let idle = busy.shared.remote().scheduler().idle();
+    let _ = arm(&busy);
+    busy.shared
+        .remote()
+        .publish_next_global(Host::now_ns() + 2_000_000);
+    idle.enter(1);
+    let looks_ns = relies.watchdog_until_ns().expect("it looks then");
+    while Host::now_ns() <= looks_ns {
+        std::hint::spin_loop();
+    }
+    let due_ns = arm(&busy);
+    let looks_ns = relies.watchdog_until_ns();
+    assert!(idle.holds(1), "it claimed itself");
+    assert!(looks_ns.is_some_and(|looks_ns| looks_ns > due_ns));
+}
+
+/// Worker 0 asks so often, and each time worker 1 wakes if it was claimed, finds nothing, and parks. Returns how often.
+fn wakes_of_first(busy: &Worker<Host>, first: &Worker<Host>) -> usize {
+    let idle = busy.shared.remote().scheduler().idle();
+    let asks = |_: &usize| {
+        busy.ask_for_watchdog();
+        let claimed = !idle.holds(1);
+        if claimed {
+            wakes(first);
+            assert!(!first.search_if_claimed());
+            idle.enter(1);
+            let _ = first.watchdog_until_ns();
+        }
+        claimed
+    };
+    (0..5).filter(asks).count()
+}
+
+#[test]
+fn for_a_timer_a_little_before_another_one_no_worker_is_woken_again_and_again() {
+    for apart_us in [300, 420, 480, 520, 620] {
+        let [busy, first, relies] = scheduler_by_hand();
+        busy.shared.remote().scheduler().idle().enter(1);
+        let due_ns = arm(&busy);
+        assert!(relies.watchdog_until_ns().is_some());
+        busy.shared
+            .remote()
+            .publish_next_global(due_ns - apart_us * 1_000);
+        let woken = wakes_of_first(&busy, &first);
+        assert!(woken <= 1, "{apart_us} us: {woken}");
+    }
+}
+
+#[test]
+fn a_watchdog_is_not_asked_again_and_again_for_a_timed_check() {
+    let [busy, watchdog] = scheduler_by_hand();
+    let remote = busy.shared.remote();
+    busy.local.enter(|| drop(spawn(remote, async {})));
+    remote.scheduler().idle().enter(1);
+    assert!(watchdog.watchdog_until_ns().is_some());
+    assert!(busy.local.enter(|| busy.local.run_one()));
+    let _ = arm(&busy);
+    assert!(watchdog.shared.remote().is_watchdog());
+    let woken = wakes_of_first(&busy, &watchdog);
+    assert!(woken <= 1, "{woken}");
+    busy.local.enter(|| busy.local.close());
 }

@@ -155,3 +155,32 @@ fn for_a_timer_that_is_far_away_one_worker_is_woken_once_and_looks_when_it_is_du
         });
     }
 }
+
+/// Worker 0 asks another for a timed check, and is stuck when its timer is due. The other gets a long task so long
+/// after that; a third one sleeps.
+fn asked_worker_gets_a_task(workers: &Arc<Workers<0>>, after_ns: u64) {
+    let its = Arc::clone(workers);
+    let task = workers.launch(0, Kind::Task, async move {
+        let due_ns = sim::time_ns() + 5 * MS;
+        Sleep::new(&its, 0, 5 * MS).await;
+        sim::time_ns() - due_ns
+    });
+    sim::sleep(MS);
+    get_stuck(workers);
+    sim::sleep(after_ns);
+    drop(workers.launch(1, Kind::Pinned, async { sim::work(STUCK_NS) }));
+    let late_ns = workers.wait_for(task, 0).expect("it ends");
+    if late_ns > LATE_NS {
+        sim::fail(format!("{after_ns} ns: the timer was {late_ns} ns late"));
+    }
+}
+
+#[test]
+fn a_worker_that_was_asked_for_a_timed_check_and_gets_a_task_hands_it_on() {
+    for after_ns in (0..80).map(|step| step * 250) {
+        with_workers(one_scheduler(3), move |workers, close| {
+            asked_worker_gets_a_task(workers, after_ns);
+            close();
+        });
+    }
+}
