@@ -78,9 +78,13 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Before mail is delivered: a call in it may be long. If tasks, or anything in the common mailbox, wait here, asks
-    /// for another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
+    /// for another worker or a watchdog to look after them. Hands its timed check on. Returns since when the calls are
+    /// timed, if they are.
     #[inline]
     pub(super) fn leave_behind_calls(&self) -> Option<u64> {
+        if self.owes_look.get() || self.relies_until_ns.get().is_some() {
+            self.end_watchdog();
+        }
         let remote = self.shared.remote();
         if !self.local.is_empty() || remote.has_injected() || self.has_common_mail() {
             self.leave_now();

@@ -180,6 +180,21 @@ fn a_worker_that_was_asked_for_a_timed_check_and_gets_a_task_behind_its_search_w
 }
 
 #[test]
+fn a_worker_that_was_asked_for_a_timed_check_and_takes_calls_wakes_another() {
+    asks_another(|checker| {
+        wakes(checker);
+        let _ = checker.leave_behind_calls();
+    });
+    // It has slept since.
+    asks_another(|checker| {
+        wakes(checker);
+        assert!(!checker.search_if_claimed(), "there is nothing to take");
+        assert!(checker.watchdog_until_ns().is_some());
+        let _ = checker.leave_behind_calls();
+    });
+}
+
+#[test]
 fn a_check_that_finds_a_later_timer_is_planned_anew_and_wakes_nobody() {
     let [busy, relies] = scheduler_by_hand();
     let idle = busy.shared.remote().scheduler().idle();
