@@ -59,9 +59,24 @@ use crate::{
 use thread::{Doing, Wait};
 use world::{Waits, look, step, wait as give_up_cpu};
 
-/// The simulated machine, with the mutant of this number ([`Bug::from_number`]).
+/// The simulated machine, with the mutant of this number ([`Bug::from_number`]); if it is [`CHOSEN`], with that
+/// of [`break_thread`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sim<const BUG: u8 = 0>;
+
+/// The number of the machine whose mutant is chosen while the program runs. Each other number is a build of all
+/// protocols.
+pub const CHOSEN: u8 = u8::MAX;
+
+thread_local! {
+    // All threads of a run share it.
+    static BROKEN: std::cell::Cell<Bug> = const { std::cell::Cell::new(Bug::None) };
+}
+
+/// Breaks `line` in the machines with the number [`CHOSEN`] that this thread simulates from now on.
+pub fn break_thread(line: Bug) {
+    BROKEN.set(line);
+}
 
 /// Works for `ns`: uses the CPU without accessing memory.
 pub fn work(ns: u64) {
@@ -220,6 +235,9 @@ impl<const BUG: u8> Machine for Sim<BUG> {
 
     #[inline(always)]
     fn breaks(line: Bug) -> bool {
+        if BUG == CHOSEN {
+            return BROKEN.get().is(line);
+        }
         const { Bug::from_number(BUG) }.is(line)
     }
 

@@ -25,7 +25,7 @@ use super::{Classes, Rescues, Shape, Urgent, run};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::worker::IdlePolicy;
-use doorbell_machine::sim::{self, Config, MachineSpec};
+use doorbell_machine::sim::{self, CHOSEN, Config, MachineSpec};
 use doorbell_machine::{Bug, Machine, Sim};
 use futures_channel::mpsc::unbounded;
 use std::sync::Arc;
@@ -151,8 +151,9 @@ fn ranked_in_order() {
 
 #[test]
 fn a_poll_that_begins_while_a_task_of_higher_rank_waits_is_noticed() {
+    sim::break_thread(Bug::PushNoLook);
     let is_noticed = |seed: u64| {
-        let report = run::<{ Bug::PushNoLook as u8 }>(seed, &Shape::ranked_in_order()).unwrap();
+        let report = run::<CHOSEN>(seed, &Shape::ranked_in_order()).unwrap();
         let failure = report.outcome.failure.map(|it| it.to_string());
         failure.is_some_and(|it| it.contains("rank order"))
     };

@@ -10,7 +10,7 @@ mod seen;
 use crate::scenario::class::{Classes, RT, Urgent};
 use arrival::{First, What};
 use doorbell_core::worker::IdlePolicy;
-use doorbell_machine::sim::{Memory, Parkers};
+use doorbell_machine::sim::{CHOSEN, Memory, Parkers, break_thread};
 use doorbell_machine::{Bug, Mark};
 use plan::{Setting, Tally, Woken, explore};
 
@@ -193,37 +193,34 @@ fn what_comes_to_a_worker_that_falls_asleep_is_served_while_the_clock_stands_sti
     }
 }
 
-/// Whether a lost arrival is noticed on each of these machines. Each mutant is a build of all protocols, so
-/// every check of the tree hunts only two.
-fn notices<const BUG: u8>(settings: &[Setting], what: What, first: First) -> bool {
+/// Whether an arrival that is lost with the mutant is noticed on each of these machines.
+fn notices(bug: Bug, settings: &[Setting], what: What, first: First) -> bool {
+    break_thread(bug);
     settings.iter().all(|setting| {
         let setting = Setting {
             what,
             first,
             ..*setting
         };
-        explore::<BUG>(setting).is_err_and(|why| why.starts_with("lost: "))
+        explore::<CHOSEN>(setting).is_err_and(|why| why.starts_with("lost: "))
     })
 }
 
 #[test]
 fn a_worker_that_does_not_look_whether_it_has_descriptors_is_noticed() {
-    const BUG: u8 = Bug::IoParkBlind as u8;
     for what in [What::Register, What::Ready, What::TimerOfWaker] {
         assert!(
-            notices::<BUG>(&[ALONE, SPINNING], what, First::Now),
+            notices(Bug::IoParkBlind, &[ALONE, SPINNING], what, First::Now),
             "{what:?}"
         );
     }
 }
 
-#[cfg(feature = "mutants")]
 #[test]
 fn who_does_not_look_for_an_event_again_is_noticed() {
-    const BUG: u8 = Bug::IoArmBlind as u8;
     for first in [First::Before, First::Now] {
         assert!(
-            notices::<BUG>(&[ALONE, SPINNING], What::Register, first),
+            notices(Bug::IoArmBlind, &[ALONE, SPINNING], What::Register, first),
             "{first:?}"
         );
     }
@@ -231,19 +228,21 @@ fn who_does_not_look_for_an_event_again_is_noticed() {
 
 #[test]
 fn a_worker_that_does_not_look_into_its_mailbox_again_is_noticed() {
-    const BUG: u8 = Bug::BellNoRecheck as u8;
     // No timer: posting one requests a pass, whatever the worker does.
     for what in [What::Call, What::Wake, What::WakePinned] {
         assert!(
-            notices::<BUG>(&[ALONE, SPINNING], what, First::Before),
+            notices(Bug::BellNoRecheck, &[ALONE, SPINNING], what, First::Before),
             "{what:?}"
         );
     }
 }
 
-#[cfg(feature = "mutants")]
 #[test]
 fn a_worker_that_clears_its_bell_too_late_is_noticed() {
-    const BUG: u8 = Bug::BellClearAfterTake as u8;
-    assert!(notices::<BUG>(&[ALONE], What::Close, First::Before));
+    assert!(notices(
+        Bug::BellClearAfterTake,
+        &[ALONE],
+        What::Close,
+        First::Before
+    ));
 }

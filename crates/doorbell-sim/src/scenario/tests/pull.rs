@@ -11,7 +11,7 @@ use doorbell_core::switches::TimerPull;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::timer::RawTimer;
 use doorbell_core::worker::{Local, WorkerCounts};
-use doorbell_machine::sim::{self, Config};
+use doorbell_machine::sim::{self, CHOSEN, Config};
 use doorbell_machine::{Bug, Machine, Sim};
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use std::sync::Arc;
@@ -426,35 +426,36 @@ fn a_worker_that_is_off_is_woken_for_no_timer() {
     }
 }
 
-/// Whether the run ends well and each timer is in time.
-fn is_in_time<const BUG: u8>(setting: Setting, late_ns: u64) -> bool {
-    run_with::<BUG>(setting).is_ok_and(|figures| figures.latest_ns <= late_ns)
+/// Whether the run with the mutant ends well and each timer is in time.
+fn is_in_time(setting: Setting, late_ns: u64) -> bool {
+    run_with::<CHOSEN>(setting).is_ok_and(|figures| figures.latest_ns <= late_ns)
 }
 
 #[test]
 fn a_worker_that_forgets_its_duty_is_noticed() {
     let on = Setting::new(TimerPull::On, First::Sleeps);
-    assert!(!is_in_time::<{ Bug::PullForgetsDuty as u8 }>(on, LATE_NS));
+    sim::break_thread(Bug::PullForgetsDuty);
+    assert!(!is_in_time(on, LATE_NS));
 }
 
 #[test]
 fn a_worker_that_never_looks_is_noticed() {
     let on = Setting::new(TimerPull::On, First::Polls);
-    assert!(!is_in_time::<{ Bug::PullNeverLooks as u8 }>(on, LATE_NS));
+    sim::break_thread(Bug::PullNeverLooks);
+    assert!(!is_in_time(on, LATE_NS));
 }
 
 #[test]
 fn a_visitor_that_reports_nothing_is_noticed() {
     let on = Setting::new(TimerPull::On, First::Polls);
-    let figures = run_with::<{ Bug::PullReportsNothing as u8 }>(on);
+    sim::break_thread(Bug::PullReportsNothing);
+    let figures = run_with::<CHOSEN>(on);
     assert!(figures.is_err() || figures.is_ok_and(|it| it.wakes > it.counts.duties_ended));
 }
 
 #[test]
 fn a_stuck_worker_that_is_trusted_is_noticed() {
     let on = Setting::new(TimerPull::On, First::Stuck);
-    assert!(!is_in_time::<{ Bug::PullTrustsStuck as u8 }>(
-        on,
-        LATE_STUCK_NS
-    ));
+    sim::break_thread(Bug::PullTrustsStuck);
+    assert!(!is_in_time(on, LATE_STUCK_NS));
 }

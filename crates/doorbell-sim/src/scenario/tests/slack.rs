@@ -12,7 +12,7 @@ use doorbell_core::task::Kind;
 use doorbell_core::wheel::Window;
 use doorbell_core::worker::WorkerCounts;
 use doorbell_core::worker::timer::RawTimer;
-use doorbell_machine::sim::{self, Config};
+use doorbell_machine::sim::{self, CHOSEN, Config};
 use doorbell_machine::{Bug, Machine, Sim};
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use std::sync::Arc;
@@ -292,7 +292,8 @@ fn a_worker_that_wakes_at_the_deadline_is_noticed() {
         windows: DEFERRABLE.to_vec(),
         beside: Beside::Nothing,
     };
-    let seen = run_with::<{ Bug::TimerWakesAtDeadline as u8 }>(&setting);
+    sim::break_thread(Bug::TimerWakesAtDeadline);
+    let seen = run_with::<CHOSEN>(&setting);
     assert!(seen.is_ok_and(|it| it.wakes > 0));
 }
 
@@ -314,6 +315,7 @@ fn a_wheel_that_forgets_later_slots_is_noticed() {
         windows: vec![(MS, MS), (5 * MS, NEVER), (6 * MS, 9 * MS)],
         beside: Beside::Nothing,
     };
-    let seen = run_with::<{ Bug::WheelWakesForFirstSlot as u8 }>(&setting);
+    sim::break_thread(Bug::WheelWakesForFirstSlot);
+    let seen = run_with::<CHOSEN>(&setting);
     assert!(seen.is_ok_and(|it| !fired_at(it.fired_ns[2], 9 * MS)));
 }

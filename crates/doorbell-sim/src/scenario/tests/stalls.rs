@@ -8,7 +8,7 @@ use doorbell_core::scheduler::telemetry::{
     Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallReporter, TelemetryPlan,
 };
 use doorbell_core::task::{About, Kind};
-use doorbell_machine::sim::{self, Config, MachineSpec, Outcome, SimThread};
+use doorbell_machine::sim::{self, CHOSEN, Config, MachineSpec, Outcome, SimThread};
 use doorbell_machine::{Bug, Machine, Sim, ThreadHandle, ThreadSpec};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -186,7 +186,8 @@ fn while_a_hook_takes_long_no_short_poll_gets_long() {
 
 #[test]
 fn mutant_stall_of_any_poll() {
-    assert!(tells_short_polls::<{ Bug::WorkerStallOfAnyPoll as u8 }>());
+    sim::break_thread(Bug::WorkerStallOfAnyPoll);
+    assert!(tells_short_polls::<CHOSEN>());
 }
 
 #[test]
