@@ -40,7 +40,8 @@ impl Fuzzed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Plan, SHAPES, fuzz};
+    use super::super::run::fuzz_once;
+    use super::super::{Plan, SHAPES};
     use super::*;
     use doorbell_machine::sim::Memory;
 
@@ -54,7 +55,7 @@ mod tests {
             profile: None,
             shapes: &SHAPES,
         };
-        let done = fuzz(&plan, |_, _| ()).expect("the machine can be simulated");
+        let done = fuzz_once(&plan).expect("the machine can be simulated");
         assert!(done.found.is_none(), "{:?}", done.found);
         for row in &done.marks {
             let percent = done.percent(row);
