@@ -304,7 +304,8 @@ fn a_worker_that_fires_early_when_it_is_woken_for_nothing_is_noticed() {
         windows: LAZY.to_vec(),
         beside: Beside::Wake(OWNER, 7 * MS),
     };
-    let seen = run_with::<{ Bug::IdleWorkerFiresEarly as u8 }>(&setting);
+    sim::break_thread(Bug::IdleWorkerFiresEarly);
+    let seen = run_with::<CHOSEN>(&setting);
     assert!(seen.is_ok_and(|it| fired_at(it.fired_ns[0], 7 * MS)));
 }
 
