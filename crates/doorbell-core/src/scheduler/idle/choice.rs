@@ -12,7 +12,7 @@
 //! has tasks for others. So callers on different CPUs mostly begin at different candidates.
 
 use super::IdleSet;
-use super::cores::{Free, GROUP_MAX, Place};
+use super::cores::{Free, Place};
 use doorbell_machine::Machine;
 
 /// Where a caller looks for an idle worker.
@@ -115,6 +115,9 @@ impl<M: Machine> Choice<'_, M> {
         loop {
             let free = cores.free(group, self.set.class);
             let open = |level| self.open(group, level, free) & !tried;
+            if open(Level::Any) == 0 {
+                return Taken::Nobody;
+            }
             let preferred = || {
                 let is_open = group == near.group && open(Level::Free) & 1 << near.slot != 0;
                 (is_open && (self.fits)(self.wish.near)).then_some(near.slot)
@@ -125,11 +128,7 @@ impl<M: Machine> Choice<'_, M> {
                     .find_map(|level| self.pick(group, open(*level)))
             };
             let Some(slot) = preferred().or_else(of_levels) else {
-                return if open(Level::Any) == 0 {
-                    Taken::Nobody
-                } else {
-                    Taken::NotYet
-                };
+                return Taken::NotYet;
             };
             let worker = cores.worker(group, slot);
             if takes(worker) {
@@ -155,20 +154,15 @@ impl<M: Machine> Choice<'_, M> {
 
     /// The first slot that fits, from the caller's own place on.
     fn pick(&self, group: usize, open: u16) -> Option<usize> {
-        let from = nth(open, self.wish.spread as u32 % open.count_ones().max(1));
-        let mut slots = (from..GROUP_MAX)
-            .chain(0..from)
-            .filter(|slot| open & 1 << slot != 0);
+        let candidates = open.count_ones();
+        let first = (self.wish.spread as u32).checked_rem(candidates)?;
+        let mut slots = (0..candidates).map(|more| nth(open, (first + more) % candidates));
         slots.find(|slot| (self.fits)(self.set.cores.worker(group, *slot)))
     }
 }
 
-/// The n-th set bit, or 0 if there are fewer.
+/// The n-th set bit of a word that has more than n.
 fn nth(bits: u16, n: u32) -> usize {
-    let rest = (0..n).fold(bits, |bits, _| bits & bits.wrapping_sub(1));
-    if rest == 0 {
-        0
-    } else {
-        rest.trailing_zeros() as usize
-    }
+    let rest = (0..n).fold(bits, |bits, _| bits & (bits - 1));
+    rest.trailing_zeros() as usize
 }
