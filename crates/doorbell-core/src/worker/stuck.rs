@@ -276,7 +276,22 @@ impl<M: Machine> Worker<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHECK_NS, CheckPace, POLL_NS, POLLS_AT_FIRST, POLLS_PER_CHECK, STUCK_NS};
+    use super::{
+        CHECK_NS, CheckPace, OVERDUE_NS, POLL_NS, POLLS_AT_FIRST, POLLS_PER_CHECK, STUCK_NS,
+        WATCHDOG_MIN_NS, overdue_after_ns,
+    };
+
+    #[test]
+    fn a_timer_is_looked_at_when_it_is_overdue_but_no_sooner_than_by_a_watchdog() {
+        let soon_ns = WATCHDOG_MIN_NS - OVERDUE_NS;
+        for due_ns in [0, 1_000, 1_000 + soon_ns] {
+            assert_eq!(overdue_after_ns(due_ns, 1_000), WATCHDOG_MIN_NS);
+        }
+        assert_eq!(
+            overdue_after_ns(1_001 + soon_ns, 1_000),
+            WATCHDOG_MIN_NS + 1
+        );
+    }
 
     #[test]
     fn polls_are_long_if_together_they_took_longer_than_so_many_may() {

@@ -223,6 +223,22 @@ mod tests {
     }
 
     #[test]
+    fn a_check_is_asked_for_again_only_if_the_present_request_is_for_much_later() {
+        let it = armed(1);
+        let when_ns = 50_000_000;
+        assert!(it.ask_for_check(when_ns));
+        assert!(!it.ask_for_check(u64::MAX - 1) && !it.ask_for_check(when_ns));
+        let earlier_ns = when_ns - LOOKS_EVERY_NS;
+        assert!(!it.ask_for_check(earlier_ns), "the first is early enough");
+        let earliest_ns = earlier_ns - LOOKS_EVERY_NS - 1;
+        assert!(it.ask_for_check(earliest_ns));
+        assert_eq!(
+            [it.take_asked(), it.take_asked()],
+            [Some(earliest_ns), None]
+        );
+    }
+
+    #[test]
     fn it_is_over_after_a_while_without_a_long_poll() {
         let it = armed(1_000);
         assert!(it.may_be_on() && it.is_on(999));

@@ -109,6 +109,36 @@ fn before_calls_a_worker_asks_for_a_watchdog_for_the_sleepers_that_it_looks_afte
     }
 }
 
+#[test]
+fn before_calls_a_worker_asks_for_a_timed_check_for_a_sleeper_whose_timer_is_far_away() {
+    let mut it = Three::new();
+    it.due_ns += 3_600_000 * MS;
+    let [busy, ..] = &it.workers;
+    assert_eq!(it.leaves(), None);
+    let _ = post(busy.shared.remote(), 1, &Log::default());
+    let _ = busy.local.enter(|| busy.take());
+    let scheduler = busy.shared.remote().scheduler();
+    assert!(it.is_third_claimed() && !scheduler.idle().wants_watchdog());
+    assert_eq!(scheduler.armed().take_asked(), Some(it.due_ns));
+    busy.local.enter(|| busy.local.close());
+}
+
+/// It spins, and another worker may still claim it.
+#[test]
+fn before_calls_a_worker_whose_sleepers_are_looked_after_stays_in_the_idle_set() {
+    let it = Three::new();
+    let [busy, ..] = &it.workers;
+    let scheduler = busy.shared.remote().scheduler();
+    assert_eq!(it.leaves(), None);
+    scheduler.armed().rely_until(it.due_ns);
+    busy.enter_idle_set();
+    let _ = post(busy.shared.remote(), 1, &Log::default());
+    let _ = busy.local.enter(|| busy.take());
+    assert!(scheduler.idle().holds(0) && !it.is_third_claimed());
+    busy.leave_idle_set();
+    busy.local.enter(|| busy.local.close());
+}
+
 /// It spins, so it is in the idle set itself, and nearer to itself than the one that sleeps.
 #[test]
 fn before_calls_a_worker_that_spins_does_not_ask_itself() {

@@ -5,6 +5,7 @@ use crate::scheduler::offline::TakenOff;
 use crate::task::Kind;
 use crate::testing::{launch_as, spawn};
 use crate::worker::Worker;
+use crate::worker::stuck::OVERDUE_NS;
 use doorbell_machine::{Host, Machine};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -104,11 +105,7 @@ fn for_a_timer_that_is_far_away_a_worker_wakes_one_other_once() {
     let checker = &workers[asked[0]];
     for _ in 0..2 {
         // The second time it woke for something else.
-        let looks_ns = checker.watchdog_until_ns().expect("it looks then");
-        assert!(
-            (due_ns..due_ns + 1_000_000).contains(&looks_ns),
-            "{looks_ns} for {due_ns}"
-        );
+        assert_eq!(checker.watchdog_until_ns(), Some(due_ns + OVERDUE_NS));
         assert!(!checker.shared.remote().is_watchdog());
         assert!(asks(busy).is_empty(), "it will look");
     }
@@ -116,6 +113,71 @@ fn for_a_timer_that_is_far_away_a_worker_wakes_one_other_once() {
         .remote()
         .publish_next_global(due_ns - HOUR_NS / 2);
     assert_eq!(asks(busy).len(), 1, "that look comes too late");
+}
+
+#[test]
+fn for_a_timer_that_is_due_soon_a_worker_is_woken_to_be_a_watchdog() {
+    let [busy, _other] = scheduler_by_hand();
+    let remote = busy.shared.remote();
+    let _ = arm(&busy);
+    remote.publish_next_global(Host::now_ns());
+    let idle = remote.scheduler().idle();
+    idle.enter(1);
+    busy.ask_for_watchdog();
+    assert!(!idle.holds(1) && idle.wants_watchdog());
+    assert_eq!(remote.scheduler().armed().take_asked(), None);
+}
+
+/// A worker that parks later sees the timer itself.
+#[test]
+fn while_nobody_is_idle_no_timed_check_is_asked_for() {
+    let [busy, _other] = scheduler_by_hand();
+    let _ = arm(&busy);
+    busy.ask_for_watchdog();
+    let scheduler = busy.shared.remote().scheduler();
+    assert_eq!(scheduler.armed().take_asked(), None);
+}
+
+#[test]
+fn a_worker_plans_its_timed_check_for_the_earliest_of_the_times_that_it_knows() {
+    let [busy, relies, other] = scheduler_by_hand();
+    let (due_ns, _) = (arm(&busy), arm(&other));
+    let timer_of_other_at = |due_ns| {
+        other.shared.remote().publish_next_global(due_ns);
+        relies.watchdog_until_ns()
+    };
+    let planned_ns = Some(due_ns + OVERDUE_NS);
+    assert_eq!(timer_of_other_at(due_ns + HOUR_NS), planned_ns);
+    // That poll is over, and its worker idles with the timer.
+    let _ = busy.shared.remote().bell().announce_spin();
+    assert_eq!(timer_of_other_at(due_ns + HOUR_NS), planned_ns);
+    let earlier_ns = due_ns - HOUR_NS / 2;
+    assert_eq!(timer_of_other_at(earlier_ns), Some(earlier_ns + OVERDUE_NS));
+    let scheduler = busy.shared.remote().scheduler();
+    assert!(!scheduler.armed().is_unattended(earlier_ns));
+}
+
+#[test]
+fn a_worker_whose_timed_check_is_over_and_found_nothing_looks_no_more() {
+    let [relies, _other] = scheduler_by_hand();
+    relies.relies_until_ns.set(Some(Host::now_ns()));
+    assert_eq!(relies.watchdog_until_ns(), None);
+    assert_eq!(relies.relies_until_ns.get(), None);
+}
+
+/// That check is one look, of one worker.
+#[test]
+fn a_watchdog_that_ends_while_a_task_waits_wakes_another_although_a_timed_check_comes_soon() {
+    let [busy, watchdog, _asleep] = scheduler_by_hand();
+    let remote = busy.shared.remote();
+    busy.local.enter(|| drop(spawn(remote, async {})));
+    assert!(watchdog.watchdog_until_ns().is_some());
+    let idle = remote.scheduler().idle();
+    idle.enter(2);
+    remote.scheduler().armed().rely_until(Host::now_ns());
+    watchdog.end_watchdog();
+    assert!(!idle.holds(2) && idle.wants_watchdog());
+    busy.local.enter(|| busy.local.close());
 }
 
 /// A worker was asked for a timed check, and then this comes between: another one is asked.
