@@ -2,7 +2,11 @@
 //! again as soon as it is free, as allocators do, and with none used again before the run ends.
 
 // The allocator is none of the machine's.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros
+)]
 
 use doorbell_machine::sim::Memory;
 use doorbell_sim::fuzz::{SHAPES, setup};
