@@ -34,12 +34,12 @@ impl Modules {
                 continue;
             }
             modules.reached.insert(path.clone(), test);
-            let Some(Ok(parsed)) = tree.text(&path).map(Parsed::of) else {
+            let Some(Ok(parsed)) = tree.parsed(&path) else {
                 continue;
             };
             let test = test || parsed.outline.all_test;
             modules.reached.insert(path.clone(), test);
-            steps.extend(next(tree, &path, beside, test, &parsed));
+            steps.extend(next(tree, &path, beside, test, parsed));
         }
         modules
     }

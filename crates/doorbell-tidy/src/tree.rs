@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use walkdir::{DirEntry, WalkDir};
 
@@ -12,11 +13,27 @@ use crate::parsed::Parsed;
 /// Extensions of the files whose text is kept. Of other files only the path is kept.
 const TEXT_ENDINGS: [&str; 4] = ["rs", "md", "toml", "lock"];
 
+/// A text, and what it was parsed to once a rule has asked for that.
+#[derive(Debug)]
+struct Source {
+    text: String,
+    parsed: OnceLock<Result<Parsed, (usize, String)>>,
+}
+
+impl From<String> for Source {
+    fn from(text: String) -> Self {
+        Source {
+            text,
+            parsed: OnceLock::new(),
+        }
+    }
+}
+
 /// The paths and texts of a repository.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Tree {
     /// Path to text, for the files with one of [`TEXT_ENDINGS`].
-    texts: BTreeMap<String, String>,
+    texts: BTreeMap<String, Source>,
     /// Every file and folder.
     paths: BTreeSet<String>,
 }
@@ -39,7 +56,7 @@ impl Tree {
             if entry.file_type().is_file() && is_text(&path) {
                 let text = std::fs::read_to_string(entry.path())
                     .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
-                tree.texts.insert(path.clone(), text);
+                tree.texts.insert(path.clone(), text.into());
             }
             tree.paths.insert(path);
         }
@@ -50,7 +67,8 @@ impl Tree {
     pub fn of(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
         for (path, text) in files {
-            tree.texts.insert((*path).to_owned(), (*text).to_owned());
+            tree.texts
+                .insert((*path).to_owned(), (*text).to_owned().into());
             let parts: Vec<&str> = path.split('/').collect();
             for end in 1..=parts.len() {
                 tree.paths.insert(parts[..end].join("/"));
@@ -61,7 +79,17 @@ impl Tree {
 
     /// The text of the file at `path`, if it exists and rules read its kind.
     pub fn text(&self, path: &str) -> Option<&str> {
-        self.texts.get(path).map(String::as_str)
+        self.texts.get(path).map(|source| source.text.as_str())
+    }
+
+    /// The Rust file at `path`, parsed, if it exists. Threads that ask for one file share the result.
+    ///
+    /// # Errors
+    /// The line and the message, if it is not valid Rust.
+    pub fn parsed(&self, path: &str) -> Option<Result<&Parsed, &(usize, String)>> {
+        let source = self.texts.get(path)?;
+        let parsed = source.parsed.get_or_init(|| Parsed::of(&source.text));
+        Some(parsed.as_ref())
     }
 
     /// Whether a file or folder exists at `path`. The empty path is the root.
@@ -74,7 +102,7 @@ impl Tree {
         self.texts
             .iter()
             .filter(move |(path, _)| ending_of(path) == Some(ending))
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .map(|(path, source)| (path.as_str(), source.text.as_str()))
     }
 
     /// All `Cargo.toml` files, in order of path.
@@ -91,13 +119,14 @@ impl Tree {
         mut look: impl FnMut(&str, &Parsed, &mut Vec<Finding>),
     ) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for (path, text) in self.with_ending("rs") {
-            match Parsed::of(text) {
-                Ok(parsed) => look(path, &parsed, &mut findings),
-                Err((line, error)) => {
+        for (path, _) in self.with_ending("rs") {
+            match self.parsed(path) {
+                Some(Ok(parsed)) => look(path, parsed, &mut findings),
+                Some(Err((line, error))) => {
                     let what = format!("does not parse: {error}");
-                    findings.push(Finding::new(rule, path, line, what, "make it compile"));
+                    findings.push(Finding::new(rule, path, *line, what, "make it compile"));
                 }
+                None => {}
             }
         }
         findings

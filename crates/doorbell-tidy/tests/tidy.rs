@@ -1,19 +1,20 @@
 //! Runs every rule on the real tree.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use doorbell_tidy::orderings::{report, sites::sites};
 use doorbell_tidy::{Tree, rules};
 
-/// The tree this crate stands in.
-fn tree() -> Tree {
+/// The tree this crate stands in. All tests share it, since to parse it takes longer than all rules.
+static TREE: LazyLock<Tree> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     Tree::read(&root).expect("the tree can be read")
-}
+});
 
 /// Fails with all findings of the rule, one a line.
 fn check(rule: rules::Rule) {
-    let findings = rule(&tree());
+    let findings = rule(&TREE);
     let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
     assert!(
         lines.is_empty(),
@@ -100,7 +101,7 @@ fn every_rule_is_run() {
 
 #[test]
 fn the_tree_is_not_empty() {
-    let tree = tree();
+    let tree = &*TREE;
     let crates = [
         "doorbell",
         "doorbell-core",
@@ -121,13 +122,13 @@ fn the_tree_is_not_empty() {
 
 #[test]
 fn the_rules_find_something_to_look_at() {
-    let tree = tree();
+    let tree = &*TREE;
     assert!(
-        rules::order_sites(&tree) > 0,
+        rules::order_sites(tree) > 0,
         "`order` found no memory ordering"
     );
     assert!(
-        rules::unsafe_sites(&tree) > 0,
+        rules::unsafe_sites(tree) > 0,
         "`safety` found no unsafe code"
     );
     let protocols = tree.folders_in("crates/doorbell-core/src").len();
@@ -138,7 +139,7 @@ fn the_rules_find_something_to_look_at() {
 fn each_ordering_has_its_row_in_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let table = std::fs::read_to_string(root.join("docs/orderings.md")).expect("there is a table");
-    let stale = report::stale(&table, &sites(&tree()));
+    let stale = report::stale(&table, &sites(&TREE));
     assert!(
         stale.is_empty(),
         "run its command again:\n{}",
