@@ -295,6 +295,11 @@ impl<M: Machine> Scheduler<M> {
         self.push.as_ref()
     }
 
+    /// Whether a worker has the push token: others that park may rely on its round. A hint.
+    pub fn push_is_under_way(&self) -> bool {
+        self.push().is_some_and(|push| push.token.is_held())
+    }
+
     /// Says whether the scheduler is armed: it has just begun, or one of its workers had a long poll lately.
     #[inline]
     pub(crate) fn armed(&self) -> &Armed<M> {

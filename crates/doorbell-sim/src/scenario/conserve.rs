@@ -135,6 +135,22 @@ pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: 
     }
 }
 
+/// What is broken, and what the scheduler's words say of its workers.
+fn report<const BUG: u8>(scheduler: &Scheduler<Sim<BUG>>, broken: &str) -> String {
+    let bits = |has: &dyn Fn(usize) -> bool| {
+        let workers = 0..scheduler.remotes().len();
+        workers.fold(0, |bits, it| bits | u64::from(has(it)) << it)
+    };
+    format!(
+        "work conserving: {:?} {broken}; listed {:#b}, searching {:#b}, watchdogs {:#b}, push token held: {}",
+        scheduler.class(),
+        bits(&|it| scheduler.work().holds(it)),
+        bits(&|it| scheduler.idle().is_searching(it)),
+        bits(&|it| scheduler.remotes()[it].is_watchdog()),
+        scheduler.push_is_under_way(),
+    )
+}
+
 impl<const BUG: u8> Conserve<'_, BUG> {
     /// Records which threads lack their CPU and which thread each CPU runs.
     fn look_at_threads(&mut self, now_ns: u64) {
@@ -166,7 +182,10 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     ) -> Result<(), String> {
         let level_ns: Vec<u64> = self.lacking(|class| class >= scheduler.class()).collect();
         let idle = self.idle(at, scheduler);
-        let is_unclear = self.note_claims(at, scheduler, !level_ns.is_empty(), now_ns, idle);
+        let lacks = !level_ns.is_empty();
+        let is_unclear = self.note_claims(at, scheduler, lacks, now_ns, idle)
+            // Workers that parked rely on the holder of the push token, until a watchdog looks.
+            || (lacks && scheduler.push_is_under_way());
         let least = match self.workers.turns(at) {
             Turns::ByArrival => 2,
             Turns::ByRank => 1,
@@ -214,12 +233,11 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 seen.untold_ns = 0;
             }
             if fast_ns > FAST_NS || slow_ns > SLOW_NS {
-                let class = scheduler.class();
-                return Err(format!(
-                    "work conserving: {waiting} tasks ({inject} or more in the inject queue) have waited at {class:?} worker {worker} since {} ns, without an excuse for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}; listed {}",
-                    seen.fast.begun_ns,
-                    scheduler.work().holds(worker),
-                ));
+                let since_ns = seen.fast.begun_ns;
+                let broken = format!(
+                    "{waiting} tasks ({inject} or more in the inject queue) have waited at worker {worker} since {since_ns} ns, without an excuse for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}"
+                );
+                return Err(report(scheduler, &broken));
             }
         }
         Ok(())
