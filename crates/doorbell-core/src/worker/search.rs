@@ -83,13 +83,25 @@ impl<M: Machine> Worker<M> {
     #[inline]
     pub(super) fn leave_behind_calls(&self) -> Option<u64> {
         if self.owes_look.get() || self.relies_until_ns.get().is_some() {
-            self.end_watchdog();
+            self.hand_look_on();
         }
         let remote = self.shared.remote();
         if !self.local.is_empty() || remote.has_injected() || self.has_common_mail() {
             self.leave_now();
         }
         self.leave_sleepers()
+    }
+
+    /// Hands the worker's timed check on. A request for one is left alone while no other worker idles: the next one that
+    /// parks takes it, and meanwhile nobody is woken for it again.
+    #[cold]
+    fn hand_look_on(&self) {
+        // Else it could claim itself.
+        self.leave_idle_set();
+        let idle = self.shared.remote().scheduler().idle();
+        if self.relies_until_ns.get().is_some() || idle.any() {
+            self.end_watchdog();
+        }
     }
 
     #[cold]

@@ -207,7 +207,8 @@ impl<M: Machine> Worker<M> {
             None => {}
             Some(after_ns) if after_ns <= LOOKS_EVERY_NS => scheduler.arm_watchdog(remote.worker()),
             Some(after_ns) => {
-                scheduler.arm_watchdog_by(remote.worker(), now_ns.saturating_add(after_ns));
+                let due_ns = now_ns.saturating_add(after_ns - OVERDUE_NS);
+                scheduler.arm_watchdog_by(remote.worker(), due_ns);
             }
         }
     }

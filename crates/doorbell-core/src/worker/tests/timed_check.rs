@@ -256,6 +256,47 @@ fn a_worker_that_was_asked_for_a_timed_check_and_takes_calls_wakes_another() {
     });
 }
 
+/// A worker sleeps until a timer of worker 0, wakes, and spins in the idle set.
+fn plans_and_spins(busy: &Worker<Host>, relies: &Worker<Host>) -> u64 {
+    let due_ns = arm(busy);
+    assert_eq!(relies.watchdog_until_ns(), Some(due_ns + OVERDUE_NS));
+    relies.enter_idle_set();
+    due_ns
+}
+
+#[test]
+fn a_worker_that_spins_and_takes_calls_hands_its_timed_check_to_another_and_no_later() {
+    let [busy, relies, other] = scheduler_by_hand();
+    let idle = busy.shared.remote().scheduler().idle();
+    let due_ns = plans_and_spins(&busy, &relies);
+    idle.enter(2);
+    let _ = relies.leave_behind_calls();
+    assert!(idle.is_searching(2), "the other worker is asked");
+    assert!(!idle.is_searching(1), "it asked itself");
+    let planned_ns = other.watchdog_until_ns().expect("it looks then");
+    assert_eq!(planned_ns, due_ns + OVERDUE_NS);
+}
+
+#[test]
+fn a_worker_that_takes_calls_is_not_asked_for_a_timed_check_again_and_again() {
+    let [busy, only] = scheduler_by_hand();
+    let remote = busy.shared.remote();
+    let idle = remote.scheduler().idle();
+    let _ = arm(&busy);
+    let asks = |_: &usize| {
+        // It spins, and serves calls between two polls of the worker with the timer.
+        only.enter_idle_set();
+        busy.ask_for_watchdog();
+        let claimed = !idle.holds(1);
+        only.leave_idle_set();
+        let _ = only.leave_behind_calls();
+        only.end_search();
+        claimed
+    };
+    assert_eq!((0..5).filter(asks).count(), 1);
+    assert!(only.watchdog_until_ns().is_some(), "it plans the check");
+}
+
 #[test]
 fn a_check_that_finds_a_later_timer_is_planned_anew_and_wakes_nobody() {
     let [busy, relies] = scheduler_by_hand();
