@@ -296,26 +296,31 @@ fn mutant_no_surplus_fence() {
 
 /// Shows that a model of two workers notices a mutant, as does that of the mutant's own protocol.
 macro_rules! pair_notices {
-    ($test:ident, $bug:ident, $model:ident) => {
+    ($test:ident, $notices:ident, $bug:ident, $model:ident) => {
         #[test]
         fn $test() {
             let test = concat!("worker::loom::pair::", stringify!($test));
-            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, $model);
+            $notices(test, Shows::Deadlock, Bug::$bug, $model);
         }
     };
 }
 
-#[test]
-fn mutant_sleep_unseen() {
-    let test = "worker::loom::pair::mutant_sleep_unseen";
-    let bug = Bug::IdleNoAnnounceFence;
-    // With two it takes minutes.
-    must_be_noticed_by_largest(test, Shows::Deadlock, bug, parent_and_child);
-}
-
-pair_notices!(mutant_stolen_unseen, QueuePushRelaxed, two_at_once);
+// With two preemptions these take minutes.
+pair_notices!(
+    mutant_sleep_unseen,
+    must_be_noticed_by_largest,
+    IdleNoAnnounceFence,
+    parent_and_child
+);
+pair_notices!(
+    mutant_stolen_unseen,
+    must_be_noticed_by_largest,
+    QueuePushRelaxed,
+    two_at_once
+);
 pair_notices!(
     mutant_stolen_spinning_unseen,
+    must_be_noticed_by,
     QueuePushRelaxed,
     two_at_once_spinning
 );
