@@ -46,6 +46,12 @@ impl Flood {
         }
     }
 
+    /// Says that there is a flood just now.
+    #[cfg(test)]
+    pub(super) fn begin(&self, now_ns: u64) {
+        self.last_ns.set(now_ns);
+    }
+
     /// Whether there is a flood.
     #[inline]
     fn is_on(&self) -> bool {
