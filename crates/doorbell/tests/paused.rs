@@ -378,3 +378,20 @@ async fn a_sleep_that_waits_is_given_another_slack() {
     assert_eq!(start.elapsed(), SECOND);
     later.await.unwrap();
 }
+
+#[test]
+fn an_advance_fires_a_sleep_within_its_slack_also_on_a_worker_that_has_nothing_else_to_do() {
+    paused(2).block_on(async {
+        for slack in [HOUR, Duration::MAX] {
+            let waits = doorbell::task()
+                .on(1)
+                .spawn(async move { sleep(SECOND).slack(slack).await });
+            // Armed before the clock moves.
+            doorbell::task().on(1).spawn(async {}).await.unwrap();
+            advance(SECOND / 2).await;
+            assert!(!waits.is_finished());
+            advance(SECOND / 2).await;
+            assert!(waits.is_finished(), "{slack:?}");
+        }
+    });
+}

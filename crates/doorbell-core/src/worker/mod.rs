@@ -391,11 +391,12 @@ impl<M: Machine> Worker<M> {
 
     /// Fires the timers that are due, also those of sleepers that this worker looks after. A worker that has run nothing
     /// since it idled leaves its own ones that may still wait: fired now, a few at a time, they would make it wake
-    /// others to help it.
+    /// others to help it. Under a paused clock it fires them: whoever advanced the clock waits for what is due.
     #[inline]
     fn expire(&self) {
         let has_run = self.shared.tally.polls.get() != self.idle_polls.get();
-        if has_run || self.local.needs_a_look() || M::breaks(Bug::IdleWorkerFiresEarly) {
+        let may_fire = has_run || self.local.needs_a_look() || self.shared.clock.is_frozen();
+        if may_fire || M::breaks(Bug::IdleWorkerFiresEarly) {
             let fired = self.local.expire();
             if fired > 0 {
                 self.shared.tally.timers_fired.add_owned(fired);

@@ -65,7 +65,8 @@ impl Sleep {
     ///
     /// If the rounded time is beyond the range of the clock, as with [`Duration::MAX`], no worker wakes for the sleep.
     /// It fires with the first look at its worker's timers from its deadline on: of that worker while it runs tasks, or
-    /// for the sake of a second timer of that worker. Without such a look it stays pending.
+    /// for the sake of a second timer of that worker. Without such a look it stays pending. Where the clock is paused,
+    /// [`advance`](super::advance()) looks at the timers of all workers.
     ///
     /// If the sleep has been polled and is not ready, this is a [reset](Sleep::reset) to the same deadline.
     pub fn slack(mut self, slack: Duration) -> Sleep {
