@@ -12,7 +12,7 @@ use crate::testing::{call, launch_about, spawn};
 use crate::wait::block_on;
 use crate::wheel::Clock;
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerShared};
-use doorbell_machine::{Host, ParkIn, Parker as _};
+use doorbell_machine::{Host, Machine, ParkIn, Parker as _};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
