@@ -185,7 +185,9 @@ fn a_server_ends_with_its_standard_input_or_when_its_time_is_over() {
 fn a_request_in_flight_is_answered_although_the_server_ends() {
     // Some tenths of a second.
     const STEPS: &str = "60000000";
-    for who in WHOLE {
+    // These threads compute only while a CPU has nothing else to do, and other tests may run beside this one.
+    let is_idle_class = |who: &&str| *who == "tokio-idle-threads";
+    for who in WHOLE.into_iter().filter(|who| !is_idle_class(who)) {
         let mut server = Server::with_steps(who, STEPS, &[]);
         let mut stream = server.connect();
         ask(&mut stream, &get("/healthz"), "ok");
