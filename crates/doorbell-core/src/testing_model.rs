@@ -174,8 +174,8 @@ fn killer_of_schedulers(bug: Bug) -> (&'static str, Shows) {
             "scheduler::placement::loom::mutant_pushes_behind",
             Says("two tasks at one worker"),
         ),
-        Bug::IdleNoRelyFence => (
-            "scheduler::idle::loom::mutant_no_rely_fence",
+        Bug::IdleNoCheckFence => (
+            "scheduler::idle::loom::mutant_no_check_fence",
             Says("nobody looks in time"),
         ),
         Bug::IdleCheckForgotten => (

@@ -131,7 +131,7 @@ pub enum Bug {
     /// placement: nobody looks whether the worker began to run something else before the push.
     PlaceKeepsLostLate,
     /// idle: the fence between a changed time of the timed check and the look at the others is gone.
-    IdleNoRelyFence,
+    IdleNoCheckFence,
     /// idle: a worker that was woken for a timed check, and has something else to do, hands the check on to nobody.
     IdleCheckForgotten,
     /// idle: a worker becomes the watchdog by a load and a store.
@@ -305,7 +305,7 @@ impl Bug {
         Bug::IdleTakeNeverRevoked,
         Bug::PlacePushesBehind,
         Bug::PlaceKeepsLostLate,
-        Bug::IdleNoRelyFence,
+        Bug::IdleNoCheckFence,
         Bug::IdleCheckForgotten,
         Bug::IdleWatchdogBlind,
         Bug::IdleUnlistBlind,

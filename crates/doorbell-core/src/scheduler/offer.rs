@@ -67,7 +67,7 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Asks for a timed check, and wakes an idle worker for it. If another thread claims the last idle one first, the
-    /// next worker that parks makes the check.
+    /// request waits for a worker that parks.
     #[cold]
     fn ask_for_check(&self, from: usize, when_ns: u64) {
         if !self.armed().ask_for_check(when_ns) {

@@ -168,7 +168,7 @@ pub struct Worker<M: Machine> {
     /// It was claimed since it parked last, maybe to be a watchdog or to make a timed check.
     owes_look: Cell<bool>,
     /// When it makes its timed check of others' timers; `None` if it has planned none.
-    relies_until_ns: Cell<Option<u64>>,
+    check_at_ns: Cell<Option<u64>>,
     /// As a watchdog: the time until its next look.
     watchdog_ns: Cell<u64>,
     watchdog_end_ns: Cell<u64>,
@@ -222,7 +222,7 @@ impl<M: Machine> Worker<M> {
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             owes_look: Cell::new(false),
-            relies_until_ns: Cell::new(None),
+            check_at_ns: Cell::new(None),
             watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
             watchdog_end_ns: Cell::new(0),
             pulses: (0..workers).map(|_| Cell::new(0)).collect(),

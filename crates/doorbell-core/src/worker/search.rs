@@ -82,7 +82,7 @@ impl<M: Machine> Worker<M> {
     /// timed, if they are.
     #[inline]
     pub(super) fn leave_behind_calls(&self) -> Option<u64> {
-        if self.owes_look.get() || self.relies_until_ns.get().is_some() {
+        if self.owes_look.get() || self.check_at_ns.get().is_some() {
             self.hand_look_on();
         }
         let remote = self.shared.remote();
@@ -99,7 +99,7 @@ impl<M: Machine> Worker<M> {
         // Else it could claim itself.
         self.leave_idle_set();
         let idle = self.shared.remote().scheduler().idle();
-        if self.relies_until_ns.get().is_some() || idle.any() {
+        if self.check_at_ns.get().is_some() || idle.any() {
             self.end_watchdog();
         }
     }

@@ -43,7 +43,7 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         let idle = remote.scheduler().idle();
         let now_ns = M::now_ns();
-        // A worker that stays a watchdog plans no timed check yet. Until then the request spares others a wake.
+        // A worker that stays a watchdog leaves the request alone: while it stands, nobody is woken for that timer.
         let stays = remote.is_watchdog() && now_ns < self.watchdog_end_ns.get();
         let asked_ns = if stays {
             None
@@ -56,7 +56,7 @@ impl<M: Machine> Worker<M> {
         if idle.wants_watchdog() {
             wish_ns = Some(WATCHDOG_MIN_NS);
         }
-        // A timer that is due late needs one timed check, not looks all the time until then.
+        // A timer that is due later needs one timed check, not repeated looks.
         let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > LOOKS_EVERY_NS);
         if wish_ns.is_some() {
             // In a model such a sleep ends at once; 20 more sleeps in which nothing comes would show nothing.
@@ -64,14 +64,14 @@ impl<M: Machine> Worker<M> {
             self.watchdog_end_ns.set(now_ns.saturating_add(stays_ns));
         }
         if now_ns >= self.watchdog_end_ns.get() {
-            match self.rely_until(now_ns, far_ns) {
+            match self.plan_check(now_ns, far_ns) {
                 NextCheck::At(looks_ns) => return looks_ns,
                 NextCheck::Soon(after_ns) => wish_ns = Some(after_ns),
             }
         }
-        if self.relies_until_ns.take().is_some() {
+        if self.check_at_ns.take().is_some() {
             // Before it relies on a watchdog: this worker no longer makes the timed check.
-            remote.scheduler().armed().end_to_rely();
+            remote.scheduler().armed().end_check();
         }
         if !remote.is_watchdog() {
             if idle.begin_watchdog() == Watchdog::Taken {
@@ -119,8 +119,9 @@ impl<M: Machine> Worker<M> {
         self.wake_left_out();
     }
 
-    /// Wakes each worker that sleeps in no set and untold, as it did at the last look: whoever took it for a task has
-    /// lost its CPU before the post, or its claim has lapsed. When it has woken, it can be claimed again.
+    /// Wakes each worker that sleeps, is not in the idle set and was not told, at this look and at the last one. Either
+    /// the waker that took it lost its CPU before the post, or its claim lapsed. When it has woken, it can be claimed
+    /// again.
     fn wake_left_out(&self) {
         let scheduler = self.shared.remote().scheduler();
         for other in scheduler.remotes() {
@@ -140,27 +141,28 @@ impl<M: Machine> Worker<M> {
 
     /// Nothing has to be looked after soon. Gives up being the watchdog, and sees to what is due
     /// after `far_ns`, unless another worker does.
-    pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
+    pub(super) fn plan_check(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
         // A worker that woke for another reason keeps its timed check: the worker with the timer may idle just now.
-        let relied_ns = self.relies_until_ns.get();
-        let planned_ns = relied_ns.filter(|at_ns| *at_ns > now_ns);
+        let own_ns = self.check_at_ns.get();
+        let planned_ns = own_ns.filter(|at_ns| *at_ns > now_ns);
         let far_ns = far_ns.map(|far_ns| now_ns.saturating_add(far_ns));
         let Some(looks_ns) = [planned_ns, far_ns].into_iter().flatten().min() else {
             self.end_watchdog();
             return NextCheck::At(None);
         };
         let armed = self.shared.remote().scheduler().armed();
-        // As the worker with the timer asks; the time may be that of this worker's own last check.
-        if relied_ns.is_none() && !armed.is_unattended(looks_ns.saturating_sub(OVERDUE_NS)) {
+        // The test that the worker with the timer makes. A check of this worker that is over is still published, and
+        // says nothing.
+        if own_ns.is_none() && !armed.is_unattended(looks_ns.saturating_sub(OVERDUE_NS)) {
             self.end_watchdog();
             return NextCheck::At(None);
         }
         self.resign();
-        self.relies_until_ns.set(Some(looks_ns));
-        armed.rely_until(looks_ns);
-        // Behind the fence of `rely_until`: sees what was armed or pushed before others could see the timed check.
+        self.check_at_ns.set(Some(looks_ns));
+        armed.plan_check(looks_ns);
+        // Behind the fence of `Armed::plan_check`: sees what was armed or pushed before others could see the timed check.
         match self.wish_ns(now_ns) {
-            // Whichever worker becomes the watchdog, the caller first ends its timed check.
+            // The caller ends its timed check before it becomes a watchdog or relies on one.
             Some(after_ns) if after_ns <= LOOKS_EVERY_NS => NextCheck::Soon(after_ns),
             after_ns => {
                 let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
@@ -172,19 +174,19 @@ impl<M: Machine> Worker<M> {
     /// The worker has something to run: it stops being a watchdog, gives up its timed check, declines what it was
     /// claimed for, and wakes another worker for what was left to it. (A watchdog that woke only to look stays one.)
     pub(super) fn end_watchdog(&self) {
-        let (relied, owed) = (
-            self.relies_until_ns.take().is_some(),
+        let (planned, owed) = (
+            self.check_at_ns.take().is_some(),
             self.owes_look.replace(false),
         );
         let remote = self.shared.remote();
         let (armed, idle) = (remote.scheduler().armed(), remote.scheduler().idle());
         let (watched, had_check) = (remote.is_watchdog(), self.gives_up_check(owed));
         let has_declined = owed && idle.decline_watchdog() == Declined::Yes;
-        if !relied && !watched && !had_check && !has_declined {
+        if !planned && !watched && !had_check && !has_declined {
             return;
         }
-        if relied {
-            armed.end_to_rely();
+        if planned {
+            armed.end_check();
         }
         self.resign();
         M::fence_announce();

@@ -208,7 +208,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleTakeNeverRevoked: Sc,
     PlacePushesBehind: not_here CLAIM,
     PlaceKeepsLostLate: not_here CLAIM,
-    IdleNoRelyFence: not_here FENCE,
+    IdleNoCheckFence: not_here FENCE,
     IdleCheckForgotten: not_here STUCK,
     IdleWatchdogBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,

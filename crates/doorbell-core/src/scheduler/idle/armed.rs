@@ -28,8 +28,7 @@ struct ArmedTimes<M: Machine> {
     until_ns: M::U64,
     /// When a sleeping worker makes a timed check; `u64::MAX` if none is planned.
     looks_ns: M::U64,
-    /// The earliest time that a timed check was asked for and that no worker that parks has taken yet; else
-    /// `u64::MAX`.
+    /// The earliest time for which a timed check was asked and not taken yet; else `u64::MAX`.
     asked_ns: M::U64,
 }
 
@@ -63,12 +62,12 @@ impl<M: Machine> Armed<M> {
 
     /// A worker is about to sleep until this time, and then makes a timed check. After this call it looks at the
     /// others once more.
-    pub(crate) fn rely_until(&self, looks_ns: u64) {
+    pub(crate) fn plan_check(&self, looks_ns: u64) {
         self.set_looks(looks_ns);
     }
 
     /// No timed check is planned any longer. After this the caller looks for what others left to it.
-    pub(crate) fn end_to_rely(&self) {
+    pub(crate) fn end_check(&self) {
         self.set_looks(u64::MAX);
     }
 
@@ -76,7 +75,7 @@ impl<M: Machine> Armed<M> {
         // ORDER: Relaxed, and a read-modify-write for the fence behind it; with `is_unattended` behind a
         // fence: store buffering. Either this worker sees a timer that was armed, or the arming worker sees this.
         self.times.looks_ns.swap(looks_ns, Ordering::Relaxed);
-        if !M::breaks(Bug::IdleNoRelyFence) {
+        if !M::breaks(Bug::IdleNoCheckFence) {
             M::fence_announce();
         }
     }
@@ -90,9 +89,10 @@ impl<M: Machine> Armed<M> {
         when_ns.saturating_add(LOOKS_EVERY_NS) < looks_ns
     }
 
-    /// Asks for a timed check at this time: the next worker that parks makes it. Returns whether the caller must wake a
-    /// worker for that. It need not if a check was asked for that comes at most [`LOOKS_EVERY_NS`] later, and no worker
-    /// has taken that request yet. The caller has published the timer, and a fence followed.
+    /// Asks for a timed check at this time. A worker that parks takes the request, unless it stays a watchdog. Returns
+    /// whether the caller must wake a worker for that. It need not if a check was asked for that comes at most
+    /// [`LOOKS_EVERY_NS`] later, and no worker has taken that request yet. The caller has published the timer, and a
+    /// fence followed.
     #[must_use]
     pub(crate) fn ask_for_check(&self, when_ns: u64) -> bool {
         let asked = &self.times.asked_ns;
@@ -101,7 +101,7 @@ impl<M: Machine> Armed<M> {
         loop {
             // ORDER: Relaxed, and a read-modify-write also if it changes nothing; with `take_asked` in front of a fence:
             // store buffering. Either a worker that takes the request and does not make the check sees the timer, or
-            // this caller does not find that request.
+            // this caller finds the request taken.
             let exchanged = asked.compare_exchange(
                 seen_ns,
                 seen_ns.min(when_ns),
@@ -215,10 +215,10 @@ mod tests {
     fn a_timer_long_before_the_next_look_is_unattended() {
         let it = armed(1);
         assert!(it.is_unattended(0) && !it.is_unattended(u64::MAX));
-        it.rely_until(50_000_000);
+        it.plan_check(50_000_000);
         assert!(it.is_unattended(49_999_999 - LOOKS_EVERY_NS));
         assert!(!it.is_unattended(50_000_000 - LOOKS_EVERY_NS));
-        it.end_to_rely();
+        it.end_check();
         assert!(it.is_unattended(50_000_000));
     }
 

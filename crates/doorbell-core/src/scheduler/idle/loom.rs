@@ -320,12 +320,12 @@ fn two_would_be_watchdogs() {
 fn arm_against_the_end_of_a_timed_check() {
     let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
-    remotes[0].scheduler().armed().rely_until(looks_ns);
+    remotes[0].scheduler().armed().plan_check(looks_ns);
     assert!(!remotes[0].scheduler().armed().is_unattended(looks_ns));
     let (theirs, seen) = (remotes[1].clone(), Arc::new(AtomicBool::new(false)));
     let sees = Arc::clone(&seen);
     let relied = thread::spawn(move || {
-        theirs.scheduler().armed().end_to_rely();
+        theirs.scheduler().armed().end_check();
         let next_ns = theirs.scheduler().remotes()[0].next_global_ns();
         sees.store(next_ns == looks_ns, Relaxed);
     });
@@ -481,8 +481,8 @@ fn a_timer_that_is_armed_while_a_timed_check_is_given_up_is_looked_after() {
 }
 
 #[test]
-fn mutant_no_rely_fence() {
-    mutant!(IdleNoRelyFence, arm_against_the_end_of_a_timed_check);
+fn mutant_no_check_fence() {
+    mutant!(IdleNoCheckFence, arm_against_the_end_of_a_timed_check);
 }
 
 #[test]

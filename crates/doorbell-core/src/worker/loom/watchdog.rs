@@ -247,11 +247,11 @@ fn ask_against_sleep() {
 fn ask_against_the_end_of_a_timed_check() {
     let workers = scheduler(0);
     let scheduler = workers[BUSY].remote().scheduler();
-    scheduler.armed().rely_until(FAR_NS);
+    scheduler.armed().plan_check(FAR_NS);
     assert!(scheduler.armed().ask_for_check(FAR_NS));
     let theirs = workers[CHECKER].remote().clone();
     let ends = thread::spawn(move || {
-        theirs.scheduler().armed().end_to_rely();
+        theirs.scheduler().armed().end_check();
         theirs.scheduler().remotes()[BUSY].next_global_ns() == FAR_NS
     });
     let theirs = workers[OTHER].remote().clone();

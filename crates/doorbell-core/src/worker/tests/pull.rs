@@ -130,7 +130,7 @@ fn before_calls_a_worker_whose_sleepers_are_looked_after_stays_in_the_idle_set()
     let [busy, ..] = &it.workers;
     let scheduler = busy.shared.remote().scheduler();
     assert_eq!(it.leaves(), None);
-    scheduler.armed().rely_until(it.due_ns);
+    scheduler.armed().plan_check(it.due_ns);
     busy.enter_idle_set();
     let _ = post(busy.shared.remote(), 1, &Log::default());
     let _ = busy.local.enter(|| busy.take());

@@ -27,7 +27,7 @@ fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_watchdog() {
     assert!(scheduler.armed().is_unattended(due_ns));
     let looks_ns = relies.watchdog_until_ns().expect("it looks then");
     assert!(looks_ns > due_ns - 1_000_000_000, "{looks_ns} for {due_ns}");
-    assert!(relies.relies_until_ns.get().is_some() && !relies.shared.remote().is_watchdog());
+    assert!(relies.check_at_ns.get().is_some() && !relies.shared.remote().is_watchdog());
     assert!(!scheduler.armed().is_unattended(due_ns));
     assert_eq!(other.watchdog_until_ns(), None, "one is enough");
     assert!(
@@ -36,7 +36,7 @@ fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_watchdog() {
     );
     // It has something to run.
     relies.end_watchdog();
-    assert!(scheduler.armed().is_unattended(due_ns) && relies.relies_until_ns.get().is_none());
+    assert!(scheduler.armed().is_unattended(due_ns) && relies.check_at_ns.get().is_none());
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_watchdog_that_ends_wakes_nobody_for_what_another_looks_after() {
     assert!(watchdog.watchdog_until_ns().is_some());
     assert!(busy.local.enter(|| busy.local.run_one()));
     assert_eq!(relies.watchdog_until_ns().map(|_| ()), Some(()));
-    assert!(relies.relies_until_ns.get().is_some());
+    assert!(relies.check_at_ns.get().is_some());
     watchdog.watchdog_end_ns.set(0);
     let idle = remote.scheduler().idle();
     idle.enter(watchdog.shared.remote().worker());
@@ -160,9 +160,9 @@ fn a_worker_plans_its_timed_check_for_the_earliest_of_the_times_that_it_knows() 
 #[test]
 fn a_worker_whose_timed_check_is_over_and_found_nothing_looks_no_more() {
     let [relies, _other] = scheduler_by_hand();
-    relies.relies_until_ns.set(Some(Host::now_ns()));
+    relies.check_at_ns.set(Some(Host::now_ns()));
     assert_eq!(relies.watchdog_until_ns(), None);
-    assert_eq!(relies.relies_until_ns.get(), None);
+    assert_eq!(relies.check_at_ns.get(), None);
 }
 
 /// That check is one look, of one worker.
@@ -174,7 +174,7 @@ fn a_watchdog_that_ends_while_a_task_waits_wakes_another_although_a_timed_check_
     assert!(watchdog.watchdog_until_ns().is_some());
     let idle = remote.scheduler().idle();
     idle.enter(2);
-    remote.scheduler().armed().rely_until(Host::now_ns());
+    remote.scheduler().armed().plan_check(Host::now_ns());
     watchdog.end_watchdog();
     assert!(!idle.holds(2) && idle.wants_watchdog());
     busy.local.enter(|| busy.local.close());
