@@ -273,8 +273,20 @@ fn a_worker_that_spins_and_takes_calls_hands_its_timed_check_to_another_and_no_l
     let _ = relies.leave_behind_calls();
     assert!(idle.is_searching(2), "the other worker is asked");
     assert!(!idle.is_searching(1), "it asked itself");
+    // The worker with the timer idles, so that only the request tells of it.
+    let _ = busy.shared.remote().bell().announce_spin();
     let planned_ns = other.watchdog_until_ns().expect("it looks then");
     assert_eq!(planned_ns, due_ns + OVERDUE_NS);
+}
+
+/// So the next worker that arms a timer, or begins to run with one, asks again.
+#[test]
+fn nobody_relies_on_the_timed_check_of_a_worker_that_takes_calls() {
+    let [busy, relies] = scheduler_by_hand();
+    let due_ns = plans_and_spins(&busy, &relies);
+    let _ = relies.leave_behind_calls();
+    let scheduler = busy.shared.remote().scheduler();
+    assert!(scheduler.armed().is_unattended(due_ns));
 }
 
 #[test]
