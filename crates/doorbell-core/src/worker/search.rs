@@ -92,8 +92,8 @@ impl<M: Machine> Worker<M> {
         self.leave_sleepers()
     }
 
-    /// Hands the worker's timed check on. A request for one is left alone while no other worker idles: the next one that
-    /// parks takes it, and meanwhile nobody is woken for it again.
+    /// Hands the worker's timed check on. A request for one is left alone while no other worker idles: a worker that parks
+    /// takes it, unless it stays a watchdog, and meanwhile nobody is woken for a timer that the request covers.
     #[cold]
     fn hand_look_on(&self) {
         // Else it could claim itself.
