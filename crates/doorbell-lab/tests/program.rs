@@ -419,6 +419,24 @@ fn timer_idle_is_never_early() {
 }
 
 #[test]
+fn timer_sleepers_fires_each_timer_and_none_early() {
+    let rows = trial_rows("timer-sleepers", "tokio");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(
+        names(&rows),
+        ["doorbell, off", "tokio", "doorbell, off", "tokio"]
+    );
+    let wanted = ["wakeups_per_op", "ratio_x", "cpu_percent", "p99_us"];
+    assert_metrics(&rows, &wanted);
+    for row in &rows {
+        assert_eq!(row["metrics"]["early_count"], 0.0, "{row}");
+        assert_eq!(row["metrics"]["operations_count"], 1_000.0, "{row}");
+    }
+}
+
+#[test]
 fn timer_scenarios_say_who_there_is() {
     let refused = doorbell(&["lab", "timer-cost", "--quick", "--only", "nobody"]);
     assert!(!refused.status.success());
