@@ -391,7 +391,7 @@ impl<M: Machine> Worker<M> {
 
     /// Fires the timers that are due, also those of sleepers that this worker looks after. A worker that has run nothing
     /// since it idled leaves its own ones that may still wait: fired now, a few at a time, they would make it wake
-    /// others to help it. Under a paused clock it fires them: whoever advanced the clock waits for what is due.
+    /// others to help it. Under a paused clock it fires them: the task that advanced the clock waits for them.
     #[inline]
     fn expire(&self) {
         let has_run = self.shared.tally.polls.get() != self.idle_polls.get();
