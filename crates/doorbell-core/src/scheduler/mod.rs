@@ -20,7 +20,7 @@ use crate::class::Class;
 use crate::group::Groups;
 use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
-use crate::scheduler::idle::{Armed, Cores, IdleSet, WorkSet};
+use crate::scheduler::idle::{Armed, Cores, IdleSet, TimedChecks, WorkSet};
 use crate::scheduler::push::Push;
 use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
@@ -114,6 +114,7 @@ pub struct Scheduler<M: Machine> {
     idle: IdleSet<M>,
     work: WorkSet<M>,
     armed: Armed<M>,
+    checks: TimedChecks<M>,
     /// What any worker may deliver; see [`common`].
     common: M::Line<Mailbox<M>>,
     /// Which worker looks after the timers of sleeping ones.
@@ -215,6 +216,7 @@ impl<M: Machine> Scheduler<M> {
             idle: IdleSet::new(&cores, class),
             work: WorkSet::new(&cores),
             armed: Armed::new(turns),
+            checks: TimedChecks::new(workers),
             common: M::Line::new(Mailbox::default),
             tree: timers::tree_of(class, workers, &distance),
             on: M::Line::new(|| M::U32::new(workers as u32)),
@@ -304,6 +306,12 @@ impl<M: Machine> Scheduler<M> {
     #[inline]
     pub(crate) fn armed(&self) -> &Armed<M> {
         &self.armed
+    }
+
+    /// When its workers make their timed checks.
+    #[inline]
+    pub(crate) fn checks(&self) -> &TimedChecks<M> {
+        &self.checks
     }
 
     pub(crate) fn on(&self) -> &M::U32 {

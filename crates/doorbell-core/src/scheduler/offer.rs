@@ -1,7 +1,7 @@
 //! Offers: a worker has something for others, and wakes one that is idle. See README.md in this folder.
 
 use crate::class::Standing;
-use crate::scheduler::idle::{LOOKS_EVERY_NS, Wish};
+use crate::scheduler::idle::{LOOKS_EVERY_NS, OVERDUE_NS, Wish};
 use crate::scheduler::{Scheduler, Turns};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Machine};
@@ -52,31 +52,41 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// As [`Scheduler::arm_watchdog`], for a timer that is due at `when_ns`. Does nothing if a timed check is planned
-    /// for then, or for at most [`LOOKS_EVERY_NS`] later. If the timer is due later than [`LOOKS_EVERY_NS`] from now,
-    /// asks for a timed check, not for a watchdog.
+    /// As [`Scheduler::arm_watchdog`], for a timer that is due at `when_ns`. Does nothing if a worker has a timed check
+    /// then, or at most [`LOOKS_EVERY_NS`] later. If the timer is due later than [`LOOKS_EVERY_NS`] from now, asks for a
+    /// timed check, not for a watchdog.
     pub(crate) fn arm_watchdog_by(&self, from: usize, when_ns: u64) {
-        if !self.armed().is_unattended(when_ns) {
+        if !self.checks().is_unattended(when_ns) {
             return;
         }
         if when_ns <= M::now_ns().saturating_add(LOOKS_EVERY_NS) {
             self.arm_watchdog(from);
-        } else if self.idle().any() && self.may_claim() {
-            self.ask_for_check(from, when_ns);
+        } else if self.may_claim() {
+            self.ask_for_check(from, when_ns.saturating_add(OVERDUE_NS));
         }
     }
 
-    /// Asks for a timed check, and wakes an idle worker for it. If another thread claims the last idle one first, the
-    /// request waits for a worker that parks.
+    /// Gives an idle worker a timed check, and wakes it, so that it sleeps no longer than until then. If none is idle,
+    /// the next worker that parks sees the timer itself.
     #[cold]
-    fn ask_for_check(&self, from: usize, when_ns: u64) {
-        if !self.armed().ask_for_check(when_ns) {
-            return;
-        }
-        // A worker that falls asleep now takes the request, or is found.
-        M::fence_recheck();
-        if let Some(worker) = self.idle().claim(Wish::of(from), |_| true) {
-            self.remotes()[worker].request_pass();
+    fn ask_for_check(&self, from: usize, at_ns: u64) {
+        let mut at_ns = at_ns;
+        while let Some(worker) = self.idle().claim(Wish::of(from), |_| true) {
+            let asked = &self.remotes()[worker];
+            self.checks().plan(worker, at_ns);
+            // It may have got something to run since it idled, and have looked for its timed check before that came.
+            let back_ns = if asked.is_inside() {
+                self.checks().end(worker)
+            } else {
+                None
+            };
+            asked.request_pass();
+            match back_ns {
+                // It has the check, or hands it on.
+                None => return,
+                // Maybe an earlier one, which it had before.
+                Some(back_ns) => at_ns = at_ns.min(back_ns),
+            }
         }
     }
 

@@ -167,8 +167,8 @@ pub struct Worker<M: Machine> {
     searching: Cell<bool>,
     /// It was claimed since it parked last, maybe to be a watchdog or to make a timed check.
     owes_look: Cell<bool>,
-    /// When it makes its timed check of others' timers; `None` if it has planned none.
-    check_at_ns: Cell<Option<u64>>,
+    /// The time of a timed check that it gave up and no other worker makes. It plans it again when it parks.
+    given_up_ns: Cell<Option<u64>>,
     /// As a watchdog: the time until its next look.
     watchdog_ns: Cell<u64>,
     watchdog_end_ns: Cell<u64>,
@@ -222,7 +222,7 @@ impl<M: Machine> Worker<M> {
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             owes_look: Cell::new(false),
-            check_at_ns: Cell::new(None),
+            given_up_ns: Cell::new(None),
             watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
             watchdog_end_ns: Cell::new(0),
             pulses: (0..workers).map(|_| Cell::new(0)).collect(),

@@ -260,7 +260,7 @@ impl<M: Machine> Worker<M> {
         if next_ns == u64::MAX {
             return None;
         }
-        if scheduler.armed().may_be_on() && scheduler.armed().is_unattended(next_ns) {
+        if scheduler.armed().may_be_on() && scheduler.checks().is_unattended(next_ns) {
             self.leave_idle_set();
             scheduler.arm_watchdog_by(remote.worker(), next_ns);
         }

@@ -78,30 +78,16 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Before mail is delivered: a call in it may be long. If tasks, or anything in the common mailbox, wait here, asks
-    /// for another worker or a watchdog to look after them. Hands its timed check on. Returns since when the calls are
-    /// timed, if they are.
+    /// for another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
+    ///
+    /// A watchdog stays one during the calls, and a worker with a timed check keeps it: calls are to be short.
     #[inline]
     pub(super) fn leave_behind_calls(&self) -> Option<u64> {
-        if self.owes_look.get() || self.check_at_ns.get().is_some() {
-            self.hand_look_on();
-        }
         let remote = self.shared.remote();
         if !self.local.is_empty() || remote.has_injected() || self.has_common_mail() {
             self.leave_now();
         }
         self.leave_sleepers()
-    }
-
-    /// Hands the worker's timed check on. A request for one is left alone while no other worker idles: a worker that parks
-    /// takes it, unless it stays a watchdog, and meanwhile nobody is woken for a timer that the request covers.
-    #[cold]
-    fn hand_look_on(&self) {
-        // Else it could claim itself.
-        self.leave_idle_set();
-        let idle = self.shared.remote().scheduler().idle();
-        if self.check_at_ns.get().is_some() || idle.any() {
-            self.end_watchdog();
-        }
     }
 
     #[cold]

@@ -5,12 +5,9 @@ use super::Worker;
 use super::watchdog::WATCHDOG_MIN_NS;
 use crate::queue::Greed;
 use crate::scheduler::Member;
-use crate::scheduler::idle::STUCK_NS;
+use crate::scheduler::idle::{OVERDUE_NS, STUCK_NS};
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
-
-/// How late a timer must be before another worker expires it. Earlier, its own worker is expected to do so.
-pub(super) const OVERDUE_NS: u64 = 100_000;
 
 /// A poll that takes this long on average is not yet long.
 const POLL_NS: u64 = 20_000;

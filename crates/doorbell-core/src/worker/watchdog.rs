@@ -6,9 +6,8 @@
 //! `search.rs`, `stuck.rs`. See README.md in this folder.
 
 use super::Worker;
-use super::stuck::{OVERDUE_NS, overdue_after_ns};
 use crate::bell::Look;
-use crate::scheduler::idle::{Declined, LOOKS_EVERY_NS, STUCK_NS, Searching, Watchdog};
+use crate::scheduler::idle::{Declined, LOOKS_EVERY_NS, OVERDUE_NS, STUCK_NS, Searching, Watchdog};
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 /// Time until a watchdog's first look at workers that may be stuck. Each later interval doubles, up to
@@ -43,16 +42,8 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         let idle = remote.scheduler().idle();
         let now_ns = M::now_ns();
-        // A worker that stays a watchdog leaves the request alone: while it stands, nobody is woken for that timer.
-        let stays = remote.is_watchdog() && now_ns < self.watchdog_end_ns.get();
-        let asked_ns = if stays {
-            None
-        } else {
-            remote.scheduler().armed().take_asked()
-        };
-        let asked_ns = asked_ns.map(|due_ns| overdue_after_ns(due_ns, now_ns));
-        let wish_ns = [self.wish_ns(now_ns), asked_ns];
-        let mut wish_ns = wish_ns.into_iter().flatten().min();
+        self.end_past_check(now_ns);
+        let mut wish_ns = self.wish_ns(now_ns);
         if idle.wants_watchdog() {
             wish_ns = Some(WATCHDOG_MIN_NS);
         }
@@ -69,13 +60,9 @@ impl<M: Machine> Worker<M> {
                 NextCheck::Soon(after_ns) => wish_ns = Some(after_ns),
             }
         }
-        if self.check_at_ns.take().is_some() {
-            // Before it relies on a watchdog: this worker no longer makes the timed check.
-            remote.scheduler().armed().end_check();
-        }
         if !remote.is_watchdog() {
             if idle.begin_watchdog() == Watchdog::Taken {
-                return None;
+                return remote.scheduler().checks().planned_ns(remote.worker());
             }
             self.searchers.forget();
             remote.set_watchdog(true);
@@ -139,30 +126,27 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Nothing has to be looked after soon. Gives up being the watchdog, and sees to what is due
-    /// after `far_ns`, unless another worker does.
-    pub(super) fn plan_check(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
+    /// Nothing has to be looked after soon. Gives up being the watchdog, and plans a timed check for what is due after
+    /// `far_ns` and for what it gave up before, unless another worker looks then.
+    fn plan_check(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
+        let (worker, checks) = {
+            let remote = self.shared.remote();
+            (remote.worker(), remote.scheduler().checks())
+        };
         // A worker that woke for another reason keeps its timed check: the worker with the timer may idle just now.
-        let own_ns = self.check_at_ns.get();
-        let planned_ns = own_ns.filter(|at_ns| *at_ns > now_ns);
+        let own_ns = checks.planned_ns(worker);
+        let again_ns = self.given_up_ns.take().filter(|at_ns| *at_ns > now_ns);
         let far_ns = far_ns.map(|far_ns| now_ns.saturating_add(far_ns));
-        let Some(looks_ns) = [planned_ns, far_ns].into_iter().flatten().min() else {
+        let wanted_ns = [own_ns, again_ns, far_ns].into_iter().flatten().min();
+        let looks_ns = wanted_ns.filter(|at_ns| own_ns.is_some() || self.is_left_out(*at_ns));
+        let Some(looks_ns) = looks_ns else {
             self.end_watchdog();
             return NextCheck::At(None);
         };
-        let armed = self.shared.remote().scheduler().armed();
-        // The test that the worker with the timer makes. A check of this worker that is over is still published, and
-        // says nothing.
-        if own_ns.is_none() && !armed.is_unattended(looks_ns.saturating_sub(OVERDUE_NS)) {
-            self.end_watchdog();
-            return NextCheck::At(None);
-        }
         self.resign();
-        self.check_at_ns.set(Some(looks_ns));
-        armed.plan_check(looks_ns);
-        // Behind the fence of `Armed::plan_check`: sees what was armed or pushed before others could see the timed check.
+        checks.plan(worker, looks_ns);
+        // Behind the fence of `TimedChecks::plan`: sees what was armed or pushed before others could see the timed check.
         match self.wish_ns(now_ns) {
-            // The caller ends its timed check before it becomes a watchdog or relies on one.
             Some(after_ns) if after_ns <= LOOKS_EVERY_NS => NextCheck::Soon(after_ns),
             after_ns => {
                 let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
@@ -174,31 +158,53 @@ impl<M: Machine> Worker<M> {
     /// The worker has something to run: it stops being a watchdog, gives up its timed check, declines what it was
     /// claimed for, and wakes another worker for what was left to it. (A watchdog that woke only to look stays one.)
     pub(super) fn end_watchdog(&self) {
-        let (planned, owed) = (
-            self.check_at_ns.take().is_some(),
-            self.owes_look.replace(false),
-        );
+        let owed = self.owes_look.replace(false);
         let remote = self.shared.remote();
-        let (armed, idle) = (remote.scheduler().armed(), remote.scheduler().idle());
-        let (watched, had_check) = (remote.is_watchdog(), self.gives_up_check(owed));
-        let has_declined = owed && idle.decline_watchdog() == Declined::Yes;
-        if !planned && !watched && !had_check && !has_declined {
+        let has_check = self.gives_up_check(owed);
+        let has_declined = owed && remote.scheduler().idle().decline_watchdog() == Declined::Yes;
+        if !has_check && !remote.is_watchdog() && !has_declined {
             return;
-        }
-        if planned {
-            armed.end_check();
         }
         self.resign();
         M::fence_announce();
         self.wake_watchdog_if_wanted();
+        // If no other worker looks then, this one does when it parks: the worker with the timer may have idled just now.
+        let given_up_ns = self.given_up_ns.take();
+        self.given_up_ns
+            .set(given_up_ns.filter(|at_ns| self.is_left_out(*at_ns)));
     }
 
-    /// Whether a timed check was asked for that this worker was to make: it was claimed for that, or is a watchdog.
-    fn gives_up_check(&self, owed: bool) -> bool {
+    /// Whether no worker looks in time at what a timed check at this time is for.
+    fn is_left_out(&self, at_ns: u64) -> bool {
+        let checks = self.shared.remote().scheduler().checks();
+        // The test that the worker with the timer makes.
+        checks.is_unattended(at_ns.saturating_sub(OVERDUE_NS))
+    }
+
+    /// Gives up the worker's timed check. Returns whether it had one. A worker that was claimed may get it just now.
+    fn gives_up_check(&self, was_claimed: bool) -> bool {
         let remote = self.shared.remote();
-        (owed || remote.is_watchdog())
-            && !M::breaks(Bug::IdleCheckForgotten)
-            && remote.scheduler().armed().take_asked().is_some()
+        let checks = remote.scheduler().checks();
+        let may_have_one = was_claimed || checks.planned_ns(remote.worker()).is_some();
+        if !may_have_one || M::breaks(Bug::IdleCheckForgotten) {
+            return false;
+        }
+        let Some(at_ns) = checks.end(remote.worker()) else {
+            return false;
+        };
+        let before_ns = self.given_up_ns.get().unwrap_or(u64::MAX);
+        self.given_up_ns.set(Some(at_ns.min(before_ns)));
+        true
+    }
+
+    /// A timed check whose time has come is over: the worker looks before each sleep.
+    fn end_past_check(&self, now_ns: u64) {
+        let remote = self.shared.remote();
+        let planned_ns = remote.scheduler().checks().planned_ns(remote.worker());
+        if planned_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            // Another worker may have asked for a later one meanwhile.
+            let _ = self.gives_up_check(false);
+        }
     }
 
     /// Wakes a watchdog, if there is a reason for one and no timed check comes early enough. Behind a fence.

@@ -320,19 +320,19 @@ fn two_would_be_watchdogs() {
 fn arm_against_the_end_of_a_timed_check() {
     let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
-    remotes[0].scheduler().armed().plan_check(looks_ns);
-    assert!(!remotes[0].scheduler().armed().is_unattended(looks_ns));
+    remotes[0].scheduler().checks().plan(1, looks_ns);
+    assert!(!remotes[0].scheduler().checks().is_unattended(looks_ns));
     let (theirs, seen) = (remotes[1].clone(), Arc::new(AtomicBool::new(false)));
     let sees = Arc::clone(&seen);
     let relied = thread::spawn(move || {
-        theirs.scheduler().armed().end_check();
+        assert_eq!(theirs.scheduler().checks().end(1), Some(looks_ns));
         let next_ns = theirs.scheduler().remotes()[0].next_global_ns();
         sees.store(next_ns == looks_ns, Relaxed);
     });
     remotes[0].publish_next_global(looks_ns);
     remotes[0].scheduler().work().add_anew(0);
     <Loom as Machine>::fence_recheck();
-    let wakes = remotes[0].scheduler().armed().is_unattended(looks_ns);
+    let wakes = remotes[0].scheduler().checks().is_unattended(looks_ns);
     relied.join().unwrap();
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
 }

@@ -14,14 +14,16 @@ pub(super) mod loom;
 mod loom_search;
 #[cfg(test)]
 pub(super) mod tests;
+mod timed_check;
 mod watchdogs;
 mod work;
 
-pub(crate) use armed::{Armed, STUCK_NS};
+pub(crate) use armed::{Armed, OVERDUE_NS, STUCK_NS};
 pub use choice::Wish;
 pub use cores::Cores;
 pub(super) use cores::{GROUP_MAX, Place};
 pub(crate) use lapse::Searchers;
+pub(crate) use timed_check::TimedChecks;
 pub(crate) use watchdogs::LOOKS_EVERY_NS;
 pub use work::{Seen, WorkSet};
 

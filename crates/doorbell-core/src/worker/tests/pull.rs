@@ -6,7 +6,7 @@ use crate::bell::Announced;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::scheduler::Scheduler;
-use crate::scheduler::idle::STUCK_NS;
+use crate::scheduler::idle::{OVERDUE_NS, STUCK_NS};
 use crate::scheduler::offline::TakenOff;
 use crate::switches::{SwitchWord, Switches, TimerPull};
 use crate::testing::{Log, post, pulling, spawn};
@@ -40,6 +40,7 @@ impl Three {
         let switches = pulling::<Host>(TimerPull::On);
         let remotes = Scheduler::new(3, &switches, |_, _| 0);
         let workers: [Worker<Host>; 3] = all_by_hand(remotes, idle);
+        let _ = workers[2].shared.remote().bell().announce_spin();
         falls_asleep(&workers[2]);
         let it = Three {
             workers,
@@ -119,7 +120,8 @@ fn before_calls_a_worker_asks_for_a_timed_check_for_a_sleeper_whose_timer_is_far
     let _ = busy.local.enter(|| busy.take());
     let scheduler = busy.shared.remote().scheduler();
     assert!(it.is_third_claimed() && !scheduler.idle().wants_watchdog());
-    assert_eq!(scheduler.armed().take_asked(), Some(it.due_ns));
+    let planned_ns = scheduler.checks().planned_ns(2);
+    assert_eq!(planned_ns, Some(it.due_ns + OVERDUE_NS));
     busy.local.enter(|| busy.local.close());
 }
 
@@ -130,7 +132,7 @@ fn before_calls_a_worker_whose_sleepers_are_looked_after_stays_in_the_idle_set()
     let [busy, ..] = &it.workers;
     let scheduler = busy.shared.remote().scheduler();
     assert_eq!(it.leaves(), None);
-    scheduler.armed().plan_check(it.due_ns);
+    scheduler.checks().plan(2, it.due_ns);
     busy.enter_idle_set();
     let _ = post(busy.shared.remote(), 1, &Log::default());
     let _ = busy.local.enter(|| busy.take());

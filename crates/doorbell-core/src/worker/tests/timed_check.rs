@@ -1,14 +1,35 @@
 //! Workers that sleep until others' timers are due.
 
 use super::scheduler_by_hand;
+use crate::scheduler::idle::{OVERDUE_NS, Wish};
 use crate::scheduler::offline::TakenOff;
 use crate::task::Kind;
 use crate::testing::{launch_as, spawn};
 use crate::worker::Worker;
-use crate::worker::stuck::OVERDUE_NS;
 use doorbell_machine::{Host, Machine};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// When the worker makes its timed check.
+fn planned_ns(of: &Worker<Host>) -> Option<u64> {
+    let remote = of.shared.remote();
+    remote.scheduler().checks().planned_ns(remote.worker())
+}
+
+/// Whether no worker looks in time at a timer at that time.
+fn is_unattended(by: &Worker<Host>, due_ns: u64) -> bool {
+    by.shared
+        .remote()
+        .scheduler()
+        .checks()
+        .is_unattended(due_ns)
+}
+
+/// The worker idles, as far as others can see.
+fn idles(worker: &Worker<Host>) {
+    let _ = worker.shared.remote().bell().announce_spin();
+    worker.enter_idle_set();
+}
 
 /// It is inside a poll, as far as others know, and has a timer that is due in an hour.
 fn arm(busy: &Worker<Host>) -> u64 {
@@ -23,38 +44,34 @@ fn arm(busy: &Worker<Host>) -> u64 {
 fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_watchdog() {
     let [busy, relies, other] = scheduler_by_hand();
     let due_ns = arm(&busy);
-    let scheduler = busy.shared.remote().scheduler();
-    assert!(scheduler.armed().is_unattended(due_ns));
+    assert!(is_unattended(&busy, due_ns));
     let looks_ns = relies.watchdog_until_ns().expect("it looks then");
     assert!(looks_ns > due_ns - 1_000_000_000, "{looks_ns} for {due_ns}");
-    assert!(relies.check_at_ns.get().is_some() && !relies.shared.remote().is_watchdog());
-    assert!(!scheduler.armed().is_unattended(due_ns));
+    assert!(planned_ns(&relies).is_some() && !relies.shared.remote().is_watchdog());
+    assert!(!is_unattended(&busy, due_ns));
     assert_eq!(other.watchdog_until_ns(), None, "one is enough");
     assert!(
-        scheduler.armed().is_unattended(due_ns - HOUR_NS / 2),
+        is_unattended(&busy, due_ns - HOUR_NS / 2),
         "who arms that wakes somebody"
     );
     // It has something to run.
     relies.end_watchdog();
-    assert!(scheduler.armed().is_unattended(due_ns) && relies.check_at_ns.get().is_none());
+    assert!(is_unattended(&busy, due_ns) && planned_ns(&relies).is_none());
 }
 
 #[test]
-fn a_timed_check_is_given_up_where_other_workers_are_watchdogs() {
+fn a_timed_check_is_kept_where_other_workers_are_watchdogs() {
     let [busy, relies, watchdog, second] = scheduler_by_hand();
     let due_ns = arm(&busy);
     let remote = busy.shared.remote();
-    assert!(relies.watchdog_until_ns().is_some());
+    let looks_ns = relies.watchdog_until_ns();
+    assert_eq!(looks_ns, Some(due_ns + OVERDUE_NS));
     busy.local.enter(|| drop(spawn(remote, async {})));
     assert!(watchdog.watchdog_until_ns().is_some());
     assert!(second.watchdog_until_ns().is_some());
     assert!(watchdog.shared.remote().is_watchdog() && second.shared.remote().is_watchdog());
-    assert_eq!(relies.watchdog_until_ns(), None);
-    let armed = remote.scheduler().armed();
-    assert!(
-        armed.is_unattended(due_ns),
-        "nobody sleeps only until then any more"
-    );
+    assert_eq!(relies.watchdog_until_ns(), looks_ns);
+    assert!(!relies.shared.remote().is_watchdog() && !is_unattended(&busy, due_ns));
     busy.local.enter(|| busy.local.close());
 }
 
@@ -67,10 +84,10 @@ fn a_watchdog_that_ends_wakes_nobody_for_what_another_looks_after() {
     assert!(watchdog.watchdog_until_ns().is_some());
     assert!(busy.local.enter(|| busy.local.run_one()));
     assert_eq!(relies.watchdog_until_ns().map(|_| ()), Some(()));
-    assert!(relies.check_at_ns.get().is_some());
+    assert!(planned_ns(&relies).is_some());
     watchdog.watchdog_end_ns.set(0);
     let idle = remote.scheduler().idle();
-    idle.enter(watchdog.shared.remote().worker());
+    idles(&watchdog);
     assert_eq!(watchdog.watchdog_until_ns(), None);
     assert!(!watchdog.shared.remote().is_watchdog() && !idle.wants_watchdog());
     busy.local.enter(|| busy.local.close());
@@ -92,9 +109,8 @@ fn asks(busy: &Worker<Host>) -> Vec<usize> {
 fn for_a_timer_that_is_far_away_a_worker_wakes_one_other_once() {
     let workers: [Worker<Host>; 3] = scheduler_by_hand();
     let [busy, others @ ..] = &workers;
-    let idle = busy.shared.remote().scheduler().idle();
     for other in others {
-        idle.enter(other.shared.remote().worker());
+        idles(other);
     }
     let due_ns = arm(busy);
     let asked = asks(busy);
@@ -117,25 +133,24 @@ fn for_a_timer_that_is_far_away_a_worker_wakes_one_other_once() {
 
 #[test]
 fn for_a_timer_that_is_due_soon_a_worker_is_woken_to_be_a_watchdog() {
-    let [busy, _other] = scheduler_by_hand();
+    let [busy, other] = scheduler_by_hand();
     let remote = busy.shared.remote();
     let _ = arm(&busy);
     remote.publish_next_global(Host::now_ns());
     let idle = remote.scheduler().idle();
-    idle.enter(1);
+    idles(&other);
     busy.ask_for_watchdog();
     assert!(!idle.holds(1) && idle.wants_watchdog());
-    assert_eq!(remote.scheduler().armed().take_asked(), None);
+    assert!(is_unattended(&busy, HOUR_NS), "no timed check");
 }
 
 /// A worker that parks later sees the timer itself.
 #[test]
 fn while_nobody_is_idle_no_timed_check_is_asked_for() {
     let [busy, _other] = scheduler_by_hand();
-    let _ = arm(&busy);
+    let due_ns = arm(&busy);
     busy.ask_for_watchdog();
-    let scheduler = busy.shared.remote().scheduler();
-    assert_eq!(scheduler.armed().take_asked(), None);
+    assert!(is_unattended(&busy, due_ns));
 }
 
 #[test]
@@ -153,28 +168,32 @@ fn a_worker_plans_its_timed_check_for_the_earliest_of_the_times_that_it_knows() 
     assert_eq!(timer_of_other_at(due_ns + HOUR_NS), planned_ns);
     let earlier_ns = due_ns - HOUR_NS / 2;
     assert_eq!(timer_of_other_at(earlier_ns), Some(earlier_ns + OVERDUE_NS));
-    let scheduler = busy.shared.remote().scheduler();
-    assert!(!scheduler.armed().is_unattended(earlier_ns));
+    assert!(!is_unattended(&busy, earlier_ns));
 }
 
 #[test]
 fn a_worker_whose_timed_check_is_over_and_found_nothing_looks_no_more() {
     let [relies, _other] = scheduler_by_hand();
-    relies.check_at_ns.set(Some(Host::now_ns()));
+    let remote = relies.shared.remote();
+    remote.scheduler().checks().plan(0, Host::now_ns());
     assert_eq!(relies.watchdog_until_ns(), None);
-    assert_eq!(relies.check_at_ns.get(), None);
+    assert_eq!(planned_ns(&relies), None);
+    assert!(
+        is_unattended(&relies, u64::MAX / 2),
+        "it is known to be over"
+    );
 }
 
 /// That check is one look, of one worker.
 #[test]
 fn a_watchdog_that_ends_while_a_task_waits_wakes_another_although_a_timed_check_comes_soon() {
-    let [busy, watchdog, _asleep] = scheduler_by_hand();
+    let [busy, watchdog, asleep] = scheduler_by_hand();
     let remote = busy.shared.remote();
     busy.local.enter(|| drop(spawn(remote, async {})));
     assert!(watchdog.watchdog_until_ns().is_some());
     let idle = remote.scheduler().idle();
-    idle.enter(2);
-    remote.scheduler().armed().plan_check(Host::now_ns());
+    idles(&asleep);
+    remote.scheduler().checks().plan(2, Host::now_ns());
     watchdog.end_watchdog();
     assert!(!idle.holds(2) && idle.wants_watchdog());
     busy.local.enter(|| busy.local.close());
@@ -186,7 +205,7 @@ fn asks_another(between: fn(&Worker<Host>)) {
     let [busy, others @ ..] = &workers;
     let idle = busy.shared.remote().scheduler().idle();
     for other in others {
-        idle.enter(other.shared.remote().worker());
+        idles(other);
     }
     let _ = arm(busy);
     let [asked] = asks(busy)[..] else {
@@ -216,10 +235,10 @@ fn a_worker_that_is_asked_for_a_timed_check_and_taken_off_wakes_another() {
     });
 }
 
-/// The worker was claimed, and has woken.
+/// The worker wakes, and may have been claimed.
 fn wakes(worker: &Worker<Host>) {
-    worker.in_idle_set.set(true);
     worker.leave_idle_set();
+    let _ = worker.shared.remote().bell().end_idle();
 }
 
 /// A worker gets a task that no other may run, and makes the steps of its loop. That task asks for no watchdog.
@@ -241,72 +260,104 @@ fn a_worker_that_was_asked_for_a_timed_check_and_gets_a_task_behind_its_search_w
     });
 }
 
-#[test]
-fn a_worker_that_was_asked_for_a_timed_check_and_takes_calls_wakes_another() {
-    asks_another(|checker| {
-        wakes(checker);
-        let _ = checker.leave_behind_calls();
-    });
-    // It has slept since.
-    asks_another(|checker| {
-        wakes(checker);
-        assert!(!checker.search_if_claimed(), "there is nothing to take");
-        assert!(checker.watchdog_until_ns().is_some());
-        let _ = checker.leave_behind_calls();
-    });
-}
-
-/// A worker sleeps until a timer of worker 0, wakes, and spins in the idle set.
-fn plans_and_spins(busy: &Worker<Host>, relies: &Worker<Host>) -> u64 {
-    let due_ns = arm(busy);
-    assert_eq!(relies.watchdog_until_ns(), Some(due_ns + OVERDUE_NS));
-    relies.enter_idle_set();
-    due_ns
-}
-
-#[test]
-fn a_worker_that_spins_and_takes_calls_hands_its_timed_check_to_another_and_no_later() {
-    let [busy, relies, other] = scheduler_by_hand();
-    let idle = busy.shared.remote().scheduler().idle();
-    let due_ns = plans_and_spins(&busy, &relies);
-    idle.enter(2);
-    let _ = relies.leave_behind_calls();
-    assert!(idle.is_searching(2), "the other worker is asked");
-    assert!(!idle.is_searching(1), "it asked itself");
-    // The worker with the timer idles, so that only the request tells of it.
-    let _ = busy.shared.remote().bell().announce_spin();
-    let planned_ns = other.watchdog_until_ns().expect("it looks then");
-    assert_eq!(planned_ns, due_ns + OVERDUE_NS);
-}
-
-/// So the next worker that arms a timer, or begins to run with one, asks again.
-#[test]
-fn nobody_relies_on_the_timed_check_of_a_worker_that_takes_calls() {
-    let [busy, relies] = scheduler_by_hand();
-    let due_ns = plans_and_spins(&busy, &relies);
-    let _ = relies.leave_behind_calls();
-    let scheduler = busy.shared.remote().scheduler();
-    assert!(scheduler.armed().is_unattended(due_ns));
-}
-
-#[test]
-fn a_worker_that_takes_calls_is_not_asked_for_a_timed_check_again_and_again() {
-    let [busy, only] = scheduler_by_hand();
+/// Worker 0 asks for a timed check before its polls. Between them it idles, and this happens at worker 1, which sleeps
+/// again then. Returns how often a worker was claimed, of this many workers.
+fn claims<const N: usize>(between: fn(&Worker<Host>)) -> usize {
+    let workers: [Worker<Host>; N] = scheduler_by_hand();
+    let (busy, first) = (&workers[0], &workers[1]);
     let remote = busy.shared.remote();
     let idle = remote.scheduler().idle();
-    let _ = arm(&busy);
+    let _ = arm(busy);
+    for other in &workers[1..] {
+        idles(other);
+    }
     let asks = |_: &usize| {
-        // It spins, and serves calls between two polls of the worker with the timer.
-        only.enter_idle_set();
         busy.ask_for_watchdog();
-        let claimed = !idle.holds(1);
-        only.leave_idle_set();
-        let _ = only.leave_behind_calls();
-        only.end_search();
-        claimed
+        let asked: Vec<_> = (1..N).filter(|worker| !idle.holds(*worker)).collect();
+        let _ = remote.bell().announce_spin();
+        for worker in &asked {
+            wakes(&workers[*worker]);
+            assert!(!workers[*worker].search_if_claimed());
+        }
+        between(first);
+        for worker in asked.iter().chain(&[1]) {
+            idles(&workers[*worker]);
+            let _ = workers[*worker].watchdog_until_ns();
+        }
+        let _ = remote.bell().end_idle();
+        remote.scheduler().work().add_anew(0);
+        !asked.is_empty()
     };
-    assert_eq!((0..5).filter(asks).count(), 1);
-    assert!(only.watchdog_until_ns().is_some(), "it plans the check");
+    (0..5).filter(asks).count()
+}
+
+fn takes_calls(worker: &Worker<Host>) {
+    wakes(worker);
+    let _ = worker.leave_behind_calls();
+}
+
+fn runs_a_task(worker: &Worker<Host>) {
+    wakes(worker);
+    worker.end_watchdog();
+}
+
+#[test]
+fn calls_to_a_worker_with_a_timed_check_cost_no_wake_up() {
+    assert_eq!([claims::<2>(takes_calls), claims::<3>(takes_calls)], [1, 1]);
+}
+
+/// It plans the check again, or the next poll asks another worker, which keeps it.
+#[test]
+fn a_worker_that_often_gives_its_timed_check_up_is_not_asked_again_and_again() {
+    let of_two = claims::<2>(runs_a_task);
+    let of_three = claims::<3>(runs_a_task);
+    assert!(
+        of_two == 1 && (1..=2).contains(&of_three),
+        "{of_two}, {of_three}"
+    );
+}
+
+/// So no worker waits for it, and a worker that arms a timer, or begins to run with one, asks another.
+#[test]
+fn a_worker_that_serves_calls_is_asked_for_no_timed_check_while_another_one_sleeps() {
+    for second_sleeps in [true, false] {
+        let [busy, serves, sleeps] = scheduler_by_hand();
+        let due_ns = arm(&busy);
+        idles(&serves);
+        serves.shared.remote().set_serving(true);
+        if second_sleeps {
+            idles(&sleeps);
+        }
+        busy.ask_for_watchdog();
+        assert_eq!(planned_ns(&serves), None);
+        assert_eq!(planned_ns(&sleeps).is_some(), second_sleeps);
+        assert_eq!(is_unattended(&busy, due_ns), !second_sleeps);
+    }
+}
+
+/// As others see it, worker 1 runs something, and has not left the idle set yet.
+#[test]
+fn an_earlier_check_of_a_worker_that_runs_goes_to_the_one_that_is_asked_next() {
+    let [busy, runs, sleeps] = scheduler_by_hand();
+    let due_ns = arm(&busy);
+    let [earlier_ns, first_ns] = [2, 3].map(|part| due_ns - HOUR_NS / part);
+    let checks = busy.shared.remote().scheduler().checks();
+    // The end of the earliest check hides the other one.
+    checks.plan(1, first_ns);
+    checks.plan(2, earlier_ns);
+    assert_eq!(checks.end(2), Some(earlier_ns));
+    runs.enter_idle_set();
+    idles(&sleeps);
+    let wish = Wish { near: 1, spread: 0 };
+    assert_eq!(
+        busy.shared.remote().scheduler().idle().find(wish, |_| true),
+        Some(1)
+    );
+    busy.shared.remote().scheduler().arm_watchdog_by(1, due_ns);
+    assert_eq!(
+        [planned_ns(&runs), planned_ns(&sleeps)],
+        [None, Some(first_ns)]
+    );
 }
 
 #[test]
@@ -317,7 +368,7 @@ fn a_check_that_finds_a_later_timer_is_planned_anew_and_wakes_nobody() {
     busy.shared
         .remote()
         .publish_next_global(Host::now_ns() + 2_000_000);
-    idle.enter(1);
+    idles(&relies);
     let looks_ns = relies.watchdog_until_ns().expect("it looks then");
     while Host::now_ns() <= looks_ns {
         std::hint::spin_loop();
@@ -337,7 +388,7 @@ fn wakes_of_first(busy: &Worker<Host>, first: &Worker<Host>) -> usize {
         if claimed {
             wakes(first);
             assert!(!first.search_if_claimed());
-            idle.enter(1);
+            idles(first);
             let _ = first.watchdog_until_ns();
         }
         claimed
@@ -349,7 +400,7 @@ fn wakes_of_first(busy: &Worker<Host>, first: &Worker<Host>) -> usize {
 fn for_a_timer_a_little_before_another_one_no_worker_is_woken_again_and_again() {
     for apart_us in [300, 420, 480, 520, 620] {
         let [busy, first, relies] = scheduler_by_hand();
-        busy.shared.remote().scheduler().idle().enter(1);
+        idles(&first);
         let due_ns = arm(&busy);
         assert!(relies.watchdog_until_ns().is_some());
         busy.shared
@@ -365,7 +416,7 @@ fn a_watchdog_is_not_asked_again_and_again_for_a_timed_check() {
     let [busy, watchdog] = scheduler_by_hand();
     let remote = busy.shared.remote();
     busy.local.enter(|| drop(spawn(remote, async {})));
-    remote.scheduler().idle().enter(1);
+    idles(&watchdog);
     assert!(watchdog.watchdog_until_ns().is_some());
     assert!(busy.local.enter(|| busy.local.run_one()));
     let _ = arm(&busy);
