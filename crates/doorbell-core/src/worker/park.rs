@@ -88,11 +88,12 @@ impl<M: Machine> Worker<M> {
         }
         // The next look begins with the idle set: from then on a thread with work for others finds this worker there,
         // and the look sees earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would
-        // not end the sleep. A worker that got its first descriptor since `choose` must park in its poller.
+        // not end the sleep. A worker that got its first descriptor since `choose` must park in its poller. The clock
+        // comes last: a worker that has handed it over counts as asleep until `block` ends.
         let stays_awake = self.look_for_the_last_time()
             || self.local.needs_a_look()
-            || self.hands_over_the_clock() == Ended::Resumed
-            || remote.driver().check(form) == ParkChoice::Outdated;
+            || remote.driver().check(form) == ParkChoice::Outdated
+            || self.hands_over_the_clock() == Ended::Resumed;
         if stays_awake {
             tally.parks_avoided.add_owned(1);
             return;
