@@ -14,6 +14,10 @@ use std::task::{Context, Waker};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
+/// The waker of all polls. A static: each unit of the compiler may have its own table behind `Waker::noop`, and wakers
+/// of two tables are not the same.
+static NOOP: &Waker = Waker::noop();
+
 /// Four workers that run, with this setting. Two caches have two each: 0 and 1, 2 and 3.
 fn running(timer_pull: TimerPull) -> [Worker<Host>; 4] {
     let distance = |one: usize, other: usize| match (one / 2 == other / 2, one == other) {
@@ -29,7 +33,7 @@ fn running(timer_pull: TimerPull) -> [Worker<Host>; 4] {
 
 fn arm(worker: &Worker<Host>) -> RawTimer {
     let due_ns = Host::now_ns() + HOUR_NS;
-    let timer = RawTimer::arm(worker.shared.remote(), due_ns, Waker::noop());
+    let timer = RawTimer::arm(worker.shared.remote(), due_ns, NOOP);
     timer.expect("the worker runs")
 }
 
@@ -120,7 +124,7 @@ fn a_timer_that_is_elsewhere_is_polled_and_reset_from_here() {
     let mut timer = worker.local.enter(|| arm(worker));
     let look = |timer: &mut RawTimer| {
         worker.local.enter(|| {
-            let polled = timer.poll(&mut Context::from_waker(Waker::noop()));
+            let polled = timer.poll(&mut Context::from_waker(NOOP));
             (polled, timer.reset(Host::now_ns() + HOUR_NS))
         })
     };
