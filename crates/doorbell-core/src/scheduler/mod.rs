@@ -95,7 +95,7 @@ impl<M: Machine> Default for SchedulerSpec<M> {
 fn others_by_distance(
     worker: usize,
     workers: usize,
-    distance: &impl Fn(usize, usize) -> u32,
+    distance: &dyn Fn(usize, usize) -> u32,
 ) -> Box<[u32]> {
     let mut others: Vec<usize> = (1..workers).map(|step| (worker + step) % workers).collect();
     // A stable sort: among equally distant workers each thief begins at its next neighbour. This spreads the thieves.
@@ -170,6 +170,16 @@ impl<M: Machine> Scheduler<M> {
         spec: SchedulerSpec<M>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<RemoteRef<M>> {
+        Self::described_by(workers, switches, spec, &distance)
+    }
+
+    /// As [`Scheduler::described`]; compiled once for the distances of all callers.
+    fn described_by(
+        workers: usize,
+        switches: &Arc<SwitchWord<M::Counter>>,
+        spec: SchedulerSpec<M>,
+        distance: &dyn Fn(usize, usize) -> u32,
+    ) -> Vec<RemoteRef<M>> {
         M::prepare_fences();
         let SchedulerSpec {
             class,
@@ -179,7 +189,7 @@ impl<M: Machine> Scheduler<M> {
             core_use,
             cores,
         } = spec;
-        let cores = cores.unwrap_or_else(|| Cores::of_one_class(workers, &distance));
+        let cores = cores.unwrap_or_else(|| Cores::of_one_class(workers, distance));
         assert_eq!(
             cores.workers(),
             workers,
@@ -211,14 +221,14 @@ impl<M: Machine> Scheduler<M> {
             turns,
             remotes: NonNull::from(Box::leak(remotes)),
             orders: (0..workers)
-                .map(|worker| others_by_distance(worker, workers, &distance))
+                .map(|worker| others_by_distance(worker, workers, distance))
                 .collect(),
             idle: IdleSet::new(&cores, class),
             work: WorkSet::new(&cores),
             armed: Armed::new(turns),
             checks: TimedChecks::new(workers),
             common: M::Line::new(Mailbox::default),
-            tree: timers::tree_of(class, workers, &distance),
+            tree: timers::tree_of(class, workers, distance),
             on: M::Line::new(|| M::U32::new(workers as u32)),
             telemetry,
             above,
@@ -239,7 +249,7 @@ impl<M: Machine> Scheduler<M> {
     /// The remote halves of all its workers.
     #[inline]
     pub fn remotes(&self) -> &[Member<M>] {
-        // SAFETY: allocated in `described`, freed with the scheduler.
+        // SAFETY: allocated in `described_by`, freed with the scheduler.
         unsafe { self.remotes.as_ref() }
     }
 
@@ -339,7 +349,7 @@ impl<M: Machine> Scheduler<M> {
         let before = unsafe { scheduler.as_ref() }.shares.fetch_sub(count, order);
         debug_assert!(before >= count);
         if before == count {
-            // SAFETY: it was the last share; allocated in `described` as a box.
+            // SAFETY: it was the last share; allocated in `described_by` as a box.
             drop(unsafe { Box::from_raw(scheduler.as_ptr()) });
         }
     }
@@ -347,7 +357,7 @@ impl<M: Machine> Scheduler<M> {
 
 impl<M: Machine> Drop for Scheduler<M> {
     fn drop(&mut self) {
-        // SAFETY: allocated in `described` as a box, and no thread refers to a remote half any more.
+        // SAFETY: allocated in `described_by` as a box, and no thread refers to a remote half any more.
         drop(unsafe { Box::from_raw(self.remotes.as_ptr()) });
     }
 }

@@ -15,7 +15,7 @@ const SAME_NODE: u32 = 2;
 pub(super) fn tree_of<M: Machine>(
     class: Class,
     workers: usize,
-    distance: impl Fn(usize, usize) -> u32,
+    distance: &dyn Fn(usize, usize) -> u32,
 ) -> Option<Tree<M>> {
     if class == Class::Rt || workers < 2 {
         return None;
@@ -24,7 +24,7 @@ pub(super) fn tree_of<M: Machine>(
 }
 
 /// Which workers share a cache and a node. A cache and a node are named by the first of their workers.
-fn cpus_of(workers: usize, distance: impl Fn(usize, usize) -> u32) -> Vec<Cpu> {
+fn cpus_of(workers: usize, distance: &dyn Fn(usize, usize) -> u32) -> Vec<Cpu> {
     let (mut caches, mut nodes) = (Vec::new(), Vec::new());
     let first_within = |firsts: &mut Vec<usize>, worker: usize, far: u32| {
         let first = firsts.iter().find(|&&first| distance(first, worker) <= far);
@@ -72,7 +72,7 @@ mod tests {
             far if far % 2 == 0 => 2,
             _ => 3,
         };
-        let cpus = cpus_of(12, distance);
+        let cpus = cpus_of(12, &distance);
         for (worker, cpu) in cpus.iter().enumerate() {
             assert_eq!((cpu.llc, cpu.node), (worker % 4, worker % 2), "{worker}");
         }

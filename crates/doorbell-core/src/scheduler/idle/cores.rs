@@ -88,7 +88,7 @@ impl<M: Machine> Cores<M> {
     /// another: 0 on one core, 1 if their cores share a last-level cache, more if not.
     #[must_use]
     pub fn new(workers: usize, distance: impl Fn(usize, usize) -> u32) -> Arc<Self> {
-        Self::shared(workers, distance, true)
+        Self::shared(workers, &distance, true)
     }
 
     /// As `new`, for a runtime with one scheduler.
@@ -96,46 +96,22 @@ impl<M: Machine> Cores<M> {
         workers: usize,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Arc<Self> {
-        Self::shared(workers, distance, false)
+        Self::shared(workers, &distance, false)
     }
 
     fn shared(
         workers: usize,
-        distance: impl Fn(usize, usize) -> u32,
+        distance: &dyn Fn(usize, usize) -> u32,
         is_shared: bool,
     ) -> Arc<Self> {
-        let members = groups_of(workers, &distance);
-        let mut places = vec![Place::default(); workers].into_boxed_slice();
-        for (group, members) in members.iter().enumerate() {
-            for (slot, worker) in members.iter().enumerate() {
-                places[*worker] = Place { group, slot };
-            }
-        }
-        let between = |one: usize, other: usize| distance(members[one][0], members[other][0]);
-        let group = |at: usize| {
-            let mut order: Box<[usize]> = (0..members.len())
-                .map(|step| (at + step) % members.len())
-                .collect();
-            // A stable sort: among equally distant groups each begins at its next neighbour.
-            order[1..].sort_by_key(|other| between(at, *other));
-            let of_core =
-                |one: &usize| slots_where(&members[at], |other| distance(*one, other) == 0);
-            Group {
-                siblings: members[at]
-                    .iter()
-                    .map(|one| alone_if_unknown(*one, &members[at], of_core(one)))
-                    .collect(),
-                workers: members[at].clone().into_boxed_slice(),
-                order,
-            }
-        };
+        let (places, groups) = lay_out(workers, distance);
         Arc::new(Cores {
             is_shared,
-            groups: (0..members.len()).map(group).collect(),
-            words: members
+            words: groups
                 .iter()
                 .map(|_| M::Line::new(|| std::array::from_fn(|_| M::U64::new(0))))
                 .collect(),
+            groups,
             places,
         })
     }
@@ -232,6 +208,36 @@ const fn busy(word: u64) -> u16 {
     (word / STARTED) as u16 & !(word as u16)
 }
 
+/// Where each worker's bits are, and the groups. Each caller has a distance of its own type; this is compiled once for
+/// all of them.
+fn lay_out(workers: usize, distance: &dyn Fn(usize, usize) -> u32) -> (Box<[Place]>, Box<[Group]>) {
+    let members = groups_of(workers, distance);
+    let mut places = vec![Place::default(); workers].into_boxed_slice();
+    for (group, members) in members.iter().enumerate() {
+        for (slot, worker) in members.iter().enumerate() {
+            places[*worker] = Place { group, slot };
+        }
+    }
+    let between = |one: usize, other: usize| distance(members[one][0], members[other][0]);
+    let group = |at: usize| {
+        let mut order: Box<[usize]> = (0..members.len())
+            .map(|step| (at + step) % members.len())
+            .collect();
+        // A stable sort: among equally distant groups each begins at its next neighbour.
+        order[1..].sort_by_key(|other| between(at, *other));
+        let of_core = |one: &usize| slots_where(&members[at], |other| distance(*one, other) == 0);
+        Group {
+            siblings: members[at]
+                .iter()
+                .map(|one| alone_if_unknown(*one, &members[at], of_core(one)))
+                .collect(),
+            workers: members[at].clone().into_boxed_slice(),
+            order,
+        }
+    };
+    (places, (0..members.len()).map(group).collect())
+}
+
 /// The slots of a group whose workers fit.
 fn slots_where(members: &[usize], fits: impl Fn(usize) -> bool) -> u16 {
     let fitting = members
@@ -253,7 +259,7 @@ fn alone_if_unknown(worker: usize, members: &[usize], of_core: u16) -> u16 {
 
 /// The workers by last-level cache, in groups of about equal size. They keep the workers of one core together if the
 /// cores of a cache have the same number of hardware threads, a power of two.
-fn groups_of(workers: usize, distance: &impl Fn(usize, usize) -> u32) -> Vec<Vec<usize>> {
+fn groups_of(workers: usize, distance: &dyn Fn(usize, usize) -> u32) -> Vec<Vec<usize>> {
     let mut caches: Vec<Vec<usize>> = Vec::new();
     for worker in 0..workers {
         let near = caches
@@ -271,7 +277,7 @@ fn groups_of(workers: usize, distance: &impl Fn(usize, usize) -> u32) -> Vec<Vec
 }
 
 /// Splits the workers of one cache into groups.
-fn split(cache: &[usize], distance: &impl Fn(usize, usize) -> u32) -> Vec<Vec<usize>> {
+fn split(cache: &[usize], distance: &dyn Fn(usize, usize) -> u32) -> Vec<Vec<usize>> {
     let first_of_core =
         |worker: usize| cache.iter().position(|other| distance(*other, worker) == 0);
     let mut sorted = cache.to_vec();
