@@ -5,8 +5,9 @@ use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
 use super::{Setup, Shape};
 use crate::scenario::{self, Classes, OWN_CPUS, Rescues, Urgent};
 
-/// The shapes that are fuzzed.
-pub const SHAPES: [Shape; 10] = shapes::<0>();
+/// The shapes that are fuzzed. A static, so that this crate has their code; of a constant each crate that names it would
+/// build all protocols anew.
+pub static SHAPES: [Shape; 10] = shapes::<0>();
 
 /// The same shapes, built with the mutant of this number.
 pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
