@@ -189,17 +189,23 @@ impl Wake for NotedWaker {
     }
 }
 
-/// A task whose polls are judged, and its waits too if any worker may run it.
-pub(super) struct Judged<F> {
-    inner: Pin<Box<F>>,
+/// A task whose polls are judged, and its waits too if any worker may run it. It is of one type for all futures with
+/// that output, so that no cell of a task is compiled twice for each of them.
+pub(super) struct Judged<T> {
+    inner: Pin<Box<dyn Future<Output = T> + Send>>,
     order: Arc<RankOrder>,
     rank: u8,
     task: Option<u64>,
     waker: Option<(Waker, Waker)>,
 }
 
-impl<F: Future> Judged<F> {
-    pub(super) fn new(order: &Arc<RankOrder>, rank: u8, task: Option<u64>, future: F) -> Self {
+impl<T> Judged<T> {
+    pub(super) fn new(
+        order: &Arc<RankOrder>,
+        rank: u8,
+        task: Option<u64>,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
         Judged {
             inner: Box::pin(future),
             order: Arc::clone(order),
@@ -226,10 +232,10 @@ impl<F: Future> Judged<F> {
     }
 }
 
-impl<F: Future> Future for Judged<F> {
-    type Output = F::Output;
+impl<T> Future for Judged<T> {
+    type Output = T;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
         if let Some(it) = this.order.begins(this.task, this.rank)
             && it.was_passed
@@ -249,7 +255,7 @@ impl<F: Future> Future for Judged<F> {
     }
 }
 
-impl<F> Drop for Judged<F> {
+impl<T> Drop for Judged<T> {
     fn drop(&mut self) {
         if let Some(task) = self.task {
             self.order.forget(task);
