@@ -96,6 +96,8 @@ struct Conserve<'a, const BUG: u8> {
     foreign: Vec<u32>,
     /// Since when each thread lacks its CPU, by thread number.
     lacks_ns: Vec<Option<u64>>,
+    /// The threads that lack their CPU, with the same times. They are few, and each worker is compared with all of them.
+    lacking: Vec<(usize, u64)>,
     /// How many events each thread had at the last look.
     did: Vec<usize>,
     /// Which threads lack their CPU by a fault.
@@ -113,6 +115,7 @@ pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: 
         workers,
         seen: vec![Seen::default(); workers.len()],
         lacks_ns: vec![None; first as usize + foreign.len()],
+        lacking: Vec::new(),
         did: vec![0; first as usize + foreign.len()],
         away: Vec::new(),
         runs_on: Vec::new(),
@@ -161,6 +164,10 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let did_nothing = std::mem::replace(&mut self.did[thread as usize], did) == did;
             *lacks_ns = lacks.then(|| lacks_ns.filter(|_| did_nothing).unwrap_or(now_ns));
         }
+        self.lacking.clear();
+        let lacking = self.lacks_ns.iter().enumerate();
+        self.lacking
+            .extend(lacking.filter_map(|(thread, lacks_ns)| lacks_ns.map(|since| (thread, since))));
         let cpus = 0..self.workers.cores();
         self.runs_on = cpus.map(sim::runs_on).collect();
         let threads = 0..self.lacks_ns.len() as u32;
@@ -200,32 +207,31 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             // by rank.
             let inject = u64::from(remote.has_injected());
             let waiting = remote.queued_len() + if least == 1 { inject } else { 0 };
-            let lacks_ns = &self.lacks_ns;
+            let (lacks_ns, lacking) = (&self.lacks_ns, &self.lacking);
             let seen = &mut self.seen[at * cores + worker];
             let stands = std::mem::replace(&mut seen.pulse, remote.pulse()) == remote.pulse();
             let after_ns = seen.fast.begun_ns.saturating_sub(TOGETHER_NS);
-            let mut left = (0..lacks_ns.len()).filter(|it| lacks_ns[*it] >= Some(after_ns));
+            let mut left = lacking.iter().filter(|(_, since_ns)| *since_ns >= after_ns);
             // Workers are woken one after another while there is work for one more.
             let goes_on = seen.fast.idled & !idle != 0;
             let is_excused = is_unclear
                 || goes_on
                 || lacks_ns[number].is_some()
                 || level_ns.iter().any(|since_ns| *since_ns >= after_ns)
-                || left.any(|thread| self.away[thread])
-                || (!is_inside && lacks_ns.iter().any(Option::is_some));
+                || left.any(|(thread, _)| self.away[*thread])
+                || (!is_inside && !lacking.is_empty());
             let fast_ns = seen.fast.look(now_ns, waiting >= least, is_excused, idle);
             let begun_ns = seen.slow.begun_ns;
-            let together =
-                |it: &Option<u64>| it.is_some_and(|it| it.abs_diff(begun_ns) <= TOGETHER_NS);
+            let together = |it: u64| it.abs_diff(begun_ns) <= TOGETHER_NS;
             let untold_ns = seen.untold_ns + TOGETHER_NS;
-            let is_untold = |it: &u64| together(&Some(*it)) || *it <= untold_ns;
-            if lacks_ns[number].as_ref().is_some_and(is_untold) {
+            let is_untold = |it: u64| together(it) || it <= untold_ns;
+            if lacks_ns[number].is_some_and(is_untold) {
                 seen.untold_ns = now_ns;
             }
             let is_excused = seen.untold_ns == now_ns
                 || level_ns.len() > 1
                 || (is_small && !level_ns.is_empty())
-                || lacks_ns.iter().any(together);
+                || lacking.iter().any(|(_, since_ns)| together(*since_ns));
             let is_listed = is_inside && scheduler.work().holds(worker);
             let waits = is_listed && (waiting >= least || (waiting + inject > 0 && stands));
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
@@ -252,7 +258,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     ) -> Result<(), String> {
         let cores = self.workers.cores();
         // A worker that is alone enters no set.
-        let all_run = cores > 1 && self.lacks_ns.iter().all(Option::is_none);
+        let all_run = cores > 1 && self.lacking.is_empty();
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
             let idle = scheduler.idle();
             let is_left_out = all_run
@@ -344,19 +350,22 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let is_below = |worker: usize| classes[worker / cores] < scheduler.class();
             // The thread that notified it may still have to ring it, and the thread that claimed it may
             // still have to notify it. Either may lack its CPU.
-            let is_told = matches!(
-                remote.bell().look(),
-                Look::Notified | Look::NotifiedFromBelow
-            );
-            let is_known = remote.state() != WorkerState::Parked || scheduler.idle().holds(*worker);
-            let is_rung = (!is_told && is_known) || self.lacks_ns.iter().all(Option::is_none);
+            let is_told = || {
+                matches!(
+                    remote.bell().look(),
+                    Look::Notified | Look::NotifiedFromBelow
+                )
+            };
+            let is_known =
+                || remote.state() != WorkerState::Parked || scheduler.idle().holds(*worker);
+            let is_rung = || self.lacking.is_empty() || (!is_told() && is_known());
             let gives_way = |thread| thread == number || of(thread).is_some_and(is_below);
-            let is_free = self.runs_on[*worker].is_none_or(gives_way);
+            let is_free = || self.runs_on[*worker].is_none_or(gives_way);
             !remote.is_inside()
                 && !remote.is_off()
-                && is_rung
-                && is_free
                 && self.lacks_ns[number as usize].is_none()
+                && is_rung()
+                && is_free()
         };
         let bit = |idle: u64, worker: usize| idle | 1 << worker;
         (0..scheduler.remotes().len()).filter(idles).fold(0, bit)
