@@ -3,11 +3,15 @@
 // The tests use threads and counters of their own.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use doorbell::net::{AsyncFd, Direction};
 use doorbell::time::{self, Duration, Instant, MissedTicks, advance, interval, sleep, timeout};
 use doorbell::{Builder, IdlePolicy, Runtime};
+use std::future::poll_fn;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
+use std::task::Poll;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -394,4 +398,31 @@ fn an_advance_fires_a_sleep_within_its_slack_also_on_a_worker_that_has_nothing_e
             assert!(waits.is_finished(), "{slack:?}");
         }
     });
+}
+
+/// A worker gets its first descriptor from another thread while it falls asleep, again and again.
+#[test]
+fn the_clock_stands_while_a_worker_that_falls_asleep_gets_a_descriptor() {
+    let builder = Builder::new().cores(1).idle(IdlePolicy::Park);
+    let rt = builder.start_paused(true).build().unwrap();
+    let far = rt.task().on(0).spawn(sleep(HOUR));
+    rt.block_on(async {
+        let start = Instant::now();
+        for round in 0..3_000 {
+            let (own, _theirs) = UnixStream::pair().unwrap();
+            own.set_nonblocking(true).unwrap();
+            let own = AsyncFd::new(own);
+            let has_run = Arc::new(AtomicBool::new(false));
+            let runs = Arc::clone(&has_run);
+            let task = async move { runs.store(true, Relaxed) };
+            drop(doorbell::task().on(0).spawn(task));
+            while !has_run.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+            (0..round % 64 * 32).for_each(|_| std::hint::spin_loop());
+            poll_fn(|cx| Poll::Ready(own.poll_ready(cx, Direction::Read).is_pending())).await;
+            assert_eq!(start.elapsed(), Duration::ZERO, "round {round}");
+        }
+    });
+    drop(far);
 }
