@@ -9,8 +9,8 @@
 //! | fast | two tasks, or one where tasks run by rank | 50 µs | no thread involved lacks its CPU |
 //! | slow | one task behind the same poll, or as many as above | 1.05 ms | at most one thread that may claim here lacks its CPU |
 //!
-//! Beside that, no worker sleeps for 50 µs in no set and untold while all threads have their CPUs: it was taken for a task,
-//! and that task does not come.
+//! Beside that, while all threads have their CPUs, no worker sleeps for 50 µs in no set and untold (it was taken for a
+//! task, and that task does not come), and no push token is held for 50 µs: workers that parked rely on its holder.
 //!
 //! A thread *lacks its CPU* if it could run, but a fault or another thread keeps it from running.
 
@@ -29,6 +29,8 @@ const TOGETHER_NS: u64 = 2 * LOOK_NS;
 const FAST_NS: u64 = 50_000;
 /// Limit of the slow rule: the promised 1 ms, and the time until a woken worker is seen to run.
 const SLOW_NS: u64 = 1_000_000 + FAST_NS;
+/// For how long the push token may be held while all threads have their CPUs.
+const TOKEN_NS: u64 = FAST_NS;
 /// By when an unserved claim has lapsed: at the watchdog's second look after it, 500 µs each, plus a wake.
 const LAPSE_NS: u64 = 1_000_000 + FAST_NS;
 /// A smaller scheduler has no worker left to notice that another one gets no CPU.
@@ -67,6 +69,25 @@ impl Track {
     }
 }
 
+/// For how long the push token of a scheduler has been held.
+#[derive(Clone, Copy, Debug, Default)]
+struct TokenTrack {
+    /// Since when it is held at each look and all threads have their CPUs; 0 if that is not so.
+    from_ns: u64,
+}
+
+impl TokenTrack {
+    /// Records one more look. Returns whether the token is held for too long: a round takes some microseconds.
+    fn look(&mut self, now_ns: u64, is_held: bool, lacks: bool) -> bool {
+        match (is_held && !lacks, self.from_ns) {
+            (false, _) => self.from_ns = 0,
+            (true, 0) => self.from_ns = now_ns,
+            (true, _) => {}
+        }
+        self.from_ns != 0 && now_ns - self.from_ns > TOKEN_NS
+    }
+}
+
 /// What is known of one worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
@@ -92,6 +113,8 @@ struct Seen {
 struct Conserve<'a, const BUG: u8> {
     workers: &'a Workers<BUG>,
     seen: Vec<Seen>,
+    /// One of each scheduler.
+    tokens: Vec<TokenTrack>,
     /// Threads that are no workers, by their numbers.
     foreign: Vec<u32>,
     /// Since when each thread lacks its CPU, by thread number.
@@ -114,6 +137,7 @@ pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: 
     let mut oracle = Conserve {
         workers,
         seen: vec![Seen::default(); workers.len()],
+        tokens: vec![TokenTrack::default(); workers.schedulers().count()],
         lacks_ns: vec![None; first as usize + foreign.len()],
         lacking: Vec::new(),
         did: vec![0; first as usize + foreign.len()],
@@ -198,6 +222,10 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             Turns::ByRank => 1,
         };
         self.check_left_out(at, scheduler, now_ns)?;
+        let is_held = scheduler.push_is_under_way();
+        if self.tokens[at].look(now_ns, is_held, !self.lacking.is_empty()) {
+            return Err(report(scheduler, "the push token is not given back"));
+        }
         let cores = self.workers.cores();
         let is_small = cores < SCHEDULER_MIN;
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
@@ -369,5 +397,25 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         };
         let bit = |idle: u64, worker: usize| idle | 1 << worker;
         (0..scheduler.remotes().len()).filter(idles).fold(0, bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOKEN_NS, TokenTrack};
+
+    #[test]
+    fn a_push_token_is_held_for_too_long_only_while_all_threads_have_their_cpus() {
+        let mut track = TokenTrack::default();
+        assert!(!track.look(1_000, true, false));
+        assert!(!track.look(1_000 + TOKEN_NS, true, false));
+        assert!(track.look(1_001 + TOKEN_NS, true, false));
+        for (is_held, lacks) in [(false, false), (true, true)] {
+            assert!(!track.look(2_000 + TOKEN_NS, is_held, lacks));
+            assert!(
+                !track.look(1_001 + 2 * TOKEN_NS, true, false),
+                "it begins anew"
+            );
+        }
     }
 }

@@ -5,7 +5,6 @@ use super::scheduler::Workers;
 use super::timer::Sleep;
 use doorbell_core::bell::Look;
 use doorbell_core::call;
-use doorbell_core::scheduler::Scheduler;
 use doorbell_core::switches::{Switches, TimerPull};
 use doorbell_core::task::Kind;
 use doorbell_core::worker::WorkerCounts;
@@ -229,9 +228,13 @@ pub(crate) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
 
 /// Checks what is left of the schedulers after their workers have ended.
 pub(crate) fn check_quiescence<const BUG: u8>(workers: &Workers<BUG>) {
-    for idle in workers.schedulers().map(Scheduler::idle) {
+    for scheduler in workers.schedulers() {
+        let idle = scheduler.idle();
         if idle.any() || idle.anyone_searches() {
             sim::fail(format!("counts: {idle:?} after all workers have ended"));
+        }
+        if scheduler.push_is_under_way() {
+            sim::fail("counts: the push token is held after all workers have ended".to_owned());
         }
     }
     let left = workers.ledger.balance();
