@@ -201,8 +201,7 @@ impl<M: Machine> Scheduler<M> {
         );
         let place =
             NonNull::from(Box::leak(Box::<Scheduler<M>>::new_uninit())).cast::<Scheduler<M>>();
-        let by_rank = turns == Turns::ByRank;
-        let rank_of: Option<RankOf<M>> = by_rank.then_some(TaskRef::rank_of);
+        let rank_of: Option<RankOf<M>> = (turns == Turns::ByRank).then_some(TaskRef::rank_of);
         let remotes: Box<[Member<M>]> = (0..workers)
             .map(|worker| {
                 let spec = RemoteSpec {

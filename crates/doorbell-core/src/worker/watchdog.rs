@@ -128,7 +128,7 @@ impl<M: Machine> Worker<M> {
 
     /// Nothing has to be looked after soon. Gives up being the watchdog, and plans a timed check for what is due after
     /// `far_ns` and for what it gave up before, unless another worker looks then.
-    fn plan_check(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
+    pub(super) fn plan_check(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
         let (worker, checks) = {
             let remote = self.shared.remote();
             (remote.worker(), remote.scheduler().checks())
@@ -145,7 +145,8 @@ impl<M: Machine> Worker<M> {
         };
         self.resign();
         checks.plan(worker, looks_ns);
-        // Behind the fence of `TimedChecks::plan`: sees what was armed or pushed before others could see the timed check.
+        // Either this worker sees what was pushed, or the one that pushed it sees that a watchdog is missing.
+        M::fence_announce();
         match self.wish_ns(now_ns) {
             Some(after_ns) if after_ns <= LOOKS_EVERY_NS => NextCheck::Soon(after_ns),
             after_ns => {

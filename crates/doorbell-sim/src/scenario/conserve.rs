@@ -222,10 +222,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             Turns::ByRank => 1,
         };
         self.check_left_out(at, scheduler, now_ns)?;
-        let is_held = scheduler.push_is_under_way();
-        if self.tokens[at].look(now_ns, is_held, !self.lacking.is_empty()) {
-            return Err(report(scheduler, "the push token is not given back"));
-        }
+        self.check_token(at, scheduler, now_ns)?;
         let cores = self.workers.cores();
         let is_small = cores < SCHEDULER_MIN;
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
@@ -273,6 +270,20 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 );
                 return Err(report(scheduler, &broken));
             }
+        }
+        Ok(())
+    }
+
+    /// Whether the scheduler's push token has been held for too long.
+    fn check_token(
+        &mut self,
+        at: usize,
+        scheduler: &Scheduler<Sim<BUG>>,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let is_held = scheduler.push_is_under_way();
+        if self.tokens[at].look(now_ns, is_held, !self.lacking.is_empty()) {
+            return Err(report(scheduler, "the push token is not given back"));
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ pub(crate) const STUCK_NS: u64 = 500_000;
 pub(crate) const OVERDUE_NS: u64 = 100_000;
 
 /// Until when a scheduler is armed, and when other workers look at its stuck workers.
+#[expect(clippy::struct_field_names, reason = "all are times")]
 pub(crate) struct Armed<M: Machine> {
     /// Until when the scheduler is armed.
     until_ns: M::Line<M::U64>,

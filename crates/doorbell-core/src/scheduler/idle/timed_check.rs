@@ -44,31 +44,27 @@ impl<M: Machine> TimedChecks<M> {
         (at_ns != NONE_NS).then_some(at_ns)
     }
 
-    /// The worker has a timed check at this time, if not earlier. The caller is that worker, or has claimed it. Behind
-    /// this the worker looks at the others once more; a caller that has claimed it looks whether it is inside a poll.
+    /// The worker has a timed check at this time, if not earlier. The caller is that worker, or has claimed it. If it has
+    /// claimed it, it looks behind this whether the worker is inside a poll.
     pub(crate) fn plan(&self, worker: usize, at_ns: u64) {
-        // ORDER: Relaxed; a read-modify-write for the fence of `end`. In front of the other word: a worker that ends
-        // the check finds it in both.
-        lower::<M>(&self.first_ns, at_ns, Ordering::Relaxed);
-        // ORDER: AcqRel with itself and with the swap in `end`, as said there.
-        lower::<M>(&self.planned_ns[worker], at_ns, Ordering::AcqRel);
-        M::fence_announce();
+        // In this order: a worker that ends the check finds it in both words.
+        change::<M>(&self.first_ns, |first_ns| first_ns.min(at_ns));
+        change::<M>(&self.planned_ns[worker], |own_ns| own_ns.min(at_ns));
     }
 
     /// Ends the timed check of this worker, and makes a fence. Returns the time for which it was, if there was one:
     /// either the worker gets it, or a thread that asked for it and takes it back. That one looks after the timer.
     #[must_use]
     pub(crate) fn end(&self, worker: usize) -> Option<u64> {
-        // ORDER: Acquire pairs with the Release in `plan`: what that wrote to `first_ns` is found below. Release pairs
-        // with the Acquire there: a thread that plans the check behind this sees that the worker runs.
-        let at_ns = self.planned_ns[worker].swap(NONE_NS, Ordering::AcqRel);
+        // ORDER: Acquire pairs with the Release in `change`: this finds `first_ns` as it was changed for the check;
+        // unshown because each read-modify-write of the model reads the newest value.
+        let at_ns = self.planned_ns[worker].swap(NONE_NS, Ordering::Acquire);
         if at_ns == NONE_NS {
             return None;
         }
         // An earlier one is another worker's.
         let without = |first_ns| if first_ns < at_ns { first_ns } else { NONE_NS };
-        // ORDER: Relaxed, and a read-modify-write for the fence behind it; see `is_unattended`.
-        change::<M>(&self.first_ns, without, Ordering::Relaxed);
+        change::<M>(&self.first_ns, without);
         if !M::breaks(Bug::IdleNoCheckFence) {
             M::fence_announce();
         }
@@ -76,18 +72,20 @@ impl<M: Machine> TimedChecks<M> {
     }
 }
 
-/// Lowers the word to this time.
-fn lower<M: Machine>(word: &M::U64, at_ns: u64, order: Ordering) {
-    change::<M>(word, |seen_ns| seen_ns.min(at_ns), order);
-}
-
-/// One read-modify-write, also if it changes nothing.
-fn change<M: Machine>(word: &M::U64, next: impl Fn(u64) -> u64, order: Ordering) {
-    // ORDER: Relaxed, here and below; the exchange decides, with the caller's ordering.
+/// One read-modify-write, also if it changes nothing: fences follow.
+fn change<M: Machine>(word: &M::U64, next: impl Fn(u64) -> u64) {
+    // ORDER: Relaxed; the exchange decides.
     let mut seen_ns = word.load(Ordering::Relaxed);
-    while let Err(now_ns) = word.compare_exchange(seen_ns, next(seen_ns), order, Ordering::Relaxed)
-    {
-        seen_ns = now_ns;
+    loop {
+        // ORDER: Acquire pairs with the swap in `end` and the fence with which its worker ended its idling: a thread
+        // that plans a check for that worker behind the swap sees that it runs. Relaxed on failure: only the next
+        // guess. Release pairs with the Acquire of `end`; unshown because of what is said there.
+        let changed =
+            word.compare_exchange(seen_ns, next(seen_ns), Ordering::AcqRel, Ordering::Relaxed);
+        match changed {
+            Ok(_) => return,
+            Err(now_ns) => seen_ns = now_ns,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};
 use crate::worker::timer::RawTimer;
-use crate::worker::watchdog::WATCHDOG_MIN_NS;
+use crate::worker::watchdog::{NextCheck, WATCHDOG_MIN_NS};
 use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Parker, Word};
@@ -145,6 +145,22 @@ fn end_against_quiescence() {
     });
 }
 
+/// One of two watchdogs stops being one, and plans a timed check instead.
+fn plan_against_push() {
+    let workers = scheduler(2);
+    workers[CHECKER].remote().set_watchdog(true);
+    let shared = Arc::clone(&workers[CHECKER]);
+    let plans = thread::spawn(move || Worker::new(shared).plan_check(0, Some(FAR_NS)));
+    let busy = workers[BUSY].remote();
+    push(busy);
+    busy.scheduler().arm_watchdog(BUSY);
+    let next = plans.join().unwrap();
+    let sees = matches!(next, NextCheck::Soon(_));
+    let is_told = !busy.scheduler().idle().holds(ASLEEP);
+    assert!(sees || is_told, "nobody looks soon");
+    drain(busy);
+}
+
 /// A worker that was claimed to be a watchdog, and has something to do by now. Its claim has lapsed, so that
 /// it sees to no search.
 fn decline_against_push() {
@@ -207,11 +223,13 @@ fn decline_against_claim() {
     let scheduler = workers[BUSY].remote().scheduler();
     scheduler.armed().arm(0);
     scheduler.idle().enter(CHECKER);
+    let _ = workers[CHECKER].remote().bell().announce_spin();
     let shared = Arc::clone(&workers[CHECKER]);
     let declines = thread::spawn(move || {
         let worker = Worker::new(shared);
         worker.in_idle_set.set(true);
         worker.leave_idle_set();
+        let _ = worker.shared.remote().bell().end_idle();
         put(worker.shared.remote());
         worker.end_watchdog();
         worker.end_search();
@@ -334,6 +352,11 @@ fn a_worker_that_falls_asleep_sees_what_another_got_or_is_told() {
 #[test]
 fn what_comes_while_a_watchdog_ends_is_looked_after() {
     check(end_against_push);
+}
+
+#[test]
+fn what_comes_while_a_watchdog_plans_a_timed_check_is_looked_after() {
+    check(plan_against_push);
 }
 
 #[test]
