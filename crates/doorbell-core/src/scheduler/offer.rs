@@ -74,6 +74,7 @@ impl<M: Machine> Scheduler<M> {
         while let Some(worker) = self.idle().claim(Wish::of(from), |_| true) {
             let asked = &self.remotes()[worker];
             self.checks().plan(worker, at_ns);
+            M::fence_recheck();
             // It may have got something to run since it idled, and have looked for its timed check before that came.
             let back_ns = if asked.is_inside() {
                 self.checks().end(worker)

@@ -161,7 +161,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn end_watchdog(&self) {
         let owed = self.owes_look.replace(false);
         let remote = self.shared.remote();
-        let has_check = self.gives_up_check(owed);
+        let has_check = self.gives_up_check();
         let has_declined = owed && remote.scheduler().idle().decline_watchdog() == Declined::Yes;
         if !has_check && !remote.is_watchdog() && !has_declined {
             return;
@@ -182,12 +182,13 @@ impl<M: Machine> Worker<M> {
         checks.is_unattended(at_ns.saturating_sub(OVERDUE_NS))
     }
 
-    /// Gives up the worker's timed check. Returns whether it had one. A worker that was claimed may get it just now.
-    fn gives_up_check(&self, was_claimed: bool) -> bool {
+    /// Gives up the worker's timed check. Returns whether it had one. A worker that was claimed may get one just now:
+    /// either this sees it, or the thread that claimed the worker sees that it runs.
+    fn gives_up_check(&self) -> bool {
         let remote = self.shared.remote();
         let checks = remote.scheduler().checks();
-        let may_have_one = was_claimed || checks.planned_ns(remote.worker()).is_some();
-        if !may_have_one || M::breaks(Bug::IdleCheckForgotten) {
+        let has_one = checks.planned_ns(remote.worker()).is_some();
+        if !has_one || M::breaks(Bug::IdleCheckForgotten) {
             return false;
         }
         let Some(at_ns) = checks.end(remote.worker()) else {
@@ -204,7 +205,7 @@ impl<M: Machine> Worker<M> {
         let planned_ns = remote.scheduler().checks().planned_ns(remote.worker());
         if planned_ns.is_some_and(|at_ns| at_ns <= now_ns) {
             // Another worker may have asked for a later one meanwhile.
-            let _ = self.gives_up_check(false);
+            let _ = self.gives_up_check();
         }
     }
 

@@ -39,13 +39,14 @@ impl<M: Machine> TimedChecks<M> {
     /// When the worker makes its timed check, if it has one.
     #[inline]
     pub(crate) fn planned_ns(&self, worker: usize) -> Option<u64> {
-        // ORDER: Relaxed; a worker that was asked for a check is told by its bell behind that.
+        // ORDER: Relaxed; behind the fence with which the worker ended its idling: store buffering, with the change in
+        // `plan` and the fence of its caller.
         let at_ns = self.planned_ns[worker].load(Ordering::Relaxed);
         (at_ns != NONE_NS).then_some(at_ns)
     }
 
     /// The worker has a timed check at this time, if not earlier. The caller is that worker, or has claimed it. If it has
-    /// claimed it, it looks behind this whether the worker is inside a poll.
+    /// claimed it, it makes a fence behind this, and looks whether the worker is inside a poll.
     pub(crate) fn plan(&self, worker: usize, at_ns: u64) {
         // In this order: a worker that ends the check finds it in both words.
         change::<M>(&self.first_ns, |first_ns| first_ns.min(at_ns));
@@ -77,11 +78,10 @@ fn change<M: Machine>(word: &M::U64, next: impl Fn(u64) -> u64) {
     // ORDER: Relaxed; the exchange decides.
     let mut seen_ns = word.load(Ordering::Relaxed);
     loop {
-        // ORDER: Acquire pairs with the swap in `end` and the fence with which its worker ended its idling: a thread
-        // that plans a check for that worker behind the swap sees that it runs. Relaxed on failure: only the next
-        // guess. Release pairs with the Acquire of `end`; unshown because of what is said there.
+        // ORDER: Release pairs with the Acquire of `end`; unshown because of what is said there. Relaxed on failure:
+        // only the next guess.
         let changed =
-            word.compare_exchange(seen_ns, next(seen_ns), Ordering::AcqRel, Ordering::Relaxed);
+            word.compare_exchange(seen_ns, next(seen_ns), Ordering::Release, Ordering::Relaxed);
         match changed {
             Ok(_) => return,
             Err(now_ns) => seen_ns = now_ns,
