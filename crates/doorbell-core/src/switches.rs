@@ -80,7 +80,8 @@ pub enum TimerPull {
     /// The worker itself: it sleeps until then.
     #[default]
     Off,
-    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. Not the default: it spares
+    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. As `Off` for class Rt, in
+    /// a scheduler of one worker, and while the clock is paused. Not the default: it spares
     /// wake-ups, but the tasks run where their timers were fired, and may crowd there
     /// (`docs/decisions/0029-sleepers-leave-their-timers.md`).
     On,

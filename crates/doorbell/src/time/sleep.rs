@@ -36,7 +36,7 @@ enum SleepState {
 
 /// Waits for `duration`, counted from this call. A time beyond the range of the clock (584 years) waits for
 /// the end of the range. If the deadline has passed before the first poll, the sleep is ready once the worker
-/// has looked at its timers.
+/// has looked at its timers. A sleep of zero is ready at once.
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = sleep_until(Instant::after(duration));
     sleep.state = if duration.is_zero() {
@@ -88,7 +88,7 @@ impl Sleep {
     }
 
     /// Whether a poll has found the deadline passed. A sleep that has not been polled since its deadline is
-    /// not elapsed.
+    /// not elapsed, unless it was a sleep of zero.
     pub fn is_elapsed(&self) -> bool {
         matches!(self.state, SleepState::Done)
     }
@@ -162,7 +162,7 @@ impl Sleep {
                     self.state = SleepState::Done;
                     return Poll::Ready(());
                 }
-                // While a runtime ends, a task may be polled on a worker that is still there.
+                // This thread cannot change the timer's waker, or its worker has ended: it is armed again here.
                 Polled::Ready(Fired::WorkerGone) | Polled::Elsewhere => {}
             },
         }
