@@ -69,25 +69,21 @@ impl<M: Machine> Scheduler<M> {
     /// Gives an idle worker a timed check, and wakes it, so that it sleeps no longer than until then. If none is idle,
     /// the next worker that parks sees the timer itself.
     #[cold]
-    fn ask_for_check(&self, from: usize, at_ns: u64) {
-        let mut at_ns = at_ns;
+    fn ask_for_check(&self, from: usize, mut at_ns: u64) {
         while let Some(worker) = self.idle().claim(Wish::of(from), |_| true) {
             let asked = &self.remotes()[worker];
             self.checks().plan(worker, at_ns);
             M::fence_recheck();
             // It may have got something to run since it idled, and have looked for its timed check before that came.
-            let back_ns = if asked.is_inside() {
-                self.checks().end(worker)
-            } else {
-                None
-            };
+            let is_inside = asked.is_inside();
+            let back_ns = is_inside.then(|| self.checks().end(worker)).flatten();
             asked.request_pass();
-            match back_ns {
+            let Some(back_ns) = back_ns else {
                 // It has the check, or hands it on.
-                None => return,
-                // Maybe an earlier one, which it had before.
-                Some(back_ns) => at_ns = at_ns.min(back_ns),
-            }
+                return;
+            };
+            // Maybe an earlier one, which it had before.
+            at_ns = at_ns.min(back_ns);
         }
     }
 

@@ -129,10 +129,8 @@ impl<M: Machine> Worker<M> {
     /// Nothing has to be looked after soon. Gives up being the watchdog, and plans a timed check for what is due after
     /// `far_ns` and for what it gave up before, unless another worker looks then.
     pub(super) fn plan_check(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
-        let (worker, checks) = {
-            let remote = self.shared.remote();
-            (remote.worker(), remote.scheduler().checks())
-        };
+        let remote = self.shared.remote();
+        let (worker, checks) = (remote.worker(), remote.scheduler().checks());
         // A worker that woke for another reason keeps its timed check: the worker with the timer may idle just now.
         let own_ns = checks.planned_ns(worker);
         let again_ns = self.given_up_ns.take().filter(|at_ns| *at_ns > now_ns);
@@ -170,7 +168,7 @@ impl<M: Machine> Worker<M> {
         M::fence_announce();
         self.wake_watchdog_if_wanted();
         // If no other worker looks then, this one does when it parks: the worker with the timer may have idled just now.
-        let given_up_ns = self.given_up_ns.take();
+        let given_up_ns = self.given_up_ns.get();
         self.given_up_ns
             .set(given_up_ns.filter(|at_ns| self.is_left_out(*at_ns)));
     }
@@ -185,13 +183,11 @@ impl<M: Machine> Worker<M> {
     /// Gives up the worker's timed check. Returns whether it had one. A worker that was claimed may get one just now:
     /// either this sees it, or the thread that claimed the worker sees that it runs.
     fn gives_up_check(&self) -> bool {
-        let remote = self.shared.remote();
-        let checks = remote.scheduler().checks();
-        let has_one = checks.planned_ns(remote.worker()).is_some();
-        if !has_one || M::breaks(Bug::IdleCheckForgotten) {
+        if M::breaks(Bug::IdleCheckForgotten) {
             return false;
         }
-        let Some(at_ns) = checks.end(remote.worker()) else {
+        let remote = self.shared.remote();
+        let Some(at_ns) = remote.scheduler().checks().end(remote.worker()) else {
             return false;
         };
         let before_ns = self.given_up_ns.get().unwrap_or(u64::MAX);

@@ -29,8 +29,6 @@ const TOGETHER_NS: u64 = 2 * LOOK_NS;
 const FAST_NS: u64 = 50_000;
 /// Limit of the slow rule: the promised 1 ms, and the time until a woken worker is seen to run.
 const SLOW_NS: u64 = 1_000_000 + FAST_NS;
-/// For how long the push token may be held while all threads have their CPUs.
-const TOKEN_NS: u64 = FAST_NS;
 /// By when an unserved claim has lapsed: at the watchdog's second look after it, 500 µs each, plus a wake.
 const LAPSE_NS: u64 = 1_000_000 + FAST_NS;
 /// A smaller scheduler has no worker left to notice that another one gets no CPU.
@@ -69,23 +67,25 @@ impl Track {
     }
 }
 
-/// For how long the push token of a scheduler has been held.
+/// Since when something has held at each look, if it has.
 #[derive(Clone, Copy, Debug, Default)]
-struct TokenTrack {
-    /// Since when it is held at each look and all threads have their CPUs; 0 if that is not so.
-    from_ns: u64,
+struct Since(Option<u64>);
+
+impl Since {
+    /// Records one more look. Returns for how long it has held.
+    fn look(&mut self, now_ns: u64, holds: bool) -> u64 {
+        if !holds {
+            self.0 = None;
+            return 0;
+        }
+        now_ns - *self.0.get_or_insert(now_ns)
+    }
 }
 
-impl TokenTrack {
-    /// Records one more look. Returns whether the token is held for too long: a round takes some microseconds.
-    fn look(&mut self, now_ns: u64, is_held: bool, lacks: bool) -> bool {
-        match (is_held && !lacks, self.from_ns) {
-            (false, _) => self.from_ns = 0,
-            (true, 0) => self.from_ns = now_ns,
-            (true, _) => {}
-        }
-        self.from_ns != 0 && now_ns - self.from_ns > TOKEN_NS
-    }
+/// Records one more look at a push token. Returns whether it has been held for too long while all threads have their
+/// CPUs: a round takes some microseconds.
+fn keeps_token(since: &mut Since, now_ns: u64, is_held: bool, lacks: bool) -> bool {
+    since.look(now_ns, is_held && !lacks) > FAST_NS
 }
 
 /// What is known of one worker.
@@ -103,8 +103,8 @@ struct Seen {
     /// When it last lacked its CPU, if it has lacked it since its tasks began to wait, with gaps of at most
     /// two looks: it may not have told another worker of them. 0 if it had its CPU for longer.
     untold_ns: u64,
-    /// Since when it sleeps in no set and untold; 0 if it does not.
-    left_out_ns: u64,
+    /// Since when it sleeps in no set and untold.
+    left_out: Since,
     /// How long it has counted as searching while a thread (its claimer or itself) lacks its CPU.
     owes: Track,
 }
@@ -113,14 +113,14 @@ struct Seen {
 struct Conserve<'a, const BUG: u8> {
     workers: &'a Workers<BUG>,
     seen: Vec<Seen>,
-    /// One of each scheduler.
-    tokens: Vec<TokenTrack>,
+    /// Since when each scheduler's push token is held.
+    tokens: Vec<Since>,
     /// Threads that are no workers, by their numbers.
     foreign: Vec<u32>,
     /// Since when each thread lacks its CPU, by thread number.
     lacks_ns: Vec<Option<u64>>,
     /// The threads that lack their CPU, with the same times. They are few, and each worker is compared with all of them.
-    lacking: Vec<(usize, u64)>,
+    without_cpu: Vec<(usize, u64)>,
     /// How many events each thread had at the last look.
     did: Vec<usize>,
     /// Which threads lack their CPU by a fault.
@@ -137,9 +137,9 @@ pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: 
     let mut oracle = Conserve {
         workers,
         seen: vec![Seen::default(); workers.len()],
-        tokens: vec![TokenTrack::default(); workers.schedulers().count()],
+        tokens: vec![Since::default(); workers.schedulers().count()],
         lacks_ns: vec![None; first as usize + foreign.len()],
-        lacking: Vec::new(),
+        without_cpu: Vec::new(),
         did: vec![0; first as usize + foreign.len()],
         away: Vec::new(),
         runs_on: Vec::new(),
@@ -188,10 +188,10 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let did_nothing = std::mem::replace(&mut self.did[thread as usize], did) == did;
             *lacks_ns = lacks.then(|| lacks_ns.filter(|_| did_nothing).unwrap_or(now_ns));
         }
-        self.lacking.clear();
-        let lacking = self.lacks_ns.iter().enumerate();
-        self.lacking
-            .extend(lacking.filter_map(|(thread, lacks_ns)| lacks_ns.map(|since| (thread, since))));
+        self.without_cpu.clear();
+        let all = self.lacks_ns.iter().enumerate();
+        self.without_cpu
+            .extend(all.filter_map(|(thread, lacks_ns)| lacks_ns.map(|since| (thread, since))));
         let cpus = 0..self.workers.cores();
         self.runs_on = cpus.map(sim::runs_on).collect();
         let threads = 0..self.lacks_ns.len() as u32;
@@ -232,11 +232,13 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             // by rank.
             let inject = u64::from(remote.has_injected());
             let waiting = remote.queued_len() + if least == 1 { inject } else { 0 };
-            let (lacks_ns, lacking) = (&self.lacks_ns, &self.lacking);
+            let (lacks_ns, without_cpu) = (&self.lacks_ns, &self.without_cpu);
             let seen = &mut self.seen[at * cores + worker];
             let stands = std::mem::replace(&mut seen.pulse, remote.pulse()) == remote.pulse();
             let after_ns = seen.fast.begun_ns.saturating_sub(TOGETHER_NS);
-            let mut left = lacking.iter().filter(|(_, since_ns)| *since_ns >= after_ns);
+            let mut left = without_cpu
+                .iter()
+                .filter(|(_, since_ns)| *since_ns >= after_ns);
             // Workers are woken one after another while there is work for one more.
             let goes_on = seen.fast.idled & !idle != 0;
             let is_excused = is_unclear
@@ -244,7 +246,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 || lacks_ns[number].is_some()
                 || level_ns.iter().any(|since_ns| *since_ns >= after_ns)
                 || left.any(|(thread, _)| self.away[*thread])
-                || (!is_inside && !lacking.is_empty());
+                || (!is_inside && !without_cpu.is_empty());
             let fast_ns = seen.fast.look(now_ns, waiting >= least, is_excused, idle);
             let begun_ns = seen.slow.begun_ns;
             let together = |it: u64| it.abs_diff(begun_ns) <= TOGETHER_NS;
@@ -256,7 +258,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let is_excused = seen.untold_ns == now_ns
                 || level_ns.len() > 1
                 || (is_small && !level_ns.is_empty())
-                || lacking.iter().any(|(_, since_ns)| together(*since_ns));
+                || without_cpu.iter().any(|(_, since_ns)| together(*since_ns));
             let is_listed = is_inside && scheduler.work().holds(worker);
             let waits = is_listed && (waiting >= least || (waiting + inject > 0 && stands));
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
@@ -282,7 +284,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         now_ns: u64,
     ) -> Result<(), String> {
         let is_held = scheduler.push_is_under_way();
-        if self.tokens[at].look(now_ns, is_held, !self.lacking.is_empty()) {
+        let lacks = !self.without_cpu.is_empty();
+        if keeps_token(&mut self.tokens[at], now_ns, is_held, lacks) {
             return Err(report(scheduler, "the push token is not given back"));
         }
         Ok(())
@@ -297,7 +300,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     ) -> Result<(), String> {
         let cores = self.workers.cores();
         // A worker that is alone enters no set.
-        let all_run = cores > 1 && self.lacking.is_empty();
+        let all_run = cores > 1 && self.without_cpu.is_empty();
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
             let idle = scheduler.idle();
             let is_left_out = all_run
@@ -305,12 +308,10 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 && !remote.is_off()
                 && !idle.holds(worker)
                 && !idle.is_searching(worker);
-            let since_ns = &mut self.seen[at * cores + worker].left_out_ns;
-            if !is_left_out {
-                *since_ns = 0;
-            } else if *since_ns == 0 {
-                *since_ns = now_ns;
-            } else if now_ns - *since_ns > FAST_NS {
+            let left_out = &mut self.seen[at * cores + worker].left_out;
+            let left_out_ns = left_out.look(now_ns, is_left_out);
+            if left_out_ns > FAST_NS {
+                let since_ns = now_ns - left_out_ns;
                 let class = scheduler.class();
                 return Err(format!(
                     "claims: {class:?} worker {worker} has slept in no set, untold, since {since_ns} ns"
@@ -397,7 +398,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             };
             let is_known =
                 || remote.state() != WorkerState::Parked || scheduler.idle().holds(*worker);
-            let is_rung = || self.lacking.is_empty() || (!is_told() && is_known());
+            let is_rung = || self.without_cpu.is_empty() || (!is_told() && is_known());
             let gives_way = |thread| thread == number || of(thread).is_some_and(is_below);
             let is_free = || self.runs_on[*worker].is_none_or(gives_way);
             !remote.is_inside()
@@ -413,18 +414,18 @@ impl<const BUG: u8> Conserve<'_, BUG> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TOKEN_NS, TokenTrack};
+    use super::{FAST_NS, Since, keeps_token};
 
     #[test]
     fn a_push_token_is_held_for_too_long_only_while_all_threads_have_their_cpus() {
-        let mut track = TokenTrack::default();
-        assert!(!track.look(1_000, true, false));
-        assert!(!track.look(1_000 + TOKEN_NS, true, false));
-        assert!(track.look(1_001 + TOKEN_NS, true, false));
+        let mut track = Since::default();
+        assert!(!keeps_token(&mut track, 1_000, true, false));
+        assert!(!keeps_token(&mut track, 1_000 + FAST_NS, true, false));
+        assert!(keeps_token(&mut track, 1_001 + FAST_NS, true, false));
         for (is_held, lacks) in [(false, false), (true, true)] {
-            assert!(!track.look(2_000 + TOKEN_NS, is_held, lacks));
+            assert!(!keeps_token(&mut track, 2_000 + FAST_NS, is_held, lacks));
             assert!(
-                !track.look(1_001 + 2 * TOKEN_NS, true, false),
+                !keeps_token(&mut track, 1_001 + 2 * FAST_NS, true, false),
                 "it begins anew"
             );
         }

@@ -55,8 +55,11 @@ impl<M: Machine> TimedChecks<M> {
 
     /// Ends the timed check of this worker, and makes a fence. Returns the time for which it was, if there was one:
     /// either the worker gets it, or a thread that asked for it and takes it back. That one looks after the timer.
+    #[inline]
     #[must_use]
     pub(crate) fn end(&self, worker: usize) -> Option<u64> {
+        // Usually there is none, and a worker asks in each pass that finds work.
+        self.planned_ns(worker)?;
         // ORDER: Acquire pairs with the Release in `change`: this finds `first_ns` as it was changed for the check;
         // unshown because each read-modify-write of the model reads the newest value.
         let at_ns = self.planned_ns[worker].swap(NONE_NS, Ordering::Acquire);
