@@ -81,8 +81,8 @@ pub enum TimerPull {
     #[default]
     Off,
     /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. As `Off` for class Rt, in
-    /// a scheduler of one worker, and while the clock is paused. Not the default: it spares
-    /// wake-ups, but the tasks run where their timers were fired, and may crowd there
+    /// a scheduler of one worker, and while the clock is paused. Not the default: it spares wake-ups, but the tasks run
+    /// where their timers were fired, and may crowd there
     /// (`docs/decisions/0029-sleepers-leave-their-timers.md`).
     On,
     /// The seed's baseline. The worker on which it was armed: as `Off`, but a worker without other work to do arms it on

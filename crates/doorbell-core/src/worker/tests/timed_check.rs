@@ -317,7 +317,7 @@ fn a_worker_that_often_gives_its_timed_check_up_is_not_asked_again_and_again() {
     );
 }
 
-/// So no worker waits for it, and a worker that arms a timer, or begins to run with one, asks another.
+/// It may look at nothing before the call is over. If no other worker idles, none has the check.
 #[test]
 fn a_worker_that_serves_calls_is_asked_for_no_timed_check_while_another_one_sleeps() {
     for second_sleeps in [true, false] {

@@ -22,8 +22,8 @@ pub const READING: &[&str] = &[
      are awake all the time, in polls of 2 us; the others sleep. No task waits for the timers, so nothing else wakes a \
      worker.",
     "timer_pull: with off each worker sleeps until its own next timer. With on a worker that is awake fires it, and where \
-     all sleep one of them wakes for each next due time. With base a timer is armed on a worker that seems awake; here all others sleep by \
-     then.",
+     all sleep one of them wakes for each next due time. With base a timer is armed on a worker that seems awake; here \
+     all others sleep by then.",
     "wakes: how often a time ended the sleep of a worker that was not awake all the time, for each timer. rings: how often \
      such a worker was rung, for each timer. ended: wakes after which another worker had fired the timer.",
     "p50, p99, max: how late the timers fired, of all seeds together. A percentile needs at least 10 times beyond it.",
