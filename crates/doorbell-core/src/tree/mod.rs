@@ -230,6 +230,17 @@ impl<M: Machine> Tree<M> {
         self.own[worker].deadline_ns.load(Ordering::Relaxed)
     }
 
+    /// How often the words of the branches were exchanged since the tree was made. The sum of what their words say, so it
+    /// wraps around, and is exact only while no worker uses the tree.
+    pub fn exchanges(&self) -> u64 {
+        // ORDER: Relaxed; counts.
+        let words = self
+            .branches
+            .iter()
+            .map(|it| it.word.load(Ordering::Relaxed));
+        words.map(|word| State(word).sequence()).sum()
+    }
+
     /// Brings the tree up to date after the deadline of a worker was [noted](Tree::note).
     pub fn report(&self, worker: usize) -> Told {
         self.told(Climb::from_worker(self, worker, Bit::Keep).run())

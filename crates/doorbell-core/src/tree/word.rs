@@ -55,6 +55,11 @@ impl State {
         State(sequence | migrator << MIGRATOR_SHIFT | active)
     }
 
+    /// How often the word was exchanged.
+    pub(super) const fn sequence(self) -> u64 {
+        self.0 / SEQUENCE
+    }
+
     /// The same state under the sequence of `before`, for a mutant.
     pub(super) const fn under_the_sequence_of(self, before: State) -> State {
         State(self.0 & (SEQUENCE - 1) | before.0 & !(SEQUENCE - 1))

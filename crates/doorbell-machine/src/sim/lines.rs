@@ -45,6 +45,8 @@ pub(super) struct Lines {
     free: Vec<u32>,
     costs: Costs,
     jitter_percent: u64,
+    /// How often a CPU got a line that another one had, or took it from all others.
+    moved: u64,
 }
 
 impl Lines {
@@ -66,7 +68,13 @@ impl Lines {
             free: Vec::new(),
             costs: spec.costs,
             jitter_percent: spec.jitter_percent,
+            moved: 0,
         }
+    }
+
+    /// How often a line went from one CPU to another. A write that only tells the other CPUs to drop theirs counts too.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved
     }
 
     /// A line that no cache has.
@@ -119,6 +127,7 @@ impl Lines {
             return self.costs.own_hit_ns;
         }
         let cost = self.nearest(line, cpu);
+        self.moved += u64::from(self.others_have(line, cpu));
         let wait = self.all[line as usize].busy_ns.saturating_sub(now_ns);
         self.all[line as usize].owner = NOBODY;
         self.sharers_mut(line)[word] |= bit;
@@ -135,6 +144,7 @@ impl Lines {
             return self.costs.own_hit_ns;
         }
         let wait = state.busy_ns.saturating_sub(now_ns);
+        self.moved += u64::from(self.others_have(line, cpu));
         let cost = self.farthest(line, cpu);
         let cost = wait + self.vary(cost, rng);
         let state = &mut self.all[line as usize];
@@ -144,6 +154,11 @@ impl Lines {
         sharers.fill(0);
         sharers[cpu as usize / 64] = 1 << (cpu % 64);
         cost
+    }
+
+    #[inline]
+    fn others_have(&self, line: u32, cpu: u32) -> bool {
+        any_outside(self.sharers(line), (cpu, cpu + 1))
     }
 
     #[inline]
@@ -182,7 +197,7 @@ impl Lines {
             self.costs.socket_ns
         } else if any_outside(sharers, near.smt) {
             self.costs.llc_ns
-        } else if any_outside(sharers, (cpu, cpu + 1)) {
+        } else if self.others_have(line, cpu) {
             self.costs.smt_ns
         } else {
             self.costs.own_hit_ns
@@ -272,6 +287,27 @@ mod tests {
         }
         assert_eq!(lines.read(line, 1, 0, &mut rng), costs.smt_ns);
         assert_eq!(lines.write(line, 1, 0, &mut rng), costs.cross_socket_ns);
+    }
+
+    #[test]
+    fn lines_that_move_between_cpus_are_counted() {
+        let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
+        let line = lines.add();
+        // From memory; at home; to a reader; back to the writer, at once and from a buffer.
+        for (cpu, writes, moved) in [
+            (0, true, 0),
+            (0, false, 0),
+            (1, false, 1),
+            (0, true, 2),
+            (0, true, 2),
+            (8, true, 3),
+        ] {
+            let _ = match writes {
+                true => lines.write(line, cpu, 0, &mut rng),
+                false => lines.read(line, cpu, 0, &mut rng),
+            };
+            assert_eq!(lines.moved(), moved, "{cpu}");
+        }
     }
 
     #[test]

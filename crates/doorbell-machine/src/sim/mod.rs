@@ -192,6 +192,12 @@ fn doing(thread: u32) -> Option<Doing> {
     look(|world| world.threads.get(thread as usize).map(|it| it.doing)).flatten()
 }
 
+/// How often a cache line went from one CPU to another so far, or was taken from all others for a write.
+#[must_use]
+pub fn lines_moved() -> u64 {
+    look(|world| world.lines.moved()).unwrap_or(0)
+}
+
 /// A random number from the seed, for the program's own decisions.
 #[must_use]
 pub fn random() -> u64 {

@@ -4,6 +4,7 @@
 use super::{Bench, BenchError, counted, finish, sleep_until, start, sum};
 use crate::scenario::{Workers, run_until};
 use doorbell_core::task::Kind;
+use doorbell_core::tree::Tree;
 use doorbell_core::worker::timer::RawTimer;
 use doorbell_machine::ThreadError;
 use doorbell_machine::sim;
@@ -52,6 +53,14 @@ pub struct Figures {
     pub fenced: u64,
     /// Visits of wheels that could not be entered.
     pub refused: u64,
+    /// The CPU time of each worker that was not awake all the time. The rest of the time it was parked.
+    pub ran_ns: Vec<u64>,
+    /// How often a worker parked.
+    pub parks: u64,
+    /// How often a word of the timer tree's branches was exchanged.
+    pub exchanges: u64,
+    /// How often a cache line went from one CPU to another.
+    pub lines_moved: u64,
 }
 
 impl Figures {
@@ -64,6 +73,10 @@ impl Figures {
         self.pulled += other.pulled;
         self.fenced += other.fenced;
         self.refused += other.refused;
+        self.ran_ns.extend(other.ran_ns);
+        self.parks += other.parks;
+        self.exchanges += other.exchanges;
+        self.lines_moved += other.lines_moved;
     }
 }
 
@@ -127,6 +140,27 @@ fn arm(
     std::iter::from_fn(|| kept.try_recv().ok()).collect()
 }
 
+/// What only the simulator and the tree know, since the begin of the run.
+struct Odometer {
+    /// The CPU time of each worker that is not awake all the time.
+    ran_ns: Vec<u64>,
+    exchanges: u64,
+    lines_moved: u64,
+}
+
+impl Odometer {
+    fn read(workers: &Arc<Workers<0>>, shape: Shape) -> Self {
+        let sleepers = shape.awake..shape.workers;
+        let ran_ns = sleepers.map(|worker| sim::ran_ns(workers.number(worker)));
+        let tree = workers.remote(0).scheduler().tree();
+        Odometer {
+            ran_ns: ran_ns.collect(),
+            exchanges: sim::unseen(|| tree.map_or(0, Tree::exchanges)),
+            lines_moved: sim::lines_moved(),
+        }
+    }
+}
+
 /// The first thread of a run.
 fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
@@ -140,18 +174,19 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let from_ns = sim::time_ns() + lead_ns;
     let timers = arm(&workers, shape, workers.clock_ns() + lead_ns, &late);
     sim::sleep(SETTLE_NS);
-    let before = workers.counts();
+    let (before, odometer) = (workers.counts(), Odometer::read(&workers, shape));
     let end_ns = from_ns + shape.span_ns + TAIL_NS;
     let awake: Vec<_> = (0..shape.awake)
         .map(|worker| workers.launch(worker, Kind::Pinned, run_until(end_ns, POLL_NS)))
         .collect();
     sleep_until(end_ns + SETTLE_NS);
-    let after = workers.counts();
+    let (after, went) = (workers.counts(), Odometer::read(&workers, shape));
     for task in awake {
         drop(workers.wait_for(task, 0));
     }
     let did = counted(&before, &after);
     let sleepers = &did[shape.awake..];
+    let pairs = went.ran_ns.iter().zip(&odometer.ran_ns);
     let figures = Figures {
         late_ns: std::iter::from_fn(|| notes.try_recv().ok()).collect(),
         wakes: sum(sleepers, |it| it.unparks_deadline),
@@ -160,6 +195,10 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
         pulled: sum(&did, |it| it.timers_pulled),
         fenced: sum(&did, |it| it.pulls_fenced),
         refused: sum(&did, |it| it.pulls_refused),
+        ran_ns: pairs.map(|(now, then)| now - then).collect(),
+        parks: sum(&did, |it| it.parks),
+        exchanges: went.exchanges - odometer.exchanges,
+        lines_moved: went.lines_moved - odometer.lines_moved,
     };
     drop(timers);
     finish(workers, threads, bench.switches);

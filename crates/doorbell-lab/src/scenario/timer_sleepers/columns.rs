@@ -10,6 +10,7 @@ use crate::report::{Chart, Column};
 pub(super) fn columns() -> Vec<Column> {
     let mut all = wakeups::columns("wake-ups/timer", "x off");
     all.extend([
+        Column::figure("RES+CAL/1k", "interrupts_per_1k"),
         Column::figure("timers", "operations_count"),
         Column::figure("early", "early_count"),
     ]);
@@ -17,7 +18,7 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 8] = [
+pub(super) const READING: [&str; 9] = [
     "1,000 timers are due at random within 1 s, on two workers, either of which may fire them. Then one worker has a task \
      that computes for 2 us in each poll, and the other has nothing.",
     "timers alone: half of them were armed on each worker, and no task waits for them; their wakers note how late they \
@@ -27,6 +28,8 @@ pub(super) const READING: [&str; 8] = [
      does not sleep. Some come from the threads that begin and end the pass.",
     "x off: wake-ups divided by those of doorbell with timer_pull=off in the same round.",
     "CPU %: CPU time of all threads of the process, 100 for one CPU. The awake worker takes 100.",
+    "RES+CAL: interrupts between CPUs per 1,000 timers, beyond those of the machine without load. A wake of a sleeping \
+     CPU may be one, and so is a membarrier.",
     "p50, p99: half of the timers, and 99 of 100, fired (or their tasks ran) at most this long after they were due. \
      early: fired before they were due; there must be none. Every round counts.",
     late::ENOUGH,

@@ -33,7 +33,8 @@ fn sleepers_are_woken_for_their_own_timers_without_the_switch() {
             (own * 9 / 10..=own + 1).contains(&it.wakes),
             "{awake}: {it:?}"
         );
-        assert_eq!(it.pulled, 0);
+        assert_eq!((it.pulled, it.exchanges), (0, 0));
+        assert!(it.ran_ns.iter().all(|ns| *ns > 0), "{it:?}");
     }
 }
 
@@ -48,6 +49,10 @@ fn sleepers_are_woken_for_no_timer_while_one_is_awake() {
             let theirs = TIMERS as u64 * sleepers / of;
             assert!(it.pulled >= theirs * 9 / 10, "{awake}: {it:?}");
             assert_eq!(it.fenced, 0, "a sleeper needs no membarrier");
+            let ran = it.ran_ns.iter().filter(|ns| **ns > 0);
+            assert!(ran.count() as u64 <= it.wakes, "the others slept: {it:?}");
+            // Of two levels: behind each visit, and where a worker had the duty.
+            assert!(it.exchanges <= 2 * it.pulled + 6 * it.parks, "{it:?}");
         }
     }
 }
@@ -63,5 +68,7 @@ fn where_all_sleep_there_is_one_wake_for_each_timer() {
             "{it:?}"
         );
         assert_eq!(it.fenced, 0, "a sleeper needs no membarrier");
+        // To park, to wake, and behind a visit; on two levels each.
+        assert!((1..=6).contains(&(it.exchanges / it.parks)), "{it:?}");
     }
 }
