@@ -48,8 +48,10 @@ enum First {
     Polls,
     /// It makes short polls of a task that may run anywhere.
     Shares,
-    /// It is stuck in one poll.
+    /// It is stuck in one poll. The scheduler is armed, as it is at first.
     Stuck,
+    /// The same where no poll was long for a while.
+    StuckUnarmed,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -198,7 +200,9 @@ fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First, for_ns: u64)
             let kind = if is_pinned { Kind::Pinned } else { Kind::Task };
             launch(workers, 0, kind, polls);
         }
-        First::Stuck => launch(workers, 0, Kind::Pinned, async move { sim::work(for_ns) }),
+        First::Stuck | First::StuckUnarmed => {
+            launch(workers, 0, Kind::Pinned, async move { sim::work(for_ns) });
+        }
     }
 }
 
@@ -390,6 +394,15 @@ fn a_stuck_worker_does_not_hold_up_the_timers_of_sleepers() {
         assert!((1..=TIMERS).contains(&counts.set_aside), "{counts:?}");
         assert_eq!(counts.timers_for_stuck, 0, "it has none itself");
     }
+}
+
+/// Nobody looks after running workers then, so that nobody is woken to. The poll arms the scheduler.
+#[test]
+fn behind_the_first_long_poll_in_a_while_the_timers_of_sleepers_wait_for_its_end() {
+    let stuck = |pull| Setting::new(pull, First::StuckUnarmed);
+    let on = run_in_time(stuck(TimerPull::On), BUSY_BEFORE_NS + BUSY_NS);
+    assert!(on.latest_ns > LATE_STUCK_NS, "{on:?}");
+    let _: Figures = run_in_time(stuck(TimerPull::Off), LATE_NS);
 }
 
 #[test]
