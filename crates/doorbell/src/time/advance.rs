@@ -14,6 +14,8 @@ use std::time::Duration;
 /// All timers that the step passes are due together, and see the time at the end of the step, as after a
 /// machine was suspended. To fire them one by one, use [`sleep`](super::sleep()) instead.
 ///
+/// A step beyond the range of the clock (584 years) ends just before the end of the range, at which no timer fires.
+///
 /// A runtime can be quiescent only while a thread is inside its `block_on`. If there is none, this waits for
 /// one.
 ///

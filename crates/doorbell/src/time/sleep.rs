@@ -34,9 +34,9 @@ enum SleepState {
     Done,
 }
 
-/// Waits for `duration`, counted from this call. A time beyond the range of the clock (584 years) waits for
-/// the end of the range. If the deadline has passed before the first poll, the sleep is ready once the worker
-/// has looked at its timers. A sleep of zero is ready at once.
+/// Waits for `duration`, counted from this call. A time beyond the range of the clock (584 years) never comes. If
+/// the deadline has passed before the first poll, the sleep is ready once the worker has looked at its timers. A
+/// sleep of zero is ready at once.
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = sleep_until(Instant::after(duration));
     sleep.state = if duration.is_zero() {
