@@ -1,11 +1,20 @@
 //! Sleeping, timeouts and intervals.
 //!
 //! Times are exact to the nanosecond, except for slack that a timer allows. A timer is in the timer wheel of
-//! the worker that first polls it. Arming and dropping it there takes no lock and no syscall.
+//! the worker that first polls it. Arming and dropping it there takes no lock and makes no syscall of its own. Two
+//! things may wake other workers, each by a futex wake:
 //!
-//! Contract: *polls of the worker are short ⇒ a timer fires at its deadline, or later by at most eight polls. If the
-//! worker idles: later by at most its slack, if that has an end, and one wake of a thread.* No timer fires before its
-//! deadline. (Tests: `sleeps_are_never_early`, `both_bases_are_as_a_sorted_set`.)
+//! * Before its next poll the worker may wake one or two others, which look after the timer in case that poll is long.
+//!   It does so only in the first 10 s of a runtime and for 10 s after a long poll, if no other worker looks in time
+//!   anyway.
+//! * Arming is a post while another worker fires timers of this one, and with the switch `timer_pull=base`.
+//!
+//! Contract: *polls of the worker are short ⇒ a timer fires at its deadline or soon after. If the worker idles: later
+//! by at most its slack, if that has an end, and one wake of a thread.* A worker that runs tasks looks at its timers at
+//! least once in eight polls; no test asserts that number, or a time on a host. By simulated time
+//! `a_worker_that_is_awake_fires_it_at_its_deadline` and `a_worker_that_sleeps_wakes_at_the_latest_time`
+//! (`scenario/tests/slack.rs` of `doorbell-sim`) allow 50 µs. No timer fires before its deadline
+//! (`sleeps_are_never_early`, `both_bases_are_as_a_sorted_set`).
 //!
 //! ```
 //! use doorbell::time::{Instant, sleep, timeout};
