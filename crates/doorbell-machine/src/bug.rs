@@ -199,7 +199,7 @@ pub enum Bug {
     WheelLendRelaxed,
     /// wheel: the fence between a worker's wake and its look whether a visitor has its lent wheel is gone.
     WheelTakeBackNoFence,
-    /// wheel: the fence between a visitor's claim and its look whether the wheel is lent is gone.
+    /// wheel: the fence between a visitor's mark in the gate and its look whether the wheel is lent is gone.
     WheelVisitNoFence,
     /// pull: the fence between a worker's leave of the tree and its look for a worker that began to run is gone.
     PullLeavesNoFence,

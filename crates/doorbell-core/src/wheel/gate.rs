@@ -8,13 +8,14 @@
 //! | 2 | `VISITED` | a visitor's, until it stores `OWNED` |
 //! | 3 | `ENDING` | a visitor's, and the worker sleeps until the visitor has left: it stores `ABSENT`, and rings |
 //!
-//! Store buffering: the worker says that it is inside and looks at this word; the visitor claims the
+//! Store buffering: the worker says that it is inside and looks at this word; the visitor marks this
 //! word and looks whether the worker is inside. With a fence on both sides at least one of them sees the
 //! other, and the one that does steps back. The worker's fence is the light one: the visitor pays.
 //!
 //! A worker that falls asleep lends its wheel: it says so in the word `lent`. When it wakes it takes that back, makes
-//! a read-modify-write that it makes anyway, and a fence behind that. A visitor that has claimed the gate, and behind a
-//! fence reads that the wheel is lent, needs no heavy fence: the worker, when it wakes, sees the claim and steps back.
+//! a read-modify-write that it makes anyway, and a fence behind that. A visitor that has marked the gate's word, and
+//! behind a fence reads that the wheel is lent, needs no heavy fence: the worker, when it wakes, sees the mark and steps
+//! back.
 
 use super::Wheel;
 use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, Word};
@@ -221,7 +222,7 @@ impl<M: Machine, O> Gate<M, O> {
         self.visit(parker, |_, _| f())
     }
 
-    /// Behind a claim: whether the visitor may go in.
+    /// Behind the visitor's mark: whether it may go in.
     fn how_it_stands(&self) -> Option<Stands> {
         if !M::breaks(Bug::WheelVisitNoFence) {
             M::fence_recheck();
