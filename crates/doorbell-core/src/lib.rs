@@ -14,7 +14,7 @@
 //! | [`group`] | shares of the CPU time by weight |
 //! | [`scheduler`] | the workers that share tasks: which are idle, who wakes one, where a task is put, cores off and on |
 //! | [`wheel`] | a worker's timers |
-//! | [`tree`] | which awake worker looks after the timers of which sleeping ones; no worker uses it yet |
+//! | [`tree`] | which awake worker looks after the timers of which sleeping ones (`timer_pull=on`) |
 //! | [`io`] | descriptors: who is told when one is ready |
 //! | [`worker`] | the loop: take, run, pass, spin, park |
 
