@@ -1,10 +1,9 @@
 //! The wheel: a worker's timers. See README.md in this folder for the protocol.
 //!
-//! A worker has two bases: one for the timers of pinned tasks (local), one for all others (global). Only
-//! the worker touches them. To arm, re-arm or cancel a timer on its own worker takes no atomic
-//! read-modify-write and no lock. Another thread reaches a worker's timer by one exchange of the timer's
-//! state word and by mail. While a worker sleeps or is stuck in a long poll, another worker of its scheduler may
-//! expire its global timers (`gate.rs`).
+//! A worker has two bases: one for the timers of pinned tasks (local), one for all others (global). Only the worker
+//! touches them. To arm, re-arm or cancel a timer on its own worker takes no lock, and no atomic read-modify-write of
+//! its own. Another thread reaches a worker's timer by one exchange of the timer's state word and by mail. While a
+//! worker sleeps or is stuck in a long poll, another worker of its scheduler may expire its global timers (`gate.rs`).
 
 mod clock;
 pub(crate) mod entry;

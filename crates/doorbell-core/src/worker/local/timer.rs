@@ -13,7 +13,7 @@ use std::task::{Context, Waker};
 /// The handle of an armed timer, with its machine type erased.
 ///
 /// Its holder may poll, re-arm and drop it on any thread. On the worker that owns the timer each of these takes
-/// constant time and no atomic read-modify-write.
+/// constant time and no atomic read-modify-write of its own.
 #[derive(Debug)]
 pub struct RawTimer {
     entry: NonNull<()>,
