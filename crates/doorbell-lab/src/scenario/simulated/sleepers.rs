@@ -25,7 +25,8 @@ pub const READING: &[&str] = &[
      all sleep one of them wakes for each next due time. With base a timer is armed on a worker that seems awake; here \
      all others sleep by then.",
     "wakes: how often a time ended the sleep of a worker that was not awake all the time, for each timer. rings: how often \
-     such a worker was rung, for each timer. ended: wakes after which another worker had fired the timer.",
+     such a worker was rung, for each timer. (On a host the column wake-ups/timer counts both, and all threads.) ended: \
+     wakes after which another worker had fired the timer.",
     "p50, p99, max: how late the timers fired, of all seeds together. A percentile needs at least 10 times beyond it.",
     "CPU p50, p90: the CPU time of a sleeper in the 104 ms of a run; for the rest of them it was parked. Half of the \
      sleepers had at most the first, nine of ten at most the second.",

@@ -24,8 +24,9 @@ pub(super) const READING: [&str; 9] = [
     "timers alone: half of them were armed on each worker, and no task waits for them; their wakers note how late they \
      are. a task each: each timer has a task, which any worker may run; then a worker is also woken for tasks that wait.",
     "off, on, base: the setting of doorbell's switch timer_pull.",
-    "wake-ups/timer: how often a thread of the process went to sleep, and so was woken, per timer. The awake worker \
-     does not sleep. Some come from the threads that begin and end the pass.",
+    "wake-ups/timer: how often a thread of the process went to sleep, and so was woken, per timer, whatever woke it: a \
+     time, a ring, another thread. The awake worker does not sleep. Some come from the threads that begin and end the \
+     pass. With --sim the column wakes has the sleeping workers alone, and only what a time ended.",
     "x off: wake-ups divided by those of doorbell with timer_pull=off in the same round.",
     "CPU %: CPU time of all threads of the process, 100 for one CPU. The awake worker takes 100.",
     "RES+CAL: interrupts between CPUs per 1,000 timers, beyond those of the machine without load. A wake of a sleeping \
