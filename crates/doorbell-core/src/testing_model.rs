@@ -231,7 +231,7 @@ fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
         Bug::PullLeavesNoFence => ("worker::loom::pull::mutant_leaves_no_fence", NOBODY_TOLD),
         Bug::PullEndsEarly => (
             "worker::loom::pull::mutant_ends_early",
-            Shows::Assertion("a deadline was left behind"),
+            Shows::Assertion("a next wake was left behind"),
         ),
         Bug::TimerRefusedByOther => (
             "worker::loom::placed::mutant_refused_by_other",

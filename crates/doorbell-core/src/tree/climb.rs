@@ -12,7 +12,7 @@ pub(super) enum Bit {
     Set,
     /// It is not.
     Clear,
-    /// As it was: only its deadline has changed.
+    /// As it was: only its next wake has changed.
     Keep,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct At {
     from: From,
     seen: State,
     is_active: bool,
-    deadline_ns: u64,
+    next_wake_ns: u64,
 }
 
 /// A climb. Its three steps are apart so that tests can try every order of the steps of several climbs.
@@ -76,7 +76,7 @@ impl<'a, M: Machine> Climb<'a, M> {
             from,
             seen: State::INACTIVE,
             is_active: false,
-            deadline_ns: u64::MAX,
+            next_wake_ns: u64::MAX,
         };
         Climb { tree, at }
     }
@@ -110,13 +110,13 @@ impl<'a, M: Machine> Climb<'a, M> {
                     Bit::Clear => false,
                     Bit::Keep => self.at.seen.holds(self.at.seat.child),
                 };
-                self.at.deadline_ns = self.tree.deadline_ns(worker);
+                self.at.next_wake_ns = self.tree.next_wake_ns(worker);
             }
             From::Branch(_) if M::breaks(Bug::TreeClimbBlind) => {}
             From::Branch(child) => self.at.is_active = !self.tree.branches[child].is_inactive(),
         }
         if let (From::Branch(child), false) = (self.at.from, self.at.is_active) {
-            self.at.deadline_ns = self.tree.branches[child].least_ns(State::INACTIVE);
+            self.at.next_wake_ns = self.tree.branches[child].least_ns(State::INACTIVE);
         }
     }
 
@@ -124,9 +124,9 @@ impl<'a, M: Machine> Climb<'a, M> {
     pub(super) fn write(&self) {
         let slot = &self.tree.branches[self.at.seat.branch].slots[self.at.seat.child];
         // ORDER: Relaxed; behind the Acquire of `read`, so whatever earlier climbs stored is visible.
-        if !self.at.is_active && slot.load(Ordering::Relaxed) != self.at.deadline_ns {
+        if !self.at.is_active && slot.load(Ordering::Relaxed) != self.at.next_wake_ns {
             // ORDER: Relaxed; published by the exchange behind it.
-            slot.store(self.at.deadline_ns, Ordering::Relaxed);
+            slot.store(self.at.next_wake_ns, Ordering::Relaxed);
         }
     }
 

@@ -26,14 +26,14 @@ fn tree(nodes: &[usize]) -> Arc<Tree<Loom>> {
 }
 
 /// The worker falls asleep with a timer.
-fn sleep(tree: &Tree<Loom>, worker: usize, deadline_ns: u64) -> Deactivated {
-    tree.note(worker, deadline_ns);
+fn sleep(tree: &Tree<Loom>, worker: usize, next_wake_ns: u64) -> Deactivated {
+    tree.note(worker, next_wake_ns);
     tree.deactivate(worker)
 }
 
 /// A visitor found that the first timer of a worker is due then.
-fn tell(tree: &Tree<Loom>, worker: usize, deadline_ns: u64) -> Told {
-    tree.note(worker, deadline_ns);
+fn tell(tree: &Tree<Loom>, worker: usize, next_wake_ns: u64) -> Told {
+    tree.note(worker, next_wake_ns);
     tree.report(worker)
 }
 
@@ -78,7 +78,7 @@ fn one_branch_and_a_walker() {
     assert_eq!(tree.next_ns(2), u64::MAX, "met again without an end");
 }
 
-/// A migrator that sees a worker asleep sees when its timer is due.
+/// A migrator that sees a worker inactive sees its next wake.
 fn a_look_against_a_sleeper() {
     let tree = tree(&[0, 0]);
     tree.activate(1);
@@ -233,7 +233,7 @@ fn sentry() -> Arc<(Sentry<Loom>, [Own<Loom>; 2])> {
     Arc::new((Sentry::new(), [Own::new(), Own::new()]))
 }
 
-/// Two workers find at once that everyone is asleep.
+/// Two workers find at once that the tree is empty.
 fn two_sentries_at_once() {
     let it = sentry();
     let theirs = Arc::clone(&it);
@@ -280,7 +280,7 @@ fn each_timer_of_two_sleepers_fires_once_beside_a_walker() {
 }
 
 #[test]
-fn who_sees_a_worker_asleep_sees_its_deadline() {
+fn who_sees_a_worker_inactive_sees_its_next_wake() {
     check(a_look_against_a_sleeper);
 }
 

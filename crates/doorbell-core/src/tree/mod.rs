@@ -1,7 +1,7 @@
 //! The timer tree: which awake worker looks after the timers of which sleeping ones. See README.md.
 //!
-//! A pure state machine: it reads no clock, fires no timer and wakes no thread. It is told deadlines, and returns what
-//! the caller has to do. The workers use it in `worker/pull.rs`.
+//! A pure state machine: it reads no clock, fires no timer and wakes no thread. It is told when workers must wake for
+//! timers, and returns what the caller has to do. The workers use it in `worker/pull.rs`.
 
 mod climb;
 #[cfg(test)]
@@ -31,7 +31,7 @@ pub const FANOUT_MAX: usize = 8;
 pub enum Deactivated {
     /// Sleep without regard to global timers: another worker sees to them all.
     Nothing,
-    /// Sleep until that time at the latest, on behalf of all workers: everyone else is asleep too. When it wakes, for
+    /// Sleep until that time at the latest, on behalf of all workers: no other one is active. When it wakes, for
     /// whatever reason, it calls [`Tree::activate`].
     SleepUntil(u64),
 }
@@ -42,7 +42,7 @@ pub enum Deactivated {
 pub enum Told {
     /// Nothing: another worker sees to it.
     Nothing,
-    /// Ensure that a worker is awake by that time: everyone is asleep by the tree, and no sentry wakes by then. A
+    /// Ensure that a worker is awake by that time: the tree is empty, and no sentry wakes by then. A
     /// worker that is woken calls [`Tree::activate`] and sees to the rest.
     WakeBy(u64),
 }
@@ -55,7 +55,7 @@ struct Branch<M: Machine> {
     places: Range<usize>,
     /// A [`State`].
     word: M::Line<M::U64>,
-    /// By child: when its first timer is due. It counts while that child is inactive.
+    /// By child: its next wake. It counts while that child is inactive.
     slots: M::Line<[M::U64; FANOUT_MAX]>,
 }
 
@@ -78,13 +78,13 @@ impl<M: Machine> Branch<M> {
         State(self.word.load(Ordering::Relaxed)).is_empty()
     }
 
-    /// The deadline of a child, if that is inactive.
+    /// The next wake of a child, if that is inactive.
     fn slot_ns(&self, child: usize) -> u64 {
         // ORDER: Relaxed; behind the Acquire of this branch's word, or of one that was exchanged after it.
         self.slots[child].load(Ordering::Relaxed)
     }
 
-    /// The least deadline of the children that are inactive in this state; `u64::MAX` for none.
+    /// The least next wake of the children that are inactive in this state; `u64::MAX` for none.
     fn least_ns(&self, state: State) -> u64 {
         let inactive = (0..self.children.len()).filter(|child| !state.holds(*child));
         let slots_ns = inactive.map(|child| self.slot_ns(child));
@@ -163,11 +163,11 @@ impl<M: Machine> Tree<M> {
     /// The worker is awake: it looks after its own timers again, and after those of others. Called by itself.
     pub fn activate(&self, worker: usize) {
         self.sentry.leave(&self.own[worker], worker);
-        // Once more if everyone is asleep: another thread has just set this worker aside.
+        // Once more if the tree is empty: another thread has just set this worker aside.
         while Climb::from_worker(self, worker, Bit::Set).run() == Top::Empty {}
     }
 
-    /// The worker is about to sleep. Called by itself, behind its last look; its deadline is [noted](Tree::note).
+    /// The worker is about to sleep. Called by itself, behind its last look; its next wake is [noted](Tree::note).
     /// If it does not sleep after all, it [activates](Tree::activate).
     pub fn deactivate(&self, worker: usize) -> Deactivated {
         let top = Climb::from_worker(self, worker, Bit::Clear).run();
@@ -177,7 +177,7 @@ impl<M: Machine> Tree<M> {
         }
     }
 
-    /// Whether everyone is asleep by the tree, and no sentry wakes for the first timer.
+    /// Whether the tree is empty, and no sentry wakes for the first timer.
     pub fn lacks_sentry(&self) -> bool {
         let root = self.root().look();
         // If the root's word was never exchanged, no worker has used the tree.
@@ -196,7 +196,7 @@ impl<M: Machine> Tree<M> {
         }
     }
 
-    /// The earliest deadline, if everyone is asleep and no sentry wakes by then.
+    /// The earliest next wake, if the tree is empty and no sentry wakes by then.
     fn uncovered_ns(&self, top: Top) -> Option<u64> {
         if top == Top::Awake {
             return None;
@@ -205,7 +205,8 @@ impl<M: Machine> Tree<M> {
         (at_ns != u64::MAX && !self.sentry.covers(at_ns)).then_some(at_ns)
     }
 
-    /// The worker looks after no sleepers for now, though awake: it is stuck, off, or ends. Called by any thread.
+    /// The worker looks after no timers of others for now, though awake: it is stuck, off, or ends. Called by any
+    /// thread.
     pub fn set_aside(&self, worker: usize) -> Told {
         self.told(Climb::from_worker(self, worker, Bit::Clear).run())
     }
@@ -214,24 +215,24 @@ impl<M: Machine> Tree<M> {
         self.uncovered_ns(top).map_or(Told::Nothing, Told::WakeBy)
     }
 
-    /// Notes when the first global timer of the worker is due; `u64::MAX` for none. Called by the thread that has the
-    /// worker's wheel: by the worker before it [falls asleep](Tree::deactivate), or by a visitor, which
-    /// [reports](Tree::report) afterwards.
-    pub fn note(&self, worker: usize, deadline_ns: u64) {
+    /// Notes the next wake of the worker: when its first global timer needs one; `u64::MAX` for none. Called by the
+    /// thread that has the worker's wheel: by the worker before it [falls asleep](Tree::deactivate), or by a visitor,
+    /// which [reports](Tree::report) afterwards.
+    pub fn note(&self, worker: usize, next_wake_ns: u64) {
         // ORDER: Relaxed; the thread that notes it climbs behind this.
         self.own[worker]
-            .deadline_ns
-            .store(deadline_ns, Ordering::Relaxed);
+            .next_wake_ns
+            .store(next_wake_ns, Ordering::Relaxed);
     }
 
-    /// The deadline that was noted last.
-    pub fn deadline_ns(&self, worker: usize) -> u64 {
+    /// The next wake that was noted last.
+    pub fn next_wake_ns(&self, worker: usize) -> u64 {
         // ORDER: Relaxed; as for `note`.
-        self.own[worker].deadline_ns.load(Ordering::Relaxed)
+        self.own[worker].next_wake_ns.load(Ordering::Relaxed)
     }
 
-    /// How often the words of the branches were exchanged since the tree was made. The sum of what their words say, so it
-    /// wraps around, and is exact only while no worker uses the tree.
+    /// How often the words of the branches were exchanged since the tree was made. The sum of what their words say, so
+    /// it wraps around, and is exact only while no worker uses the tree.
     pub fn exchanges(&self) -> u64 {
         // ORDER: Relaxed; counts.
         let words = self
@@ -241,7 +242,7 @@ impl<M: Machine> Tree<M> {
         words.map(|word| State(word).sequence()).sum()
     }
 
-    /// Brings the tree up to date after the deadline of a worker was [noted](Tree::note).
+    /// Brings the tree up to date after the next wake of a worker was [noted](Tree::note).
     pub fn report(&self, worker: usize) -> Told {
         self.told(Climb::from_worker(self, worker, Bit::Keep).run())
     }

@@ -1,4 +1,4 @@
-//! The sentry: a parked worker that wakes for the earliest timer of all, because every other worker sleeps.
+//! The sentry: a parked worker that wakes at the earliest next wake of all, because no worker is active.
 
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
@@ -49,8 +49,8 @@ impl Post {
 
 /// What a worker has for itself in the tree, in a line of its own.
 pub(super) struct Own<M: Machine> {
-    /// When its first global timer is due; `u64::MAX` for none.
-    pub(super) deadline_ns: M::U64,
+    /// Its next wake; `u64::MAX` for none.
+    pub(super) next_wake_ns: M::U64,
     /// 1 if it became the sentry when it fell asleep. Only the worker touches this.
     pub(super) stood: M::U64,
 }
@@ -58,7 +58,7 @@ pub(super) struct Own<M: Machine> {
 impl<M: Machine> Own<M> {
     pub(super) fn new() -> Self {
         Own {
-            deadline_ns: M::U64::new(u64::MAX),
+            next_wake_ns: M::U64::new(u64::MAX),
             stood: M::U64::new(0),
         }
     }
@@ -88,7 +88,7 @@ impl<M: Machine> Sentry<M> {
 
     fn read(&self) -> Post {
         // ORDER: Relaxed; the word says all. That a sentry has woken, the words of the branches publish: a worker that
-        // finds everyone asleep has acquired all that woke and slept again.
+        // finds the tree empty has acquired all that woke and slept again.
         Post(self.word.load(Ordering::Relaxed))
     }
 

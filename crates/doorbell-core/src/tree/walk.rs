@@ -1,4 +1,4 @@
-//! The look and the walk of a migrator: when its sleepers have something due, and which of them.
+//! The look and the walk of a migrator: when the inactive workers that it looks after have something due, and which.
 
 use super::climb::Climb;
 use super::shape::{Children, Seat};
@@ -10,8 +10,8 @@ use doorbell_machine::Machine;
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// This worker sleeps and has a timer that is due. Visit its wheel: fire what is due, [note](Tree::note) the next
-    /// deadline, leave the wheel, and [report](Tree::report), also if nothing fired. If the wheel cannot be entered,
+    /// This worker is inactive and has a timer that is due. Visit its wheel: fire what is due, [note](Tree::note) the
+    /// next wake, leave the wheel, and [report](Tree::report), also if nothing fired. If the wheel cannot be entered,
     /// go on, and walk again later.
     Expire(usize),
     /// Nothing more is due.
@@ -38,7 +38,7 @@ impl<M: Machine> std::fmt::Debug for Walk<'_, M> {
 }
 
 impl<M: Machine> Tree<M> {
-    /// When the worker has to walk: the least deadline of the sleepers that it looks after; `u64::MAX` if it
+    /// When the worker has to walk: the least next wake of the inactive workers that it looks after; `u64::MAX` if it
     /// looks after none that has a timer. For active workers: 0 to a few loads, and no store.
     pub fn next_ns(&self, worker: usize) -> u64 {
         let watched = self.watched(worker);
@@ -75,7 +75,7 @@ impl<M: Machine> Tree<M> {
 }
 
 impl<M: Machine> Walk<'_, M> {
-    /// The next sleeper that has something due.
+    /// The next inactive worker that has something due.
     pub fn step(&mut self) -> Step {
         while let Some((branch, state)) = self.seat.and_then(|seat| self.tree.watch(seat)) {
             if let Some(place) = self.find(branch, state) {
@@ -113,8 +113,8 @@ impl<M: Machine> Walk<'_, M> {
         let found = self.find(branch, state);
         if let (None, Some(parent), true) = (found, branch.parent, self.from <= branch.places.start)
         {
-            // Nothing is due there: the slot is wrong, and would be met by every walk. If everyone is asleep by the
-            // tree, this worker was set aside meanwhile: it takes that back at its next look.
+            // Nothing is due there: the slot is wrong, and would be met by every walk. If the tree is empty, this
+            // worker was set aside meanwhile: it takes that back at its next look.
             let _ = Climb::from_branch(self.tree, number, parent).run();
         }
         found

@@ -12,10 +12,10 @@
 //! word and looks whether the worker is inside. With a fence on both sides at least one of them sees the
 //! other, and the one that does steps back. The worker's fence is the light one: the visitor pays.
 //!
-//! A worker that falls asleep lends its wheel: it says so in the word `lent`. When it wakes it takes that back, makes
-//! a read-modify-write that it makes anyway, and a fence behind that. A visitor that has marked the gate's word, and
-//! behind a fence reads that the wheel is lent, needs no heavy fence: the worker, when it wakes, sees the mark and steps
-//! back.
+//! A worker that falls asleep lends its wheel: it says so in the word `lent`. When it wakes it takes that back, makes a
+//! read-modify-write that it makes anyway, and a fence behind that. A visitor that has marked the gate's word, and
+//! behind a fence reads that the wheel is lent, needs no heavy fence: the worker, when it wakes, sees the mark and
+//! steps back.
 
 use super::Wheel;
 use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, Word};

@@ -285,14 +285,14 @@ impl<M: Machine> Worker<M> {
     /// Ends what the worker has: tasks, mail and timers.
     pub(super) fn close(&self) {
         self.local.close();
-        self.forget_deadline();
+        self.forget_next_wake();
     }
 
     /// Its wheel is closed: a visitor that was inside until then may have noted what the wheel had next.
-    fn forget_deadline(&self) {
+    fn forget_next_wake(&self) {
         let Some(tree) = self.any_tree() else { return };
         let remote = self.shared.remote();
-        if tree.deadline_ns(remote.worker()) != u64::MAX && !M::breaks(Bug::PullEndsEarly) {
+        if tree.next_wake_ns(remote.worker()) != u64::MAX && !M::breaks(Bug::PullEndsEarly) {
             tree.note(remote.worker(), u64::MAX);
             Self::report(tree, remote);
         }

@@ -32,14 +32,14 @@ fn wake(tree: &Tree<Host>, workers: &[usize]) {
 }
 
 /// The worker falls asleep with a timer.
-fn sleep(tree: &Tree<Host>, worker: usize, deadline_ns: u64) -> Deactivated {
-    tree.note(worker, deadline_ns);
+fn sleep(tree: &Tree<Host>, worker: usize, next_wake_ns: u64) -> Deactivated {
+    tree.note(worker, next_wake_ns);
     tree.deactivate(worker)
 }
 
 /// A visitor found that the first timer of a worker is due then.
-fn tell(tree: &Tree<Host>, worker: usize, deadline_ns: u64) -> Told {
-    tree.note(worker, deadline_ns);
+fn tell(tree: &Tree<Host>, worker: usize, next_wake_ns: u64) -> Told {
+    tree.note(worker, next_wake_ns);
     tree.report(worker)
 }
 

@@ -85,8 +85,8 @@ fn only_the_migrator_looks_after_sleepers() {
 fn the_last_to_sleep_is_a_sentry_for_the_earliest_timer() {
     let tree = of_two(5);
     wake(&tree, &[0, 1, 2, 3, 4]);
-    for (worker, deadline_ns) in [(3, 7), (0, 9), (4, u64::MAX), (1, 8)] {
-        assert_eq!(sleep(&tree, worker, deadline_ns), Deactivated::Nothing);
+    for (worker, next_wake_ns) in [(3, 7), (0, 9), (4, u64::MAX), (1, 8)] {
+        assert_eq!(sleep(&tree, worker, next_wake_ns), Deactivated::Nothing);
     }
     assert_eq!(tree.next_ns(2), 7);
     assert_eq!(sleep(&tree, 2, u64::MAX), Deactivated::SleepUntil(7));

@@ -48,7 +48,7 @@ fn words(tree: &Tree<Host>) -> impl Iterator<Item = &<Host as doorbell_machine::
     let own = tree
         .own
         .iter()
-        .flat_map(|own| [&own.deadline_ns, &own.stood]);
+        .flat_map(|own| [&own.next_wake_ns, &own.stood]);
     branches.chain(own).chain([&*tree.sentry.word])
 }
 
@@ -105,8 +105,8 @@ pub(super) fn check(tree: &Tree<Host>, sleepers: &Sleepers) {
     }
     let workers = 0..tree.seats.len();
     let inactive = workers.clone().filter(|&worker| !tree.is_active(worker));
-    let deadlines: Vec<u64> = inactive.map(|worker| tree.deadline_ns(worker)).collect();
-    let earliest_ns = deadlines.into_iter().min().unwrap_or(u64::MAX);
+    let next_wakes: Vec<u64> = inactive.map(|worker| tree.next_wake_ns(worker)).collect();
+    let earliest_ns = next_wakes.into_iter().min().unwrap_or(u64::MAX);
     let active = workers.filter(|&worker| tree.is_active(worker));
     let looked_after: Vec<u64> = active.map(|worker| tree.next_ns(worker)).collect();
     if let Some(next_ns) = looked_after.iter().min() {
@@ -135,8 +135,8 @@ fn check_branch(tree: &Tree<Host>, branch: &Branch<Host>) {
     assert_eq!(own.migrator().is_none(), own.is_empty());
     assert!(own.migrator().is_none_or(|child| own.holds(child)));
     for child in 0..branch.children.len() {
-        let deadline_ns = match &branch.children {
-            Children::Workers(of) => tree.deadline_ns(of[child]),
+        let next_wake_ns = match &branch.children {
+            Children::Workers(of) => tree.next_wake_ns(of[child]),
             Children::Branches(of) => {
                 let below = &tree.branches[of[child]];
                 assert_eq!(
@@ -147,7 +147,7 @@ fn check_branch(tree: &Tree<Host>, branch: &Branch<Host>) {
                 below.least_ns(State::INACTIVE)
             }
         };
-        let is_known = own.holds(child) || branch.slot_ns(child) == deadline_ns;
+        let is_known = own.holds(child) || branch.slot_ns(child) == next_wake_ns;
         assert!(is_known, "a slot is wrong at rest");
     }
     assert_eq!(
@@ -160,7 +160,7 @@ fn check_branch(tree: &Tree<Host>, branch: &Branch<Host>) {
 /// A tree, what is known of its workers, and what a test tries with it.
 struct Enumeration {
     tree: Tree<Host>,
-    deadlines: Vec<u64>,
+    next_wakes: Vec<u64>,
     /// Whether workers are set aside too.
     aside: bool,
 }
@@ -211,25 +211,25 @@ impl Enumeration {
         if !is_awake {
             return;
         }
-        for &deadline_ns in &self.deadlines {
-            attempt(&|sleepers| self.sleep(sleepers, worker, deadline_ns));
-            if is_active && deadline_ns != u64::MAX {
-                attempt(&|_| self.walk(worker, deadline_ns));
+        for &next_wake_ns in &self.next_wakes {
+            attempt(&|sleepers| self.sleep(sleepers, worker, next_wake_ns));
+            if is_active && next_wake_ns != u64::MAX {
+                attempt(&|_| self.walk(worker, next_wake_ns));
             }
             if !is_active {
-                attempt(&|sleepers| sleepers.told(tell(&self.tree, worker, deadline_ns)));
+                attempt(&|sleepers| sleepers.told(tell(&self.tree, worker, next_wake_ns)));
             }
             if is_active && self.aside {
                 attempt(&|sleepers| {
-                    assert_eq!(tell(&self.tree, worker, deadline_ns), Told::Nothing);
+                    assert_eq!(tell(&self.tree, worker, next_wake_ns), Told::Nothing);
                     sleepers.told(self.tree.set_aside(worker));
                 });
             }
         }
     }
 
-    fn sleep(&self, sleepers: &mut Sleepers, worker: usize, deadline_ns: u64) {
-        self.tree.note(worker, deadline_ns);
+    fn sleep(&self, sleepers: &mut Sleepers, worker: usize, next_wake_ns: u64) {
+        self.tree.note(worker, next_wake_ns);
         sleepers.until_ns[worker] = Some(match self.tree.deactivate(worker) {
             Deactivated::Nothing => u64::MAX,
             Deactivated::SleepUntil(at_ns) => at_ns,
@@ -239,7 +239,7 @@ impl Enumeration {
     fn walk(&self, worker: usize, now_ns: u64) {
         let mut walk = self.tree.walk(worker, now_ns);
         while let Step::Expire(other) = walk.step() {
-            assert!(!self.tree.is_active(other) && self.tree.deadline_ns(other) <= now_ns);
+            assert!(!self.tree.is_active(other) && self.tree.next_wake_ns(other) <= now_ns);
             self.tree.note(other, u64::MAX);
             assert_eq!(self.tree.report(other), Told::Nothing);
         }
@@ -251,7 +251,7 @@ impl Enumeration {
 fn every_order_of_operations_on_one_branch() {
     let trees = Enumeration {
         tree: Tree::new(&on_nodes(&[0; 3])),
-        deadlines: vec![1 << 10, 2 << 10, u64::MAX],
+        next_wakes: vec![1 << 10, 2 << 10, u64::MAX],
         aside: true,
     };
     let count = trees.run();
@@ -262,7 +262,7 @@ fn every_order_of_operations_on_one_branch() {
 fn every_order_of_operations_on_two_levels() {
     let trees = Enumeration {
         tree: Tree::with_fanout(&on_nodes(&[0, 0, 1]), 2),
-        deadlines: vec![1 << 10, 2 << 10, u64::MAX],
+        next_wakes: vec![1 << 10, 2 << 10, u64::MAX],
         aside: true,
     };
     let count = trees.run();
@@ -273,7 +273,7 @@ fn every_order_of_operations_on_two_levels() {
 fn every_order_of_operations_on_three_levels() {
     let trees = Enumeration {
         tree: of_two(5),
-        deadlines: vec![1 << 10, u64::MAX],
+        next_wakes: vec![1 << 10, u64::MAX],
         aside: false,
     };
     let count = trees.run();

@@ -154,13 +154,13 @@ impl Scripts<'_> {
                 self.tree.sentry.leave(&self.tree.own[worker], worker);
                 to(self.climb(worker, Bit::Set))
             }
-            Op::Sleep(worker, deadline_ns) => {
-                self.tree.note(worker, deadline_ns);
+            Op::Sleep(worker, next_wake_ns) => {
+                self.tree.note(worker, next_wake_ns);
                 sleepers.until_ns[worker] = Some(NONE);
                 to(self.climb(worker, Bit::Clear))
             }
-            Op::Tell(worker, deadline_ns) => {
-                self.tree.note(worker, deadline_ns);
+            Op::Tell(worker, next_wake_ns) => {
+                self.tree.note(worker, next_wake_ns);
                 to(self.climb(worker, Bit::Keep))
             }
             Op::SetAside(worker) => to(self.climb(worker, Bit::Clear)),
@@ -366,14 +366,14 @@ fn script(
     length: usize,
     random: &mut impl FnMut(u64) -> u64,
 ) -> Vec<Op> {
-    let deadline =
+    let next_wake =
         |random: &mut dyn FnMut(u64) -> u64| [3 * UNIT_NS, 5 * UNIT_NS, NONE][random(3) as usize];
     let mut next = || {
         let op = match (is_awake, random(4)) {
             (false, _) => Activate(worker),
-            (true, 0) => Tell(worker, deadline(random)),
+            (true, 0) => Tell(worker, next_wake(random)),
             (true, 1) => Walks(worker, 4 * UNIT_NS),
-            (true, _) => Sleep(worker, deadline(random)),
+            (true, _) => Sleep(worker, next_wake(random)),
         };
         is_awake = !matches!(op, Op::Sleep(..));
         op

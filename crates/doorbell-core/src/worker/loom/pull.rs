@@ -126,11 +126,11 @@ fn end_against_pull() {
     sleeper.join().unwrap();
     let tree = workers[BUSY].remote().scheduler().tree();
     let left_ns = tree.expect("it is of class Fair").next_ns(BUSY);
-    assert_eq!(left_ns, u64::MAX, "a deadline was left behind");
+    assert_eq!(left_ns, u64::MAX, "a next wake was left behind");
 }
 
 #[test]
-fn a_worker_that_ends_leaves_no_deadline_behind() {
+fn a_worker_that_ends_leaves_no_next_wake_behind() {
     check_large(end_against_pull);
 }
 

@@ -235,7 +235,7 @@ fn sleepers_are_looked_after_when_the_switch_has_been_turned_off() {
 }
 
 #[test]
-fn a_worker_that_goes_off_while_it_is_awake_takes_back_the_deadline_of_its_last_sleep() {
+fn a_worker_that_goes_off_while_it_is_awake_takes_back_the_next_wake_of_its_last_sleep() {
     let it = Three::new();
     let [busy, leaver, _] = &it.workers;
     assert_eq!(it.leaves(), None);
