@@ -34,8 +34,8 @@ pub enum IdleClaim {
     On,
     /// By a look alone: two wakers may choose the same worker. Another worker steals the second task.
     Off,
-    /// As `Off`, with the seed's flag: a waker sets it at the worker that it chooses, and others look at it. The worker
-    /// clears it before it parks. Two wakers may still choose the same worker.
+    /// As `Off`, with the kernel patch's flag: a waker sets it at the worker that it chooses, and others look at it.
+    /// The worker clears it before it parks. Two wakers may still choose the same worker.
     Mark,
     /// As `Off`, but no worker steals from one that makes progress.
     Base,
@@ -63,8 +63,8 @@ pub enum RtPush {
     On,
     /// The worker takes such a task itself, also before it parks. Many workers may visit the same one at once.
     Pull,
-    /// The seed's baseline. The worker takes nothing: it asks each worker where such a task waits for a pass. That
-    /// worker makes the pass after its poll, and offers the task to an idle worker. No bound holds then.
+    /// The kernel patch's own form. The worker takes nothing: it asks each worker where such a task waits for a pass.
+    /// That worker makes the pass after its poll, and offers the task to an idle worker. No bound holds then.
     Each,
 }
 
@@ -87,8 +87,9 @@ pub enum TimerPull {
     /// where their timers were fired, and may crowd there
     /// (`docs/decisions/0029-sleepers-leave-their-timers.md`).
     On,
-    /// The seed's baseline. The worker on which it was armed: as `Off`, but a worker without other work to do arms it on
-    /// the nearest worker that seems awake, by mail. A guess: that worker may sleep by then, or be inside a long poll.
+    /// The baseline of the kernel patch. The worker on which it was armed: as `Off`, but a worker without other work to
+    /// do arms it on the nearest worker that seems awake, by mail. A guess: that worker may sleep by then, or be inside
+    /// a long poll.
     Base,
 }
 

@@ -84,7 +84,8 @@ pub enum LabCommand {
     /// sleep reads has rows of its own.
     ///
     /// With --sim timers are armed and dropped on one worker of a simulated machine, by doorbell alone, while a
-    /// quarter of the other workers are busy: with the switch `timer_pull` on, off, and as the seed's baseline.
+    /// quarter of the other workers are busy: with the switch `timer_pull` on, off, and as the baseline of the
+    /// kernel patch that it follows.
     #[command(after_long_help = timer_cost_help())]
     TimerCost(LabArgs),
 
@@ -119,7 +120,7 @@ pub enum LabCommand {
     ///
     /// 1,000 timers are armed on two workers, either of which may fire them; then one of the two has nothing to
     /// do. Measured are the wake-ups, the CPU time, and how late the timers are: with doorbell's switch
-    /// `timer_pull` on, off, and as the seed's baseline, and with tokio.
+    /// `timer_pull` on, off, and as the baseline of the kernel patch that it follows, and with tokio.
     ///
     /// With --sim the timers are armed on all workers of a simulated machine, by doorbell alone; some of the
     /// workers stay awake.
@@ -130,8 +131,8 @@ pub enum LabCommand {
     ///
     /// It has dbench's shape: 1 to 1,024 pairs of a client and a server on all workers of a simulated machine. A
     /// client works, arms a timeout, sends a request and gets the answer; now and then it thinks, or a request is
-    /// lost. Measured are the operations per second, with the switch `timer_pull` on, off, and as the seed's
-    /// baseline. It needs --sim.
+    /// lost. Measured are the operations per second, with the switch `timer_pull` on, off, and as the
+    /// baseline of the kernel patch that it follows. It needs --sim.
     #[command(after_long_help = requests_help())]
     Requests(LabArgs),
 

@@ -5,7 +5,7 @@
 //!
 //! | number | value | reason |
 //! |---|---|---|
-//! | work of an operation | 5 µs of the client, 10 µs of the server | one pair of the seed moves 353 MB/s: at 8 KiB, 23 µs each; two wakes take the rest |
+//! | work of an operation | 5 µs of the client, 10 µs of the server | one pair of the kernel patch's run moves 353 MB/s: at 8 KiB, 23 µs each; two wakes take the rest |
 //! | timeout | 1 ms | some fifty operations of a pair, so a timer that is not dropped is a rare event, and a run has some |
 //! | lost requests | 1 in 256 | timeouts are mostly dropped; these fire |
 //! | thinking | 1 operation in 32, for 100 µs | so that workers of few pairs idle, and a timer is the only reason to wake |

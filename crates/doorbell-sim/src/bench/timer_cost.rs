@@ -13,10 +13,10 @@ use std::task::{Context, Poll};
 
 /// How long each poll of a busy worker takes.
 pub const POLL_NS: u64 = 2_000;
-/// Every how many-th of the other workers is busy: a quarter, as in the seed, and as far apart as that allows, so that
-/// no cache has more of them than another one.
+/// Every how many-th of the other workers is busy: a quarter, as in the kernel patch, and as far apart as that allows,
+/// so that no cache has more of them than another one.
 pub const BUSY_EVERY: usize = 4;
-/// Timers in a loop, as in the seed.
+/// Timers in a loop, as in the kernel patch.
 pub const LOOP: u64 = 1_000;
 /// How often the loop is run. The first loops find cold lines.
 const LOOPS: u64 = 10;

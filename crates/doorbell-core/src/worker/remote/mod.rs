@@ -196,9 +196,9 @@ impl<M: Machine> Remote<M> {
         self.switches.rules().timer_pull() == TimerPull::Base
     }
 
-    /// The seed's flag: whether a waker has chosen this worker since it last parked.
+    /// The flag of the kernel patch: whether a waker has chosen this worker since it last parked.
     pub(crate) fn is_marked(&self) -> bool {
-        // ORDER: Relaxed, here and in `set_mark`; racy like the seed's.
+        // ORDER: Relaxed, here and in `set_mark`; racy like that of the kernel patch.
         self.shared.marked.load(Ordering::Relaxed) != 0
     }
 
@@ -452,7 +452,7 @@ impl<M: Machine> Remote<M> {
             }
         } else if rules.ring_every_post() && self.state() != WorkerState::Spinning {
             // Every post makes the wake syscall, also if another poster rang already. A worker that
-            // spins is never rung here, told or not, like a polling CPU in the seed's baseline.
+            // spins is never rung here, told or not, like a polling CPU in the baseline of the kernel patch.
             // A caller that only asks for a pass relies on this one's ring, unless this one says that it is below.
             match self.shared.bell.notify(kick, self.standing()) {
                 notified @ (Notified::MustRing | Notified::MustHelp) => self.ring_if_due(notified),

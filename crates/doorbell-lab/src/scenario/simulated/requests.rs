@@ -7,7 +7,7 @@ use super::{Baseline, Case, Plan, TIMER_PULL, chart, measure, per, reject, setti
 use crate::error::LabError;
 use crate::report::{Column, Metrics, Row, known};
 
-/// The numbers of pairs, as in the seed's table of dbench.
+/// The numbers of pairs, as in the kernel patch's table of dbench.
 const PAIRS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
 const WORKERS_MIN: usize = 2;
 /// How long operations of one pair count. That of more pairs is as much shorter, so that all rows have about as many

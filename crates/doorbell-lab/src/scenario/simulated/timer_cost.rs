@@ -10,15 +10,15 @@ use crate::report::{Column, Metrics, Row, known};
 /// How many workers there are, unless `--workers` says it.
 const WORKERS: usize = 64;
 const WORKERS_MIN: usize = 8;
-/// The seed's figure of the loop: with the pull model, and the baseline.
-const SEED_NS: [u64; 2] = [109, 145];
+/// The kernel patch's figure of the loop: with the pull model, and the baseline.
+const PATCH_NS: [u64; 2] = [109, 145];
 
 /// How to read the table.
 pub const READING: &[&str] = &[
     "Timers are armed on one worker for long after the run, by a task that may run anywhere. Of the other workers every \
      fourth is busy, in polls of 2 us of pinned tasks; the rest sleep.",
     "arm, busy: to arm one timer on a worker that has another task queued. arm, about to idle: on a worker that has \
-     nothing else to do. arm and drop: the same, and to drop the timer, 1,000 times in one poll, as the seed does with \
+     nothing else to do. arm and drop: the same, and to drop the timer, 1,000 times in one poll, as the kernel patch does with \
      the kernel's timers on an isolated CPU: 145 ns in its baseline and 109 ns in the pull model.",
     "timer_pull: with on and off a timer is armed on its own worker. With base a worker without other work arms it on the \
      nearest worker that seems awake, by mail.",
@@ -104,10 +104,10 @@ fn gist(rows: &[Row]) -> String {
             rows.find(|row| row.contestant.ends_with(setting) && row.variant == "arm and drop");
         known(row.and_then(|row| row.metrics.get(metric)))
     };
-    let [with, without] = SEED_NS;
+    let [with, without] = PATCH_NS;
     format!(
         "To arm a timer and drop it costs {} ns with timer_pull=on, {} with off and {} with base: {} times base. In the \
-         seed, {with} ns in place of {without}: 0.75 times.",
+         kernel patch, {with} ns in place of {without}: 0.75 times.",
         of("on", "op_ns"),
         of("off", "op_ns"),
         of("base", "op_ns"),

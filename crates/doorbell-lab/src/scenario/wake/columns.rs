@@ -67,7 +67,7 @@ pub(super) const READING: [&str; 13] = [
      rings/wake: doorbell's wake syscalls.",
     "idle_claim: settings of doorbell's switch, with the messengers and workers of `by threads, unpinned`. on: one \
      waker wins an idle worker. off: a waker only looks, so two may choose the same one; another worker steals the \
-     second task. mark: the seed's flag, which leaves a race. base: as off, but without that stealing.",
+     second task. mark: the kernel patch's flag, which leaves a race. base: as off, but without that stealing.",
     "Timer slack: all threads that take part set 1 ns, as doorbell's workers do; the default of \
      threads is 50 us.",
 ];

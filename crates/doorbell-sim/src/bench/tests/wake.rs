@@ -104,7 +104,7 @@ fn raced(idle_claim: IdleClaim, seed: u64) -> Figures {
 }
 
 /// Of 640 wakes by two threads hardly one is stacked where wakers claim, and more than one in ten where they only look.
-/// The seed's flag and a scheduler without thefts stack few here: tasks stay where they ran.
+/// The kernel patch's flag and a scheduler without thefts stack few here: tasks stay where they ran.
 #[test]
 fn wakes_by_two_threads_are_stacked_where_wakers_only_look() {
     let bounds = [
