@@ -20,7 +20,7 @@ use crate::class::Class;
 use crate::group::Groups;
 use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
-use crate::scheduler::idle::{Armed, Cores, IdleSet, TimedChecks, WorkSet};
+use crate::scheduler::idle::{Cores, IdleSet, TimedChecks, Watchful, WorkSet};
 use crate::scheduler::push::Push;
 use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
@@ -113,7 +113,7 @@ pub struct Scheduler<M: Machine> {
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
     work: WorkSet<M>,
-    armed: Armed<M>,
+    watchful: Watchful<M>,
     checks: TimedChecks<M>,
     /// What any worker may deliver; see [`common`].
     common: M::Line<Mailbox<M>>,
@@ -224,7 +224,7 @@ impl<M: Machine> Scheduler<M> {
                 .collect(),
             idle: IdleSet::new(&cores, class),
             work: WorkSet::new(&cores),
-            armed: Armed::new(turns),
+            watchful: Watchful::new(turns),
             checks: TimedChecks::new(workers),
             common: M::Line::new(Mailbox::default),
             tree: timers::tree_of(class, workers, distance),
@@ -311,10 +311,10 @@ impl<M: Machine> Scheduler<M> {
         self.push().is_some_and(|push| push.token.is_held())
     }
 
-    /// Says whether the scheduler is armed: it has just begun, or one of its workers had a long poll lately.
+    /// Says whether the scheduler is watchful: it has just begun, or one of its workers had a long poll lately.
     #[inline]
-    pub(crate) fn armed(&self) -> &Armed<M> {
-        &self.armed
+    pub(crate) fn watchful(&self) -> &Watchful<M> {
+        &self.watchful
     }
 
     /// When its workers make their timed checks.

@@ -25,7 +25,8 @@ unsafe impl<M: Machine> Station<M> for Member<M> {
     fn note_first(&self) {
         let (scheduler, worker) = (self.scheduler(), self.worker());
         // An idle worker asks for a watchdog itself, before it runs something.
-        if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.armed().may_be_on() {
+        if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.watchful().may_be_on()
+        {
             return;
         }
         // The worker may be inside a long poll, and had no reason to ask for a watchdog when that began.

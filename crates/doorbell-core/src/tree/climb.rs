@@ -143,8 +143,8 @@ impl<'a, M: Machine> Climb<'a, M> {
         } else {
             Ordering::Release
         };
-        // ORDER: Release pairs with the Acquire of `read` and of a look: the slot, and all that was seen of the child, is
-        // visible to a thread that finds this state or a later one. Relaxed on failure: all is read again.
+        // ORDER: Release pairs with the Acquire of `read` and of a look: the slot, and all that was seen of the child,
+        // is visible to a thread that finds this state or a later one. Relaxed on failure: all is read again.
         let exchanged = branch
             .word
             .compare_exchange(before.0, after.0, publish, Ordering::Relaxed);

@@ -197,7 +197,7 @@ impl<M: Machine> Worker<M> {
         let has_timers = self.next_for(remote) != u64::MAX;
         if has_timers {
             // Others expire them meanwhile.
-            remote.scheduler().armed().arm(M::now_ns());
+            remote.scheduler().watchful().begin(M::now_ns());
             self.local.list_anew();
             M::fence_recheck();
         }

@@ -170,8 +170,8 @@ impl<M: Machine> Worker<M> {
         }
         let fired = self.walk_if_due(tree);
         if self.local.is_off() {
-            // It was taken off just now. A worker that is on is to have the duty. Until this one sleeps it fires its own
-            // timers.
+            // It was taken off just now. A worker that is on is to have the duty. Until this one sleeps it fires its
+            // own timers.
             tree.note(worker, u64::MAX);
             self.step_aside(tree);
         }
@@ -260,18 +260,18 @@ impl<M: Machine> Worker<M> {
         if next_ns == u64::MAX {
             return None;
         }
-        if scheduler.armed().may_be_on() && scheduler.checks().is_unattended(next_ns) {
+        if scheduler.watchful().may_be_on() && scheduler.checks().is_unattended(next_ns) {
             self.leave_idle_set();
             scheduler.arm_watchdog_by(remote.worker(), next_ns);
         }
         Some(M::now_ns())
     }
 
-    /// The calls since then are over: arms the scheduler if they were long.
+    /// The calls since then are over: makes the scheduler watchful if they were long.
     pub(super) fn note_calls(&self, since_ns: u64) {
         let now_ns = M::now_ns();
         if now_ns.saturating_sub(since_ns) > STUCK_NS {
-            self.shared.remote().scheduler().armed().arm(now_ns);
+            self.shared.remote().scheduler().watchful().begin(now_ns);
         }
     }
 

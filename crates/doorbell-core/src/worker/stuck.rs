@@ -139,12 +139,12 @@ impl<M: Machine> Worker<M> {
         }
         let remote = self.shared.remote();
         // A worker that leaves its timers to this one from now on finds it listed; others are seen here. Also if the
-        // scheduler is not armed: another worker may arm it during the poll.
+        // scheduler is not watchful: it may become so during the poll.
         let is_in_tree = self.tree().is_some();
         if is_in_tree {
             self.list_behind_fence();
         }
-        if !remote.scheduler().armed().may_be_on() {
+        if !remote.scheduler().watchful().may_be_on() {
             return;
         }
         // A descriptor can be ready at any time.
@@ -168,21 +168,21 @@ impl<M: Machine> Worker<M> {
         M::fence_recheck();
     }
 
-    /// At a pass: arms the scheduler if polls were long since the last one. While it is armed, a worker with work
-    /// of its own looks for stuck workers at intervals: there may be no idle worker to do so.
+    /// At a pass: makes the scheduler watchful if polls were long since the last one. While it is so, a worker with
+    /// work of its own looks for stuck workers at intervals: there may be no idle worker to do so.
     pub(super) fn note_pass(&self) {
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
-        let (armed, now_ns) = (self.shared.remote().scheduler().armed(), M::now_ns());
+        let (watchful, now_ns) = (self.shared.remote().scheduler().watchful(), M::now_ns());
         if self.checks.note_pass(now_ns, self.shared.tally.polls.get()) {
-            armed.arm(now_ns);
+            watchful.begin(now_ns);
             if self.tree().is_some() {
-                // It asks for a watchdog before its next poll: while the scheduler was not armed it has asked for none.
+                // It asks for a watchdog before its next poll: while the scheduler was not watchful it asked for none.
                 self.local.set_unattended(true);
             }
         }
-        if armed.is_on(now_ns) {
+        if watchful.is_on(now_ns) {
             self.check_stuck(now_ns);
         } else {
             self.checks.left.set(u64::MAX);
@@ -208,8 +208,8 @@ impl<M: Machine> Worker<M> {
         }
         self.checks.plan(now_ns, polls);
         // One worker at a time: the look reads words of all others.
-        let armed = self.shared.remote().scheduler().armed();
-        if !armed.begin_check(now_ns, CHECK_NS / 2) && !hurries {
+        let watchful = self.shared.remote().scheduler().watchful();
+        if !watchful.begin_check(now_ns, CHECK_NS / 2) && !hurries {
             return;
         }
         self.shared.tally.searches.add_owned(1);
@@ -233,7 +233,7 @@ impl<M: Machine> Worker<M> {
     /// Whether timers wait for another worker that this one may expire if that one is stuck.
     fn has_timers(&self, other: &Member<M>) -> bool {
         self.next_for(other) != u64::MAX
-            && other.scheduler().armed().may_be_on()
+            && other.scheduler().watchful().may_be_on()
             && !self.shared.clock.is_frozen()
     }
 

@@ -1,5 +1,6 @@
 //! Timers on many workers, any of which may fire them. Some workers are awake all the time. Measured are how often the
-//! others are woken for timers, and how late the timers are. No task waits for the timers, so nothing else wakes a worker.
+//! others are woken for timers, and how late the timers are. No task waits for the timers, so nothing else wakes a
+//! worker.
 
 use super::{Bench, BenchError, counted, finish, sleep_until, start, sum};
 use crate::scenario::{Workers, run_until};
@@ -15,7 +16,7 @@ use std::task::{Wake, Waker};
 /// How long each poll of an awake worker takes.
 pub const POLL_NS: u64 = 2_000;
 /// After such a time without a long poll no worker looks after others that may be stuck.
-const UNARMED_NS: u64 = 10_200_000_000;
+const UNWATCHFUL_NS: u64 = 10_200_000_000;
 /// By when a task that was launched has run, and its worker sleeps.
 const SETTLE_NS: u64 = 1_000_000;
 /// How long before the first timer can be due the awake workers begin.
@@ -166,7 +167,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
     for _ in 0..2 {
         drop(workers.wait_for(workers.launch(0, Kind::Pinned, async {}), 0));
-        sim::sleep(UNARMED_NS);
+        sim::sleep(UNWATCHFUL_NS);
     }
     let (late, mut notes) = unbounded();
     // The arming of all takes less than that.

@@ -4,7 +4,6 @@
 //! may have work in `work.rs`. Only a worker sets its own idle bit. A waker or the worker itself clears it; one
 //! read-modify-write decides which of them.
 
-mod armed;
 mod choice;
 mod cores;
 mod lapse;
@@ -16,15 +15,16 @@ mod loom_search;
 pub(super) mod tests;
 mod timed_check;
 mod watchdogs;
+mod watchful;
 mod work;
 
-pub(crate) use armed::{Armed, OVERDUE_NS, STUCK_NS};
 pub use choice::Wish;
 pub use cores::Cores;
 pub(super) use cores::{GROUP_MAX, Place};
 pub(crate) use lapse::Searchers;
 pub(crate) use timed_check::TimedChecks;
 pub(crate) use watchdogs::LOOKS_EVERY_NS;
+pub(crate) use watchful::{OVERDUE_NS, STUCK_NS, Watchful};
 pub use work::{Seen, WorkSet};
 
 use crate::class::Class;

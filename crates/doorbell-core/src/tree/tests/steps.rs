@@ -1,5 +1,5 @@
-//! Several operations at once, in every order of their steps: each climb makes a step of its reads, one of its store, and
-//! one of its exchange. Each script runs until nothing is under way; then the oracle of `rest.rs` holds.
+//! Several operations at once, in every order of their steps: each climb makes a step of its reads, one of its store,
+//! and one of its exchange. Each script runs until nothing is under way; then the oracle of `rest.rs` holds.
 
 use super::super::climb::{At, Bit, Climb, Exchanged, Top};
 use super::super::shape::Seat;

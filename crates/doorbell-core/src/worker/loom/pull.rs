@@ -32,7 +32,7 @@ fn two_active() -> [Arc<WorkerShared<Loom>>; 3] {
     let workers = with_one_clock(remotes, IdlePolicy::Park);
     let scheduler = workers[BUSY].remote().scheduler();
     scheduler.idle().enter(ASLEEP);
-    scheduler.armed().arm(0);
+    scheduler.watchful().begin(0);
     let tree = scheduler.tree().expect("it is of class Fair");
     tree.activate(BUSY);
     tree.activate(SLEEPER);

@@ -90,7 +90,7 @@ fn sleep_for(ns: u64) {
 /// One of two watchdogs gets something to do, while the busy worker relies on both.
 fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
     let workers = scheduler(2);
-    workers[BUSY].remote().scheduler().armed().arm(0);
+    workers[BUSY].remote().scheduler().watchful().begin(0);
     workers[CHECKER].remote().set_watchdog(true);
     let shared = Arc::clone(&workers[CHECKER]);
     let watchdog = thread::spawn(move || Worker::new(shared).end_watchdog());
@@ -192,7 +192,7 @@ fn decline_against_push() {
 fn decline_against_far_timer() {
     let workers = scheduler(0);
     let scheduler = workers[BUSY].remote().scheduler();
-    scheduler.armed().arm(0);
+    scheduler.watchful().begin(0);
     scheduler.idle().enter(CHECKER);
     // For a timer that was cancelled since. The claim has lapsed, so that the worker sees to no search.
     assert_eq!(
@@ -221,7 +221,7 @@ fn decline_against_far_timer() {
 fn decline_against_claim() {
     let workers = scheduler(0);
     let scheduler = workers[BUSY].remote().scheduler();
-    scheduler.armed().arm(0);
+    scheduler.watchful().begin(0);
     scheduler.idle().enter(CHECKER);
     let _ = workers[CHECKER].remote().bell().announce_spin();
     let shared = Arc::clone(&workers[CHECKER]);
@@ -246,7 +246,7 @@ fn decline_against_claim() {
 fn ask_against_sleep() {
     let workers = scheduler(0);
     let scheduler = workers[BUSY].remote().scheduler();
-    scheduler.armed().arm(0);
+    scheduler.watchful().begin(0);
     let idle = scheduler.idle();
     assert_eq!(idle.leave(ASLEEP), Left::ByItself);
     // As others see it, it runs something and has not left the idle set yet.

@@ -160,9 +160,9 @@ fn long_calls_arm_the_scheduler_if_a_sleeper_has_a_timer() {
     for (timer, long) in [(false, true), (true, false), (true, true)] {
         let it = Three::new();
         let [busy, ..] = &it.workers;
-        let armed = busy.shared.remote().scheduler().armed();
-        // It was armed at first, and that is over.
-        assert!(armed.is_on(0) && !armed.is_on(u64::MAX));
+        let watchful = busy.shared.remote().scheduler().watchful();
+        // It was watchful at first, and that is over.
+        assert!(watchful.is_on(0) && !watchful.is_on(u64::MAX));
         if timer {
             assert_eq!(it.leaves(), None);
         }
@@ -174,17 +174,17 @@ fn long_calls_arm_the_scheduler_if_a_sleeper_has_a_timer() {
             }
             busy.local.close();
         });
-        assert_eq!(armed.may_be_on(), timer && long);
+        assert_eq!(watchful.may_be_on(), timer && long);
     }
 }
 
-/// It asked for none before its first poll: the scheduler was not armed.
+/// It asked for none before its first poll: the scheduler was not watchful.
 #[test]
 fn long_polls_make_a_worker_ask_for_a_watchdog_before_its_next_poll() {
     let it = Three::new();
     let [busy, ..] = &it.workers;
-    let armed = busy.shared.remote().scheduler().armed();
-    assert!(armed.is_on(0) && !armed.is_on(u64::MAX));
+    let watchful = busy.shared.remote().scheduler().watchful();
+    assert!(watchful.is_on(0) && !watchful.is_on(u64::MAX));
     assert_eq!(it.leaves(), None);
     // It asks for no watchdog for the task itself.
     let runs_one = || {
@@ -205,13 +205,13 @@ fn long_polls_make_a_worker_ask_for_a_watchdog_before_its_next_poll() {
 }
 
 #[test]
-fn a_worker_that_began_its_poll_before_the_scheduler_was_armed_is_found_by_sleepers() {
+fn a_worker_that_began_its_poll_before_the_scheduler_was_watchful_is_found_by_sleepers() {
     let it = Three::new();
     let [busy, leaver, _] = &it.workers;
-    let armed = busy.shared.remote().scheduler().armed();
-    assert!(armed.is_on(0) && !armed.is_on(u64::MAX));
+    let watchful = busy.shared.remote().scheduler().watchful();
+    assert!(watchful.is_on(0) && !watchful.is_on(u64::MAX));
     busy.ask_for_watchdog();
-    armed.arm(Host::now_ns());
+    watchful.begin(Host::now_ns());
     assert_eq!(it.leaves(), None);
     assert!(leaver.wish_ns(Host::now_ns()).is_some());
 }

@@ -24,7 +24,7 @@ const TIMERS: usize = 1_000;
 const SPAN_MS: u32 = 1_000;
 /// The same before the measurement.
 const WARM_UP_MS: u32 = 100;
-/// How long a new runtime of doorbell has nothing to do first: its scheduler is armed for 10 s, and this is about the
+/// How long a new runtime of doorbell has nothing to do first: its scheduler is watchful for 10 s, and this is about the
 /// time after that.
 const SETTLES: Duration = Duration::from_millis(10_200);
 /// A pass that takes longer counts as hung.

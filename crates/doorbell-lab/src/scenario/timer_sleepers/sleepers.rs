@@ -111,7 +111,7 @@ impl<T: Timers> Sleepers<T> {
                 meeting.arrive().await;
                 let mut armed = Vec::new();
                 for some in own.chunks(ARMED_AT_ONCE) {
-                    // A long poll would arm doorbell's scheduler.
+                    // A long poll would make doorbell's scheduler watchful.
                     let_others_run().await;
                     armed.extend(T::unbudgeted(async { arm(&timers, some, &fired) }).await);
                 }

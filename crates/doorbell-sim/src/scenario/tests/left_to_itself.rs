@@ -22,11 +22,11 @@ const CORES: usize = 2;
 
 type Registered = Registration<Sim, RemoteRef<Sim>>;
 
-/// After this time the scheduler is unarmed for the first time, and the watchdog has stopped being one.
+/// After this time the scheduler is not watchful for the first time, and the watchdog has stopped being one.
 const CALM_NS: u64 = 10_100 * MS;
 /// Longer than a watchdog stays one: a watchdog requested in one round sleeps before the next.
 const ROUND_NS: u64 = 20 * MS;
-/// In these rounds the workers find out that the scheduler is unarmed.
+/// In these rounds the workers find out that the scheduler is not watchful.
 const FIRST_ROUNDS: u64 = 2;
 const ROUNDS: u64 = 20;
 /// How long the last poll goes on.
@@ -121,7 +121,7 @@ fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts
         By::Timer => Source::Timer(Arc::clone(workers)),
         By::Below => Source::Told(told),
     };
-    // The first task arms the scheduler.
+    // The first task makes the scheduler watchful.
     drop(workers.launch(by.worker(), Kind::Task, async {}));
     sim::sleep(CALM_NS);
     let (theirs, did) = (Arc::clone(workers), Arc::clone(done));

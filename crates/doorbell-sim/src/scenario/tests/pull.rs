@@ -25,7 +25,7 @@ const TIMERS: u64 = WORKERS as u64 - 1;
 /// By then a task that was launched waits, and its worker sleeps.
 const SETTLE_NS: u64 = MS;
 /// After such a time without a long poll no worker looks after others that may be stuck.
-const UNARMED_NS: u64 = 10_200 * MS;
+const UNWATCHFUL_NS: u64 = 10_200 * MS;
 /// When the first timer is due, from when the first one is armed: all workers sleep long before.
 const FIRST_NS: u64 = 20 * MS;
 /// How far apart they are, if they are.
@@ -124,9 +124,9 @@ pub(super) fn launch<const BUG: u8>(
 }
 
 /// Nothing was long for a while: no worker is woken to look after others.
-pub(super) fn disarm<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
+pub(super) fn end_watchful<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
     launch(workers, 0, Kind::Pinned, async {});
-    sim::sleep(UNARMED_NS);
+    sim::sleep(UNWATCHFUL_NS);
     launch(workers, 0, Kind::Pinned, async {});
     sim::sleep(SETTLE_NS);
 }
@@ -212,7 +212,7 @@ fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures
     let (workers, threads) = Workers::<BUG>::start(setting.config(), Arc::default()).unwrap();
     sim::sleep(SETTLE_NS);
     if setting.first != First::Stuck {
-        disarm(&workers);
+        end_watchful(&workers);
     }
     let before = workers.counts();
     if setting.begins_early {

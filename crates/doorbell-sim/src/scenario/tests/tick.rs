@@ -16,7 +16,7 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 const TICK_NS: u64 = 20 * MS;
-/// They end within the first second, in which an urgent scheduler is armed.
+/// They end within the first second, in which an urgent scheduler is watchful.
 const TICKS: u64 = 25;
 /// How long a poll of the task takes.
 const SHORT_NS: u64 = 20_000;
