@@ -58,10 +58,10 @@ pub enum RtPush {
     /// `On` in a scheduler of 100 workers or more, else `Pull`.
     #[default]
     Auto,
-    /// Before a poll the worker takes such a task itself. Of the workers that park at one moment, one visits the others
+    /// Before a poll the worker takes such a task itself. Of the workers that park at one moment, one scans the others
     /// on behalf of all.
     On,
-    /// The worker takes such a task itself, also before it parks. Many workers may visit the same one at once.
+    /// The worker takes such a task itself, also before it parks. Many workers may look at the same one at once.
     Pull,
     /// The kernel patch's own form. The worker takes nothing: it asks each worker where such a task waits for a pass.
     /// That worker makes the pass after its poll, and offers the task to an idle worker. No bound holds then.

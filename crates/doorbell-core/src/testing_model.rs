@@ -204,7 +204,7 @@ fn killer_of_push(bug: Bug) -> (&'static str, Shows) {
     match bug {
         Bug::PushClearBlind => (
             "scheduler::push::loom::mutant_clear_blind",
-            Says("nobody would visit the worker"),
+            Says("nobody would look at the worker"),
         ),
         Bug::PushCountsLate => ("scheduler::push::loom::mutant_counts_late", WAITS),
         Bug::PushNoPostFence => ("scheduler::push::loom::mutant_no_post_fence", WAITS),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The times between which a timer may fire. A look at the wheel fires it from `from_ns` on. If nothing else causes
-/// such a look, a worker wakes for it at `latest_ns`.
+/// The times between which a timer may fire. The first look at the wheel from `from_ns` on finds it due. If nothing
+/// else causes such a look, a worker wakes for it at `latest_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The timer's deadline. It never fires before.

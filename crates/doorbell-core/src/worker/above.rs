@@ -103,34 +103,34 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The last visit of a worker that parks, behind its entry into the idle set. With the token, if a worker is
-    /// overloaded, the holder visits the others on behalf of the workers that park. A watchdog visits them itself,
+    /// The last scan of a worker that parks, behind its entry into the idle set. With the token, if a worker is
+    /// overloaded, the holder scans the others on behalf of the workers that park. A watchdog scans them itself,
     /// because the holder may get no CPU. Returns whether this worker found something.
-    pub(super) fn visit_before_sleep(&self) -> bool {
+    pub(super) fn scan_before_sleep(&self) -> bool {
         let remote = self.shared.remote();
         let push = remote.scheduler().push();
         let relies = !remote.is_watchdog() || M::breaks(Bug::PushWatchdogRelies);
         let push = push.filter(|push| relies && push.overloaded.any());
         match (push, self.rt_push()) {
-            (None, _) | (_, RtPush::Pull) => self.visit_others(),
+            (None, _) | (_, RtPush::Pull) => self.scan_others(),
             (Some(push), RtPush::Each) => {
                 self.ask_each(push, 0);
                 false
             }
             (Some(push), RtPush::On | RtPush::Auto) => match push.token.tell() {
                 Told::Noted => false,
-                Told::Holder => self.visit_for_all(push),
+                Told::Holder => self.scan_for_all(push),
             },
         }
     }
 
     /// The rounds of the token's holder. Returns whether it found something. The token is free afterwards.
     #[cold]
-    fn visit_for_all(&self, push: &Push<M>) -> bool {
+    fn scan_for_all(&self, push: &Push<M>) -> bool {
         let mut found = false;
         for _ in 0..ROUNDS_MAX {
             push.token.begin_round();
-            found = self.visit_others();
+            found = self.scan_others();
             if found {
                 break;
             }

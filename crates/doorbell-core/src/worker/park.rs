@@ -127,7 +127,7 @@ impl<M: Machine> Worker<M> {
         }
         // The thread that posted to the common mailbox may have found no idle worker.
         self.take_common();
-        let found = self.visit_before_sleep();
+        let found = self.scan_before_sleep();
         if found {
             self.offer_new_surplus();
         }

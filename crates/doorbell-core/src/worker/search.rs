@@ -111,7 +111,7 @@ impl<M: Machine> Worker<M> {
 
     /// Looks for work at every other worker, and ends the search that this worker is counted for.
     fn search(&self) -> bool {
-        let found = !self.local.is_off() && self.visit_others();
+        let found = !self.local.is_off() && self.scan_others();
         self.end_search();
         // The end of the search may have found what the search did not.
         found || !self.local.is_empty()
@@ -119,7 +119,7 @@ impl<M: Machine> Worker<M> {
 
     /// Takes from the nearest worker that has more than it can run at once, or that is stuck. Returns whether it
     /// took anything.
-    pub(super) fn visit_others(&self) -> bool {
+    pub(super) fn scan_others(&self) -> bool {
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
         let by_rank = self.local.turns() == Turns::ByRank;
@@ -188,7 +188,7 @@ impl<M: Machine> Worker<M> {
         }
         // Behind the count: either the wakers see that no worker searches, or this worker sees their work.
         M::fence_announce();
-        if self.local.is_empty() && !self.local.is_off() && !self.visit_others() {
+        if self.local.is_empty() && !self.local.is_off() && !self.scan_others() {
             return;
         }
         // Also for a single task: whose worker needed help may be inside a long poll. That may be this worker before

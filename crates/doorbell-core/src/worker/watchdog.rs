@@ -90,7 +90,7 @@ impl<M: Machine> Worker<M> {
 
     /// Ends the search of each worker that has been counted as searching since this watchdog's last look, at least
     /// [`WATCHDOG_MIN_NS`] ago: that worker seems to get no CPU. If it was the last to search, wakers that relied on
-    /// it woke no worker, so the watchdog visits the others after this. If it takes something, it stops being a
+    /// it woke no worker, so the watchdog scans the others after this. If it takes something, it stops being a
     /// watchdog, and wakes another worker for the rest.
     pub(super) fn end_lapsed_searches(&self) {
         let now_ns = M::now_ns();
@@ -167,7 +167,8 @@ impl<M: Machine> Worker<M> {
         self.resign();
         M::fence_announce();
         self.wake_watchdog_if_wanted();
-        // If no other worker looks then, this one does when it parks: the worker with the timer may have idled just now.
+        // If no other worker looks then, this one does when it parks: the worker with the timer may have idled just
+        // now.
         let given_up_ns = self.given_up_ns.get();
         self.given_up_ns
             .set(given_up_ns.filter(|at_ns| self.is_left_out(*at_ns)));

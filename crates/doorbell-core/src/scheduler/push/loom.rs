@@ -84,7 +84,11 @@ fn set_against_clear() {
     it.push();
     it.overloaded.set(0, RANK);
     worker.join().unwrap();
-    assert_eq!(it.overloaded.rank(0), RANK, "nobody would visit the worker");
+    assert_eq!(
+        it.overloaded.rank(0),
+        RANK,
+        "nobody would look at the worker"
+    );
     assert_eq!(it.overloaded.count(), 1);
 }
 

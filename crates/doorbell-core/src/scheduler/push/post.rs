@@ -18,7 +18,7 @@ pub(crate) struct Push<M: Machine> {
     pub(crate) overloaded: Overloaded<M>,
     /// Which rank each worker runs.
     pub(crate) map: PriorityMap<M>,
-    /// Which of the workers that park visits the others.
+    /// Which of the workers that park scans the others.
     pub(crate) token: PushToken<M>,
     rank_of: RankOf<M>,
 }

@@ -1,4 +1,4 @@
-//! The push token: of the workers that park at one moment, one visits the other workers on behalf of all. See
+//! The push token: of the workers that park at one moment, one scans the other workers on behalf of all. See
 //! README.md.
 //!
 //! | bits | name | meaning |
@@ -10,7 +10,7 @@
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
 /// With `rt_push=auto`, a scheduler of this many workers or more uses the token. In a smaller one each worker that
-/// parks visits the others itself (decision 28).
+/// parks scans the others itself (decision 28).
 pub const TOKEN_FROM: usize = 100;
 
 const HELD: u32 = 1 << 0;
@@ -37,8 +37,8 @@ pub enum End {
     Again,
 }
 
-/// The token of a scheduler. It guards nothing: a worker may visit others without it. Its purpose is that workers which
-/// park at one moment do not all visit the same overloaded worker at once.
+/// The token of a scheduler. It guards nothing: a worker may scan others without it. Its purpose is that workers which
+/// park at one moment do not all look at the same overloaded worker at once.
 pub struct PushToken<M: Machine> {
     word: M::Line<M::U32>,
 }
@@ -94,7 +94,7 @@ impl<M: Machine> PushToken<M> {
         }
     }
 
-    /// The holder begins a round, which answers all tells so far: it visits the other workers after this.
+    /// The holder begins a round, which answers all tells so far: it scans the other workers after this.
     pub fn begin_round(&self) {
         // ORDER: Relaxed, and a read-modify-write for the fence behind it.
         self.word.fetch_and(!TOLD, Ordering::Relaxed);

@@ -267,7 +267,7 @@ impl<M: Machine> Local<M> {
         inject: bool,
     ) -> Option<u64> {
         let table = self.table()?;
-        // The first task that it steals runs next, so the groups are visited in the order of their turns.
+        // The first task that it steals runs next, so the groups are gone through in the order of their turns.
         let (groups, opened) = table.in_order();
         let groups = &groups[..opened];
         let has = |group: u8| victim.queue_of(group).map_or(0, Queue::len);

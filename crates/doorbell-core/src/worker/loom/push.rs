@@ -1,4 +1,4 @@
-//! Workers by rank: who visits an overloaded worker before it sleeps.
+//! Workers by rank: who looks at an overloaded worker before it sleeps.
 
 use super::{IdlePolicy, Worker, check_large, mutant};
 use crate::scheduler::RemoteRef;
@@ -52,8 +52,8 @@ fn spawn_ranked(remote: &RemoteRef<Loom>, rank: u8) {
     launch_ranked(remote, Kind::Task, rank, async {});
 }
 
-/// A poll wakes a task of rank 50 while ranks 90 and 10 wait there, and another worker that runs rank 60 looks for tasks:
-/// the byte is not below what waits then.
+/// A poll wakes a task of rank 50 while ranks 90 and 10 wait there, and another worker that runs rank 60 looks for
+/// tasks: the byte is not below what waits then.
 fn push_against_a_look() {
     let remotes = by_rank(2, RtPush::default());
     let (busy, push) = (worker(remotes[0].clone()), remotes[0].scheduler().push());

@@ -375,7 +375,7 @@ fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
     end([asleep]);
 }
 
-/// It visits nobody, and wakes one that does.
+/// It scans nobody, and wakes one that does.
 #[test]
 fn a_worker_that_goes_off_hands_on_its_search() {
     let workers = with_watchdogs();
