@@ -29,9 +29,10 @@ pub(super) enum NextCheck {
 
 impl<M: Machine> Worker<M> {
     /// When a worker that parks looks at the others again; `None` if it need not. It becomes a watchdog if another
-    /// worker has a task waiting behind a poll that may turn out to be long, or if a watchdog was asked for, and
-    /// if too few workers are watchdogs. It stays one for [`WATCHDOG_STAYS_NS`]: meanwhile a worker that pushes a
-    /// single task wakes no worker, and the watchdog finds the task if the poll takes long.
+    /// worker has a task waiting behind a poll that may turn out to be long, or, while the scheduler is watchful,
+    /// descriptors or a timer that is due soon; or if a watchdog was asked for; and if too few workers are watchdogs.
+    /// It stays one for [`WATCHDOG_STAYS_NS`]: meanwhile a worker that pushes a single task wakes no worker, and the
+    /// watchdog finds the task if the poll takes long.
     pub(super) fn watchdog_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
             // A worker that was taken off leaves this to another.

@@ -5,8 +5,8 @@
 //! 3. A CPU on which only the Batch worker runs.
 //! 4. Any idle worker. A higher class may hold its CPU for now, or it takes the CPU from a Fair worker.
 //!
-//! Whether a worker spins or sleeps does not matter: to learn it, each caller would read a line of each candidate, and
-//! many callers at once would hold up those who wake them.
+//! Whether a worker spins or sleeps does not matter. To learn it, each caller would read a line of each candidate, and
+//! many callers at once would slow down the threads that notify those workers.
 //!
 //! Within a group the caller begins at the n-th candidate, where n is the number of its own CPU, or of the worker that
 //! has tasks for others. So callers on different CPUs mostly begin at different candidates.

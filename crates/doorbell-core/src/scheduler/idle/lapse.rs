@@ -10,7 +10,7 @@ use std::cell::Cell;
 pub(crate) struct Searchers {
     /// For each worker, whether it was counted as searching.
     searched: Box<[Cell<bool>]>,
-    /// For each worker, if it slept in no set and untold: the number of its sleeps.
+    /// For each worker, if it slept, was not in the idle set and was not notified: the number of its sleeps.
     left_out: Box<[Cell<Option<u64>>]>,
 }
 
@@ -23,8 +23,8 @@ impl Searchers {
         }
     }
 
-    /// Notes whether a worker sleeps in no set and untold, and in which of its sleeps. Returns whether it did so in the
-    /// same sleep at the last look.
+    /// Notes in which of its sleeps a worker is left out: not in the idle set, and not notified. `None` if it is not.
+    /// Returns whether it was left out in the same sleep at the last look.
     pub(crate) fn note_left_out(&self, worker: usize, sleep: Option<u64>) -> bool {
         self.left_out[worker].replace(sleep) == sleep && sleep.is_some()
     }

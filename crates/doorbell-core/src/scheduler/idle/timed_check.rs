@@ -9,8 +9,8 @@ const NONE_NS: u64 = u64::MAX;
 
 /// When the workers of a scheduler make their timed checks.
 pub(crate) struct TimedChecks<M: Machine> {
-    /// The earliest one, or none. It may say none although there is one, but only for a moment one although there is
-    /// none.
+    /// The earliest one, or none. It may be none although a later one is planned. A time at which no worker makes a
+    /// check stands here only for a moment.
     first_ns: M::Line<M::U64>,
     /// That of each worker.
     planned_ns: Box<[M::Line<M::U64>]>,
@@ -45,8 +45,8 @@ impl<M: Machine> TimedChecks<M> {
         (at_ns != NONE_NS).then_some(at_ns)
     }
 
-    /// The worker has a timed check at this time, if not earlier. The caller is that worker, or has claimed it. If it has
-    /// claimed it, it makes a fence behind this, and looks whether the worker is inside a poll.
+    /// The worker has a timed check at this time, if not earlier. The caller is that worker, or has claimed it. If it
+    /// has claimed it, it makes a fence behind this, and looks whether the worker is inside a poll.
     pub(crate) fn plan(&self, worker: usize, at_ns: u64) {
         // In this order: a worker that ends the check finds it in both words.
         change::<M>(&self.first_ns, |first_ns| first_ns.min(at_ns));

@@ -1,5 +1,5 @@
-//! Whether polls of a scheduler took long lately. If none did, the scheduler is not watchful: no worker looks after
-//! the timers and descriptors of workers that may be stuck.
+//! Whether a scheduler is watchful: whether its workers look after timers and descriptors of workers that may be stuck.
+//! It is so for a while after a long poll, and at first, when nothing is known of its polls.
 
 use crate::scheduler::Turns;
 use doorbell_machine::{Line, Machine, Ordering, Word};

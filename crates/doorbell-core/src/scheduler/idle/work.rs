@@ -1,5 +1,5 @@
-//! The work set: which workers may have tasks that others can take, so that who looks for some reads
-//! a few words and not a line or more of every worker. See ../README.md.
+//! The work set: which workers may have tasks that others can take. A worker that looks for tasks reads a few words,
+//! not a line or more of every worker. See ../README.md.
 
 use super::Cores;
 use super::cores::Place;
@@ -7,8 +7,8 @@ use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// One bit per worker, in one word for each group of the idle set. A worker whose bit is clear has nothing in its run queue and its
-/// inject queue, as seen behind a fence; one whose bit is set may have something.
+/// One bit per worker, in one word for each group of the idle set. A worker whose bit is clear has nothing in its run
+/// queue and its inject queue, as seen behind a fence; one whose bit is set may have something.
 pub struct WorkSet<M: Machine> {
     cores: Arc<Cores<M>>,
     words: Box<[M::Line<M::U32>]>,
@@ -42,8 +42,8 @@ impl<M: Machine> WorkSet<M> {
         word.load(Ordering::Relaxed) & bit != 0
     }
 
-    /// Something was put into the worker's run queue, by the worker itself, or into its inject queue, and then
-    /// there is a fence in front of this. Who relies on being seen has one behind it too.
+    /// Something was put into the worker's run queue, by the worker itself, or into its inject queue. In the second
+    /// case the poster makes a fence before this. A caller that relies on being seen makes one behind it too.
     pub fn add(&self, worker: usize) {
         if !self.holds(worker) {
             self.add_anew(worker);
@@ -100,7 +100,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A copy of that set, in which nobody has anything.
+    /// A copy of that set, in which no worker has anything.
     pub fn new<M: Machine>(of: &WorkSet<M>) -> Self {
         Seen {
             words: of.words.iter().map(|_| Cell::new(0)).collect(),
