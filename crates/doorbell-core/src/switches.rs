@@ -4,7 +4,7 @@ use doorbell_machine::Counter;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a call to a spinning worker does (seed: the kernel's `TIF_NOTIFY_IPI`).
+/// What a call to a spinning worker does (kernel patch: `TIF_NOTIFY_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleNotify {
     /// The worker sees the post in the line that it spins on, takes its mailbox and goes on spinning.
@@ -16,7 +16,7 @@ pub enum IdleNotify {
     AlwaysRing,
 }
 
-/// Which posts touch the bell (seed: no IPI if `call_single_queue` is not empty).
+/// Which posts touch the bell (kernel patch: no IPI if `call_single_queue` is not empty).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallCoalesce {
     /// The post that finds the worker parked and not yet notified.
@@ -26,7 +26,7 @@ pub enum CallCoalesce {
     Base,
 }
 
-/// How a waker gets an idle worker (seed: the race of two wakers that select the same idle CPU).
+/// How a waker gets an idle worker (kernel patch: the race of two wakers that select the same idle CPU).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleClaim {
     /// By a claim that one waker wins; the others go to other workers.
@@ -52,7 +52,7 @@ impl IdleClaim {
 }
 
 /// How an urgent worker gets a task of a higher rank that waits at another urgent worker, before it begins a poll or
-/// parks (seed: the kernel's `RT_PUSH_IPI`).
+/// parks (kernel patch: `RT_PUSH_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RtPush {
     /// `On` in a scheduler of 100 workers or more, else `Pull`.
@@ -73,7 +73,7 @@ impl RtPush {
     pub const ALL: [RtPush; 4] = [RtPush::Auto, RtPush::On, RtPush::Pull, RtPush::Each];
 }
 
-/// Which worker fires the timer of a task that may run anywhere, if the worker that has it sleeps (seed: the kernel's
+/// Which worker fires the timer of a task that may run anywhere, if the worker that has it sleeps (kernel patch: the
 /// timer pull model).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerPull {

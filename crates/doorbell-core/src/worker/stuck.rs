@@ -128,7 +128,7 @@ pub(super) fn overdue_after_ns(due_ns: u64, now_ns: u64) -> u64 {
 }
 
 impl<M: Machine> Worker<M> {
-    /// The worker is about to run something. It was idle before, or has armed a timer that is due before all its
+    /// The worker is about to run something. It was idle before, or has armed a timer that needs a wake before its
     /// others. If timers (its own or its sleepers') or descriptors wait, a watchdog must look after them, in case the
     /// poll takes long.
     pub(super) fn ask_for_watchdog(&self) {

@@ -74,7 +74,7 @@ pub struct Local<M: Machine> {
     /// The same of its local base alone.
     wake_local_ns: Cell<u64>,
     /// Whether the worker must ask for a watchdog before its next poll, to look after its timers and descriptors.
-    /// True after the worker idled, and after it armed a global timer that is due before its others.
+    /// True after the worker idled, and after it armed a global timer that needs a wake before its others.
     pub(in crate::worker) unattended: Cell<bool>,
     /// The base for timers that the current task arms.
     pub(in crate::worker) base: Cell<Base>,

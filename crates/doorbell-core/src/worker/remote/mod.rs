@@ -36,7 +36,7 @@ pub struct Remote<M: Machine> {
     parker: M::Parker,
     switches: Arc<SwitchWord<M::Counter>>,
     counts: M::Line<RemoteCounts<M::Counter>>,
-    /// When the worker's nearest global timer is due; `u64::MAX` if it has none.
+    /// By when a worker must wake for a global timer of this worker; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
     pulse: M::Line<Pulse<M>>,
@@ -157,8 +157,9 @@ impl<M: Machine> Remote<M> {
         self.shared.bell.state()
     }
 
-    /// By when a thread must wake for a global timer of the worker, as the worker last published it. It may be earlier
-    /// than the truth, but later only for a moment while it changes.
+    /// By when a thread must wake for a global timer of the worker, as the worker, or a visitor of its wheel, last
+    /// published it. It may be earlier than the truth. It is later for a moment while it changes, and after a visit for
+    /// timers that were left to the poll under way.
     pub fn next_global_ns(&self) -> u64 {
         // ORDER: Relaxed; a number. A thread that fires the timers visits the wheel, whose gate orders it.
         self.next_global_ns.load(Ordering::Relaxed)
