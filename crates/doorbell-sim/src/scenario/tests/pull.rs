@@ -48,10 +48,10 @@ enum First {
     Polls,
     /// It makes short polls of a task that may run anywhere.
     Shares,
-    /// It is stuck in one poll. The scheduler is armed, as it is at first.
+    /// It is stuck in one poll. The scheduler is watchful, as it is at first.
     Stuck,
     /// The same where no poll was long for a while.
-    StuckUnarmed,
+    StuckUnwatched,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First, for_ns: u64)
             let kind = if is_pinned { Kind::Pinned } else { Kind::Task };
             launch(workers, 0, kind, polls);
         }
-        First::Stuck | First::StuckUnarmed => {
+        First::Stuck | First::StuckUnwatched => {
             launch(workers, 0, Kind::Pinned, async move { sim::work(for_ns) });
         }
     }
@@ -396,10 +396,10 @@ fn a_stuck_worker_does_not_hold_up_the_timers_of_sleepers() {
     }
 }
 
-/// Nobody looks after running workers then, so that nobody is woken to. The poll arms the scheduler.
+/// Nobody looks after running workers then, so that nobody is woken to. The poll makes the scheduler watchful.
 #[test]
 fn behind_the_first_long_poll_in_a_while_the_timers_of_sleepers_wait_for_its_end() {
-    let stuck = |pull| Setting::new(pull, First::StuckUnarmed);
+    let stuck = |pull| Setting::new(pull, First::StuckUnwatched);
     let on = run_in_time(stuck(TimerPull::On), BUSY_BEFORE_NS + BUSY_NS);
     assert!(on.latest_ns > LATE_STUCK_NS, "{on:?}");
     let _: Figures = run_in_time(stuck(TimerPull::Off), LATE_NS);
