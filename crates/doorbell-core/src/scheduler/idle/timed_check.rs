@@ -121,13 +121,18 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_later_timed_check_leaves_an_earlier_one_known() {
-        let it = TimedChecks::<Host>::new(2);
-        it.plan(0, 50_000_000);
-        it.plan(1, 40_000_000);
-        assert_eq!(it.end(0), Some(50_000_000));
-        assert!(!it.is_unattended(40_000_000), "the other one looks then");
-        assert_eq!(it.end(1), Some(40_000_000));
-        assert!(it.is_unattended(40_000_000));
+    fn a_later_timed_check_leaves_an_earlier_one_known() {
+        let at_ns = [50_000_000, 40_000_000];
+        for order in [[0, 1], [1, 0]] {
+            let it = TimedChecks::<Host>::new(2);
+            for worker in order {
+                it.plan(worker, at_ns[worker]);
+            }
+            assert!(!it.is_unattended(40_000_000), "{order:?}");
+            assert_eq!(it.end(0), Some(50_000_000));
+            assert!(!it.is_unattended(40_000_000), "the other one looks then");
+            assert_eq!(it.end(1), Some(40_000_000));
+            assert!(it.is_unattended(40_000_000));
+        }
     }
 }
