@@ -337,6 +337,18 @@ fn arm_against_the_end_of_a_timed_check() {
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
 }
 
+/// A worker gives its timed check up while the thread that asked for it takes it back: one of the two has it.
+fn two_ends_of_a_timed_check() {
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
+    let looks_ns = 1 << 40;
+    remotes[0].scheduler().checks().plan(1, looks_ns);
+    let theirs = remotes[1].clone();
+    let gives_up = thread::spawn(move || theirs.scheduler().checks().end(1));
+    let taken_back = remotes[0].scheduler().checks().end(1);
+    let ends = [taken_back, gives_up.join().unwrap()];
+    assert!(ends.contains(&Some(looks_ns)) && ends.contains(&None));
+}
+
 /// A worker pushes the one task that it has while the watchdog ends and a third one sleeps: that one
 /// is woken to look after it.
 fn push_against_the_end_of_a_watchdog() {
@@ -478,6 +490,11 @@ fn w17_a_task_posted_while_its_worker_leaves_the_work_set_is_found() {
 #[test]
 fn a_timer_that_is_armed_while_a_timed_check_is_given_up_is_looked_after() {
     check(arm_against_the_end_of_a_timed_check);
+}
+
+#[test]
+fn a_timed_check_that_two_threads_end_is_got_by_one() {
+    check(two_ends_of_a_timed_check);
 }
 
 #[test]
