@@ -229,15 +229,19 @@ fn decline_against_claim() {
         let worker = Worker::new(shared);
         worker.in_idle_set.set(true);
         worker.leave_idle_set();
-        let _ = worker.shared.remote().bell().end_idle();
+        let is_claimed = worker.searching.get();
+        let is_told = worker.shared.remote().bell().end_idle().pass;
         put(worker.shared.remote());
         worker.end_watchdog();
         worker.end_search();
+        is_claimed && !is_told
     });
     workers[BUSY].remote().publish_next_global(FAR_NS);
     Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
-    declines.join().unwrap();
+    let is_claimed = declines.join().unwrap();
     assert_told(&workers);
+    let is_told = workers[CHECKER].remote().bell().wants_pass();
+    assert!(is_told || !is_claimed, "claimed, and not told");
     drain(workers[CHECKER].remote());
 }
 
