@@ -1,7 +1,7 @@
 //! Workers that sleep until others' timers are due.
 
 use super::scheduler_by_hand;
-use crate::scheduler::idle::{OVERDUE_NS, Wish};
+use crate::scheduler::idle::{LOOKS_EVERY_NS, OVERDUE_NS, Wish};
 use crate::scheduler::offline::TakenOff;
 use crate::task::Kind;
 use crate::testing::{launch_as, spawn};
@@ -197,6 +197,39 @@ fn a_watchdog_that_ends_while_a_task_waits_wakes_another_although_a_timed_check_
     watchdog.end_watchdog();
     assert!(!idle.holds(2) && idle.wants_watchdog());
     busy.local.enter(|| busy.local.close());
+}
+
+/// Else the one with the timer would ask a worker that relies on the check of a third one.
+#[test]
+fn a_worker_that_parks_relies_on_a_timed_check_as_the_worker_with_the_timer_does() {
+    let [busy, relies, other] = scheduler_by_hand();
+    let due_ns = arm(&busy);
+    assert!(relies.watchdog_until_ns().is_some());
+    let earlier_ns = due_ns - LOOKS_EVERY_NS;
+    busy.shared.remote().publish_next_global(earlier_ns);
+    assert!(is_unattended(&busy, earlier_ns));
+    assert_eq!(other.watchdog_until_ns(), Some(earlier_ns + OVERDUE_NS));
+}
+
+#[test]
+fn a_timed_check_that_is_handed_on_keeps_its_time() {
+    let [busy, checker, other] = scheduler_by_hand();
+    let due_ns = arm(&busy);
+    assert!(checker.watchdog_until_ns().is_some());
+    idles(&other);
+    checker.end_watchdog();
+    assert_eq!(planned_ns(&other), Some(due_ns + OVERDUE_NS));
+}
+
+#[test]
+fn of_two_timed_checks_that_a_worker_gave_up_it_plans_the_earlier_one() {
+    let [relies, _other] = scheduler_by_hand();
+    let first_ns = Host::now_ns() + HOUR_NS;
+    for at_ns in [first_ns, first_ns + HOUR_NS] {
+        relies.shared.remote().scheduler().checks().plan(0, at_ns);
+        relies.end_watchdog();
+    }
+    assert_eq!(relies.watchdog_until_ns(), Some(first_ns));
 }
 
 /// A worker was asked for a timed check, and then this comes between: another one is asked.
