@@ -246,6 +246,27 @@ fn a_worker_that_was_claimed_to_be_a_watchdog_and_has_a_task_leaves_that_to_anot
 }
 
 /// A timer for any worker, from a thread that is none.
+/// It owes nothing any more once it has become one.
+#[test]
+fn a_watchdog_that_ends_takes_back_no_request_that_another_worker_is_woken_for() {
+    let [_busy, watchdog, other] = scheduler_by_hand();
+    let idle = watchdog.shared.remote().scheduler().idle();
+    let wants = |worker: &Worker<Host>| {
+        let number = worker.shared.remote().worker();
+        worker.enter_idle_set();
+        let claimed = idle.want_watchdog(Wish::of(number), |it| it == number);
+        assert_eq!(claimed, Some(number));
+    };
+    wants(&watchdog);
+    watchdog.leave_idle_set();
+    assert!(!watchdog.search_if_claimed());
+    assert!(watchdog.watchdog_until_ns().is_some());
+    assert!(watchdog.shared.remote().is_watchdog() && !idle.wants_watchdog());
+    wants(&other);
+    watchdog.end_watchdog();
+    assert!(idle.wants_watchdog());
+}
+
 fn timer_from_outside(remote: &RemoteRef<Host>) -> RawTimer {
     let arm = || RawTimer::arm(remote, Host::now_ns() + HOUR_NS, Waker::noop());
     std::thread::scope(|scope| scope.spawn(arm).join().unwrap()).unwrap()
