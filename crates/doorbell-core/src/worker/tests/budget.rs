@@ -1,7 +1,13 @@
 //! The arithmetic of budgets, by times that are told.
 
+use crate::scheduler::Scheduler;
+use crate::task::Kind;
+use crate::testing::launch_as;
 use crate::worker::budget::{BudgetAccount, RunBudget, Verdict};
+use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
+use doorbell_machine::Host;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 
@@ -106,6 +112,32 @@ fn a_whole_period_is_no_limit() {
     for ms in [99, 100, 150, 200, 10_000] {
         assert_eq!(account.verdict(ms * MS), Verdict::Go);
     }
+}
+
+/// It may sleep for long, and look at nobody meanwhile.
+#[test]
+fn a_worker_that_is_throttled_gives_its_timed_check_up() {
+    let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let idle = IdlePolicy::Park;
+    let shared = WorkerShared::with(WorkerConfig { idle }, remotes[0].clone(), Arc::default());
+    let budget = RunBudget {
+        run_ns: 1,
+        period_ns: MS,
+    };
+    let worker = Worker::limited(Arc::new(shared), Some(budget));
+    let checks = remotes[0].scheduler().checks();
+    checks.plan(0, u64::MAX - 1);
+    worker.begin_to_run();
+    while !worker.is_spent() {
+        std::hint::spin_loop();
+    }
+    worker.local.enter(|| {
+        drop(launch_as(&remotes[0], Kind::Pinned, async {}));
+        worker.throttle_if_spent();
+        worker.local.close();
+    });
+    assert_eq!(worker.shared.counts().throttles, 1);
+    assert_eq!(checks.planned_ns(0), None);
 }
 
 proptest! {
