@@ -1,11 +1,13 @@
 //! Workers whose tasks wait for descriptors.
 
 use super::super::descriptors::POLLS_PER_LOOK;
-use super::by_hand;
+use super::super::watchdog::WATCHDOG_MIN_NS;
 use super::threads::Running;
+use super::{by_hand, scheduler_by_hand};
 use crate::bell::WorkerState;
 use crate::io::{Direction, Registration, Station as _};
 use crate::scheduler::Scheduler;
+use crate::scheduler::idle::OVERDUE_NS;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, Join, Kind};
 use crate::testing::{call, launch_about, spawn};
@@ -92,6 +94,22 @@ fn read_and_park(worker: &WorkerShared<Host>) -> (Join<io::Result<u8>>, UnixStre
     }
     until_in_poller(worker);
     (join, theirs)
+}
+
+/// The descriptor may be ready at any time, so one timed check is not enough.
+#[test]
+fn a_worker_that_parks_is_a_watchdog_while_one_with_a_descriptor_runs() {
+    let [busy, parks] = scheduler_by_hand();
+    let remote = busy.shared.remote();
+    let (_socket, _theirs) = Socket::pair(remote);
+    assert!(parks.watchdog_until_ns().is_some());
+    assert!(parks.shared.remote().is_watchdog());
+    // A timer that is overdue before that look is looked at in time.
+    let due_ns = Host::now_ns() + 300_000;
+    remote.publish_next_global(due_ns);
+    let looks_ns = parks.watchdog_until_ns().expect("it is a watchdog");
+    let soon_ns = Host::now_ns() + WATCHDOG_MIN_NS;
+    assert!(looks_ns <= soon_ns.max(due_ns + OVERDUE_NS));
 }
 
 #[test]
