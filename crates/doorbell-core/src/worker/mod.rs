@@ -167,7 +167,7 @@ pub struct Worker<M: Machine> {
     searching: Cell<bool>,
     /// It was claimed since it parked last, maybe to be a watchdog or to make a timed check.
     owes_look: Cell<bool>,
-    /// The time of a timed check that it gave up and no other worker makes. It plans it again when it parks.
+    /// The time of a timed check that it gave up. It plans it again when it parks, if no other worker makes it.
     given_up_ns: Cell<Option<u64>>,
     /// As a watchdog: the time until its next look.
     watchdog_ns: Cell<u64>,

@@ -168,11 +168,6 @@ impl<M: Machine> Worker<M> {
         self.resign();
         M::fence_announce();
         self.wake_watchdog_if_wanted();
-        // If no other worker looks then, this one does when it parks: the worker with the timer may have idled just
-        // now.
-        let given_up_ns = self.given_up_ns.get();
-        self.given_up_ns
-            .set(given_up_ns.filter(|at_ns| self.is_left_out(*at_ns)));
     }
 
     /// Whether no worker looks in time at what a timed check at this time is for.
@@ -183,7 +178,8 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Gives up the worker's timed check. Returns whether it had one. A worker that was claimed may get one just now:
-    /// either this sees it, or the thread that claimed the worker sees that it runs.
+    /// either this sees it, or the thread that claimed the worker sees that it runs. If no other worker looks then,
+    /// this one plans it again when it parks: the worker with the timer may have idled just now.
     fn gives_up_check(&self) -> bool {
         if M::breaks(Bug::IdleCheckForgotten) {
             return false;
