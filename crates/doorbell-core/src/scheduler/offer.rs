@@ -67,10 +67,11 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Gives an idle worker a timed check, and wakes it, so that it sleeps no longer than until then. If none is idle,
-    /// the next worker that parks sees the timer itself.
+    /// the next worker that parks sees the timer itself. One that runs calls would give it back.
     #[cold]
     fn ask_for_check(&self, from: usize, mut at_ns: u64) {
-        while let Some(worker) = self.idle().claim(Wish::of(from), |_| true) {
+        let idles = |worker: usize| !self.remotes()[worker].is_inside();
+        while let Some(worker) = self.idle().claim(Wish::of(from), idles) {
             let asked = &self.remotes()[worker];
             self.checks().plan(worker, at_ns);
             M::fence_recheck();

@@ -217,11 +217,16 @@ fn decline_against_far_timer() {
     drain(workers[CHECKER].remote());
 }
 
-/// A worker that is claimed for a timed check sees that before it is told. It has something to do.
+/// A worker that is claimed for a timed check sees that before it is told. It has something to do, and an earlier
+/// check, which the end of another one has hidden.
 fn decline_against_claim() {
     let workers = scheduler(0);
     let scheduler = workers[BUSY].remote().scheduler();
     scheduler.watchful().begin(0);
+    let earlier_ns = FAR_NS / 2;
+    scheduler.checks().plan(CHECKER, earlier_ns);
+    scheduler.checks().plan(OTHER, earlier_ns - 1);
+    let _ = scheduler.checks().end(OTHER);
     scheduler.idle().enter(CHECKER);
     let _ = workers[CHECKER].remote().bell().announce_spin();
     let shared = Arc::clone(&workers[CHECKER]);
@@ -234,19 +239,21 @@ fn decline_against_claim() {
         put(worker.shared.remote());
         worker.end_watchdog();
         worker.end_search();
-        is_claimed && !is_told
+        (is_claimed && !is_told, worker.given_up_ns.get())
     });
     workers[BUSY].remote().publish_next_global(FAR_NS);
     Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
-    let is_claimed = declines.join().unwrap();
+    let (is_untold, kept_ns) = declines.join().unwrap();
     assert_told(&workers);
     let is_told = workers[CHECKER].remote().bell().wants_pass();
-    assert!(is_told || !is_claimed, "claimed, and not told");
+    assert!(is_told || !is_untold, "claimed, and not told");
+    let next_ns = scheduler.checks().planned_ns(ASLEEP);
+    assert!([kept_ns, next_ns].contains(&Some(earlier_ns)), "forgotten");
     drain(workers[CHECKER].remote());
 }
 
-/// Another worker falls asleep while a worker asks for a timed check. It asks one that has something to run, and takes
-/// that back; a third one relies on it meanwhile.
+/// Another worker falls asleep while two workers ask for a timed check. One that is in the idle set has something to
+/// run.
 fn ask_against_sleep() {
     let workers = scheduler(0);
     let scheduler = workers[BUSY].remote().scheduler();
@@ -379,7 +386,7 @@ fn a_worker_that_sees_its_claim_before_it_is_told_hands_the_timed_check_on() {
 }
 
 #[test]
-fn a_timed_check_that_was_asked_of_a_worker_that_runs_goes_to_one_that_falls_asleep() {
+fn a_timed_check_that_no_idle_worker_gets_goes_to_one_that_falls_asleep() {
     check_large(ask_against_sleep);
 }
 

@@ -1,7 +1,7 @@
 //! Workers that sleep until others' timers are due.
 
 use super::scheduler_by_hand;
-use crate::scheduler::idle::{LOOKS_EVERY_NS, OVERDUE_NS, Wish};
+use crate::scheduler::idle::{LOOKS_EVERY_NS, OVERDUE_NS};
 use crate::scheduler::offline::TakenOff;
 use crate::task::Kind;
 use crate::testing::{launch_as, spawn};
@@ -368,29 +368,25 @@ fn a_worker_that_serves_calls_is_asked_for_no_timed_check_while_another_one_slee
     }
 }
 
-/// As others see it, worker 1 runs something, and has not left the idle set yet.
 #[test]
-fn an_earlier_check_of_a_worker_that_runs_goes_to_the_one_that_is_asked_next() {
-    let [busy, runs, sleeps] = scheduler_by_hand();
-    let due_ns = arm(&busy);
-    let [earlier_ns, first_ns] = [2, 3].map(|part| due_ns - HOUR_NS / part);
-    let checks = busy.shared.remote().scheduler().checks();
-    // The end of the earliest check hides the other one.
-    checks.plan(1, first_ns);
-    checks.plan(2, earlier_ns);
-    assert_eq!(checks.end(2), Some(earlier_ns));
-    runs.enter_idle_set();
-    idles(&sleeps);
-    let wish = Wish { near: 1, spread: 0 };
-    assert_eq!(
-        busy.shared.remote().scheduler().idle().find(wish, |_| true),
-        Some(1)
-    );
-    busy.shared.remote().scheduler().arm_watchdog_by(1, due_ns);
-    assert_eq!(
-        [planned_ns(&runs), planned_ns(&sleeps)],
-        [None, Some(first_ns)]
-    );
+fn a_worker_that_serves_calls_is_not_claimed_again_and_again_for_a_timed_check() {
+    let [busy, serves] = scheduler_by_hand();
+    let remote = serves.shared.remote();
+    let _ = arm(&busy);
+    idles(&serves);
+    let is_claimed = |_: &usize| {
+        remote.set_serving(true);
+        busy.ask_for_watchdog();
+        remote.set_serving(false);
+        let is_claimed = !remote.scheduler().idle().holds(1);
+        if is_claimed {
+            wakes(&serves);
+            assert!(!serves.search_if_claimed());
+            idles(&serves);
+        }
+        is_claimed
+    };
+    assert_eq!((0..5).filter(is_claimed).count(), 0);
 }
 
 #[test]
