@@ -84,7 +84,7 @@ impl<M: Machine> Scheduler<M> {
                 return;
             };
             // Maybe an earlier one, which it had before.
-            at_ns = at_ns.min(back_ns);
+            at_ns = back_ns;
         }
     }
 
