@@ -66,6 +66,8 @@ pub(super) struct Cpu {
     last: u32,
     /// When its thread goes on; `u64::MAX` while it idles.
     pub(super) resume_ns: u64,
+    /// Until when it switches to its thread.
+    switches_until_ns: u64,
     /// Incremented to make the scheduled `What::Cpu` void.
     pub(super) turn: u32,
     /// Incremented by each dispatch, so that the end of an older slice is void.
@@ -93,6 +95,7 @@ impl Default for Cpu {
             current: NOBODY,
             last: NOBODY,
             resume_ns: u64::MAX,
+            switches_until_ns: 0,
             turn: 0,
             slice_turn: 0,
             slice_from_ns: 0,
@@ -216,7 +219,9 @@ impl World {
     fn preempt(&mut self, cpu: u32, now_ns: u64) {
         let state = &mut self.cpus[cpu as usize];
         let current = std::mem::replace(&mut state.current, NOBODY);
-        let resume_ns = state.resume_ns;
+        // A switch that is not over is no part of the step: the next one begins anew.
+        let from_ns = now_ns.max(state.switches_until_ns);
+        let left_ns = state.resume_ns.saturating_sub(from_ns);
         state.turn = state.turn.wrapping_add(1);
         self.record(now_ns, cpu, current, EventKind::Preempt, 0);
         self.flush_of(current);
@@ -224,7 +229,7 @@ impl World {
             self.end_spinner(current);
         } else {
             // The rest of the step that the thread is in.
-            let left_ns = self.off_cpu(cpu, resume_ns.saturating_sub(now_ns));
+            let left_ns = self.off_cpu(cpu, left_ns);
             self.threads[current as usize].left_ns = left_ns;
         }
         let it = &mut self.threads[current as usize];
@@ -250,7 +255,7 @@ impl World {
         }
         let it = &mut self.threads[thread as usize];
         it.doing = Doing::Runs;
-        cost = cost.saturating_add(std::mem::take(&mut it.left_ns));
+        let left_ns = std::mem::take(&mut it.left_ns);
         let had_ns = it.share.had_ns;
         let state = &mut self.cpus[cpu as usize];
         state.current = thread;
@@ -261,8 +266,10 @@ impl World {
         state.slice_armed = false;
         self.record(now_ns, cpu, thread, EventKind::Dispatch, 0);
         self.set_busy(cpu, true, now_ns);
-        let cost = self.on_cpu(cpu, cost);
-        self.resume_at(cpu, now_ns.saturating_add(cost));
+        let switched_ns = now_ns.saturating_add(self.on_cpu(cpu, cost));
+        self.cpus[cpu as usize].switches_until_ns = switched_ns;
+        let all_ns = self.on_cpu(cpu, cost.saturating_add(left_ns));
+        self.resume_at(cpu, now_ns.saturating_add(all_ns));
         if !self.cpus[cpu as usize].ready.is_empty() {
             self.arm_slice(cpu, now_ns);
         }

@@ -65,6 +65,31 @@ fn a_higher_class_takes_the_cpu_at_once() {
     }
 }
 
+/// A thread gets its CPU many times for less than a switch takes.
+#[test]
+fn a_switch_that_is_interrupted_is_not_made_up_for() {
+    let diary = Diary::default();
+    let theirs = diary.clone();
+    run(exact(2), move || {
+        let low = spawn(1, move || {
+            sim::set_policy(Policy::Idle);
+            work(MS);
+            theirs.note("low ends");
+        });
+        let high = spawn(1, || {
+            for _ in 0..1_000 {
+                sleep(costs().context_switch_ns / 2);
+                work(MS / 100);
+            }
+        });
+        low.join().unwrap();
+        high.join().unwrap();
+    });
+    // The other one works for 10 ms.
+    let ended = diary.when("low ends");
+    assert!(ended < 15 * MS, "{ended}");
+}
+
 #[test]
 fn fifo_waits_for_its_like_and_others_for_it() {
     let fifo = Policy::Fifo { priority: 1 };
