@@ -16,6 +16,8 @@ pub(crate) struct Ledger {
     dropped: SimCounter,
     /// Whether workers end while programs run. Then a refused closure is rightly dropped.
     ends: SimCounter,
+    /// Whether all is over, and the workers end. Then a timer rightly ends unfired.
+    closes: SimCounter,
     /// Launched tasks, and tasks whose futures have been dropped.
     launched: SimCounter,
     ended: SimCounter,
@@ -138,6 +140,11 @@ impl Ledger {
         self.ends.get() != 0
     }
 
+    /// From now on the workers end, because all is over.
+    pub(super) fn note_close(&self) {
+        self.closes.set(1);
+    }
+
     pub(super) fn note_launched(&self) {
         self.launched.add_shared(1);
     }
@@ -176,6 +183,13 @@ impl Ledger {
             ));
         }
         self.latest_ns.set(self.latest_ns.get().max(late_ns));
+    }
+
+    /// Records that a timer has ended, but has not fired: its worker has ended or refused it.
+    pub(super) fn note_unfired(&self) {
+        if !self.ends() && self.closes.get() == 0 {
+            sim::fail("lost: a timer ended unfired");
+        }
     }
 
     /// Checks, when a paused clock advances, that no post is outstanding.

@@ -290,6 +290,7 @@ impl<const BUG: u8> Workers<BUG> {
 
     /// Asks all workers to end, and waits until they have.
     pub(crate) fn close(&self, threads: Threads) {
+        self.ledger.note_close();
         self.shared.iter().for_each(|shared| shared.close());
         Self::join(threads);
     }

@@ -18,6 +18,7 @@ mod stalls;
 mod starved;
 mod suspended;
 mod tick;
+mod trees;
 mod waiting;
 
 use super::scheduler::{SchedulerConfig, Workers};

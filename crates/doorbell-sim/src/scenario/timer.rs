@@ -40,6 +40,13 @@ impl<const BUG: u8> Sleep<BUG> {
     }
 }
 
+impl<const BUG: u8> Sleep<BUG> {
+    fn unfired(&self) -> Poll<bool> {
+        self.ledger.note_unfired();
+        Poll::Ready(false)
+    }
+}
+
 #[cfg(test)]
 impl<const BUG: u8> Sleep<BUG> {
     /// A sleep until then, by the workers' clock.
@@ -59,14 +66,14 @@ impl<const BUG: u8> Future for Sleep<BUG> {
             if self.timer.is_none() {
                 match RawTimer::arm(&self.remote, self.window, cx.waker()) {
                     Ok(timer) => self.timer = Some(timer),
-                    Err(_) => return Poll::Ready(false),
+                    Err(_) => return self.unfired(),
                 }
             }
             let polled = self.timer.as_mut().map(|timer| timer.poll(cx));
             match polled {
                 None | Some(Polled::Elsewhere) => self.timer = None,
                 Some(Polled::Pending) => return Poll::Pending,
-                Some(Polled::Ready(Fired::WorkerGone)) => return Poll::Ready(false),
+                Some(Polled::Ready(Fired::WorkerGone)) => return self.unfired(),
                 Some(Polled::Ready(Fired::Due)) => {
                     let stands = self.clock.is_frozen();
                     self.ledger
