@@ -90,6 +90,12 @@ marks! {
     WheelMail,
     /// wheel: a visitor fired timers of a worker that is stuck.
     WheelVisit,
+    /// pull: a sleeper's wheel could not be entered: its worker or another visitor has it.
+    PullRefused,
+    /// tree: a worker that looks after sleepers was set aside, because it is stuck.
+    TreeSetAside,
+    /// tree: a sentry was relieved by a worker that wakes earlier.
+    TreeSentryRelieved,
     /// offline: a task was handed on by a worker that is off.
     OfflineHandOn,
     /// io: a worker that was about to park on its word had got its first descriptor.

@@ -1,6 +1,6 @@
 //! The sentry: a parked worker that wakes at the earliest next wake of all, because no worker is active.
 
-use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
+use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 
 const WORKER_BITS: u32 = 16;
 const WORKER: u64 = (1 << WORKER_BITS) - 1;
@@ -108,6 +108,9 @@ impl<M: Machine> Sentry<M> {
             // ORDER: Relaxed; its own.
             own.stood.store(1, Ordering::Relaxed);
             if self.change(seen, Post::new(worker, at_ns)) {
+                if seen != Post::NONE {
+                    M::mark(Mark::TreeSentryRelieved);
+                }
                 return Stood::Yes;
             }
         }

@@ -16,7 +16,7 @@ use super::local::VISITED_RETRY_NS;
 use crate::scheduler::Member;
 use crate::scheduler::idle::STUCK_NS;
 use crate::tree::{Deactivated, Step, Told, Tree};
-use doorbell_machine::{Bug, Counter, Machine, WaitEnd};
+use doorbell_machine::{Bug, Counter, Machine, Mark, WaitEnd};
 use std::cell::Cell;
 
 /// What a worker knows of its part in the tree.
@@ -203,6 +203,7 @@ impl<M: Machine> Worker<M> {
                 .local
                 .bring_for_sleeper(places, || sleeper.gate().expire(sleeper, now_ns));
             let Some(expired) = expired else {
+                M::mark(Mark::PullRefused);
                 tally.pulls_refused.add_owned(1);
                 let again_ns = now_ns.saturating_add(VISITED_RETRY_NS);
                 self.pull.again_ns.set(again_ns);
@@ -243,6 +244,7 @@ impl<M: Machine> Worker<M> {
         if !is_overdue(tree.next_ns(other.worker())) || M::breaks(Bug::PullTrustsStuck) {
             return false;
         }
+        M::mark(Mark::TreeSetAside);
         self.shared.tally.set_aside.add_owned(1);
         // Nothing to wake: this worker is awake.
         let _: Told = tree.set_aside(other.worker());
