@@ -105,6 +105,11 @@ impl<M: Machine> Member<M> {
         &self.gate
     }
 
+    /// Whether the worker sleeps and has left its timers to others. For oracles.
+    pub fn has_left_timers(&self) -> bool {
+        self.gate.is_lent()
+    }
+
     /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a long
     /// poll, so the task is offered to an idle worker.
     ///

@@ -6,6 +6,7 @@
 mod climb;
 #[cfg(test)]
 mod loom;
+mod rest;
 mod sentry;
 mod shape;
 #[cfg(test)]

@@ -37,7 +37,11 @@ impl Post {
     }
 
     fn is_of(self, worker: usize) -> bool {
-        self.0 & WORKER == worker as u64 + 1
+        self.worker() == Some(worker)
+    }
+
+    fn worker(self) -> Option<usize> {
+        ((self.0 & WORKER) as usize).checked_sub(1)
     }
 
     /// Whether the sentry wakes for a timer that is due then, at most one unit late.
@@ -90,6 +94,11 @@ impl<M: Machine> Sentry<M> {
         // ORDER: Relaxed; the word says all. That a sentry has woken, the words of the branches publish: a worker that
         // finds the tree empty has acquired all that woke and slept again.
         Post(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Which worker is the sentry.
+    pub(super) fn worker(&self) -> Option<usize> {
+        self.read().worker()
     }
 
     /// Whether the sentry wakes for a timer that is due at that time.
@@ -150,7 +159,6 @@ impl<M: Machine> Sentry<M> {
     /// The sentry, and until when it sleeps, rounded down to whole units.
     pub(super) fn named(&self) -> Option<(usize, u64)> {
         let post = self.read();
-        let worker = (post.0 & WORKER) as usize;
-        Some((worker.checked_sub(1)?, post.0 >> WORKER_BITS << UNIT_BITS))
+        Some((post.worker()?, post.0 >> WORKER_BITS << UNIT_BITS))
     }
 }

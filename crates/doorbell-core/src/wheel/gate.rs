@@ -169,6 +169,12 @@ impl<M: Machine, O> Gate<M, O> {
         self.lent.store(1, order);
     }
 
+    /// Whether the worker sleeps and has lent its wheel. For oracles.
+    pub(crate) fn is_lent(&self) -> bool {
+        // ORDER: Relaxed; the worker sleeps.
+        self.lent.load(Ordering::Relaxed) != 0
+    }
+
     /// The worker is awake. `announce` is something that it does in any case; it ends with a read-modify-write. Behind
     /// this it may [enter](Gate::enter).
     pub(crate) fn take_back(&self, announce: impl FnOnce()) {

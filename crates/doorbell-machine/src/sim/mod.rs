@@ -163,6 +163,18 @@ pub fn is_asleep(thread: u32) -> bool {
     matches!(doing(thread), Some(Doing::Waits(_)))
 }
 
+/// Until when a thread waits in its parker or poller, by the clock of the program: `u64::MAX` if no time ends that. `None`
+/// if it does not wait there, or was told to go on.
+#[must_use]
+pub fn parked_until_ns(thread: u32) -> Option<u64> {
+    let until_ns = |world: &mut world::World| {
+        let it = world.threads.get(thread as usize)?;
+        let is_parked = it.doing == Doing::Waits(Wait::Parker);
+        is_parked.then(|| it.until_clock_ns.unwrap_or(u64::MAX))
+    };
+    look(until_ns).flatten()
+}
+
 /// The CPU time that a thread has used; 0 if there is no such thread.
 #[must_use]
 pub fn ran_ns(thread: u32) -> u64 {

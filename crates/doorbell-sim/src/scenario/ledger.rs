@@ -24,6 +24,8 @@ pub(crate) struct Ledger {
     /// Timers that were awaited to their end, and the greatest lateness of one.
     timers: SimCounter,
     latest_ns: SimCounter,
+    /// How late a timer may be; `None` if that is not judged.
+    late_max_ns: Option<u64>,
     steps: SimCounter,
     /// Reads by rescued tasks.
     rescues: SimCounter,
@@ -117,10 +119,11 @@ pub(super) struct Balance {
 }
 
 impl Ledger {
-    /// A ledger that judges rank order, if asked to.
-    pub(super) fn judging(judges_order: bool) -> Self {
+    /// A ledger that judges rank order, if asked to, and how late timers are.
+    pub(super) fn judging(judges_order: bool, late_max_ns: Option<u64>) -> Self {
         Ledger {
             order: judges_order.then(Arc::default),
+            late_max_ns,
             ..Ledger::default()
         }
     }
@@ -182,6 +185,11 @@ impl Ledger {
                 "quiescence: a clock that stood still went {late_ns} ns beyond a timer"
             ));
         }
+        if self.late_max_ns.is_some_and(|most_ns| late_ns > most_ns) {
+            sim::fail(format!(
+                "lateness: the task of a timer ran {late_ns} ns late, where nothing goes wrong"
+            ));
+        }
         self.latest_ns.set(self.latest_ns.get().max(late_ns));
     }
 
@@ -207,7 +215,6 @@ impl Ledger {
     }
 
     /// The greatest lateness of a timer that was awaited to its end.
-    #[cfg(test)]
     pub(super) fn latest_ns(&self) -> u64 {
         self.latest_ns.get()
     }

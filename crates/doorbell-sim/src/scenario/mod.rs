@@ -16,8 +16,10 @@ mod guard;
 mod ledger;
 pub(crate) mod oracle;
 mod program;
+mod prompt;
 mod rank_order;
 mod rescues;
+mod rest;
 mod scheduler;
 mod shape;
 mod surge;
@@ -53,6 +55,8 @@ pub struct Report {
     pub steps: u64,
     /// How many timers fired.
     pub timers: u64,
+    /// How late the latest of them was when its task ran again.
+    pub latest_ns: u64,
     /// How many reads rescued tasks made.
     pub rescues: u64,
 }
@@ -76,7 +80,7 @@ pub fn run_traced<const BUG: u8>(
 ) -> Result<Report, RunError> {
     let plan = Plan::of(shape, seed);
     let config = plan.config.clone();
-    let ledger = Arc::new(Ledger::judging(shape.orders_ranks()));
+    let ledger = Arc::new(Ledger::judging(shape.orders_ranks(), shape.late_max_ns()));
     let (theirs, shape) = (Arc::clone(&ledger), shape.clone());
     let outcome = sim::run_traced(config, sink, move || {
         if let Err(error) = play::<BUG>(&shape, &plan, theirs) {
@@ -87,6 +91,7 @@ pub fn run_traced<const BUG: u8>(
         outcome,
         steps: ledger.steps(),
         timers: ledger.timers(),
+        latest_ns: ledger.latest_ns(),
         rescues: ledger.rescues(),
     })
 }
@@ -177,11 +182,9 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
             SETTLE_NS
         });
         if shape.may.tasks && !shape.clock_jumps && !shape.paused {
-            oracle::is_prompt(&workers);
+            prompt::check(&workers);
         }
-        if shape.budget.is_none() {
-            oracle::check_sleepers(&workers);
-        }
+        rest::check_rest(&workers);
         stop.set(1);
         spinner.map_or(Ok(()), ThreadHandle::join)?;
         workers.close(threads);

@@ -1,12 +1,9 @@
 //! What must hold of every run, beside what the [ledger](super::ledger) checks while it happens.
 
-use super::class::{BATCH, RT};
+use super::class::RT;
 use super::scheduler::Workers;
-use super::timer::Sleep;
 use doorbell_core::bell::Look;
-use doorbell_core::call;
 use doorbell_core::switches::{Switches, TimerPull};
-use doorbell_core::task::Kind;
 use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
@@ -22,10 +19,6 @@ const HOLD_EVERY_NS: u64 = 20_000;
 const HOLD_NS: u64 = 2_000;
 /// How long everything outstanding may take to finish after the last fault.
 const QUIET_MAX_NS: u64 = 2_000_000_000;
-/// By when an idle worker has run a post or its own timer.
-const PROMPT_NS: u64 = 50_000;
-/// The same for class Batch, whose worker first waits until the Fair worker of its core stops spinning.
-const BATCH_PROMPT_NS: u64 = 150_000;
 
 /// Waits until nothing is outstanding.
 pub(super) fn until_quiet<const BUG: u8>(workers: &Workers<BUG>) {
@@ -41,72 +34,6 @@ pub(super) fn until_quiet<const BUG: u8>(workers: &Workers<BUG>) {
             ));
         }
         sim::sleep(20_000);
-    }
-}
-
-/// Checks that idle workers run a post and a timer promptly.
-pub(super) fn is_prompt<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
-    for worker in 0..workers.len() {
-        let prompt_ns = if worker / workers.cores() < BATCH {
-            PROMPT_NS
-        } else {
-            BATCH_PROMPT_NS
-        };
-        let once = Arc::new(workers.once("prompt post", worker));
-        let theirs = Arc::clone(&once);
-        let posted_ns = sim::time_ns();
-        let run = move || {
-            theirs.happens();
-            if sim::time_ns() - posted_ns > prompt_ns {
-                let late_ns = sim::time_ns() - posted_ns;
-                sim::fail(format!(
-                    "prompt: worker {worker} ran a post after {late_ns} ns"
-                ));
-            }
-        };
-        if call::post(&**workers.remote(worker), run).is_err() {
-            sim::fail("lost: a post was refused by a worker that runs");
-        }
-        for (kind, slack_ns) in [(Kind::Pinned, 0), (Kind::Task, 0), (Kind::Task, 100_000)] {
-            let mine = Arc::clone(workers);
-            let sleeps = workers.launch(worker, kind, async move {
-                let sleep = Sleep::new(&mine, worker, 100_000).slack(slack_ns);
-                let due_ns = sim::time_ns() + 100_000 + slack_ns;
-                let fired = sleep.await;
-                let late_ns = sim::time_ns().saturating_sub(due_ns);
-                if !fired || late_ns > prompt_ns {
-                    sim::fail(format!(
-                        "lateness: a timer of a {kind:?} on worker {worker} fired {late_ns} ns late"
-                    ));
-                }
-            });
-            if workers.wait_for(sleeps, 0).is_err() {
-                sim::fail("lost: a task was dropped that nobody cancelled");
-            }
-        }
-        if once.times() != 1 {
-            sim::fail("nothing lost: a post came after a timer that was armed behind it");
-        }
-    }
-}
-
-/// Checks that the timer tree takes no worker for active whose thread sleeps. Not for workers that can be throttled:
-/// those sleep inside their loop.
-pub(super) fn check_sleepers<const BUG: u8>(workers: &Workers<BUG>) {
-    for worker in 0..workers.len() {
-        let scheduler = workers.remote(worker).scheduler();
-        let Some(tree) = scheduler.tree() else {
-            continue;
-        };
-        let (is_asleep, is_active) = sim::unseen(|| {
-            let is_active = tree.is_active(worker % workers.cores());
-            (sim::is_asleep(workers.number(worker)), is_active)
-        });
-        if is_asleep && is_active {
-            sim::fail(format!(
-                "tree: worker {worker} is asleep, and counts as active"
-            ));
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Random programs: what foreign threads and tasks do, drawn from the seed.
 
 use super::ledger::Once;
+use super::rest;
 use super::scheduler::Workers;
 use super::timer::Sleep;
 use super::told::{Asked, Told, check_watchdogs};
@@ -225,13 +226,14 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A sleep, one in four with slack.
+    /// A sleep, one in four with slack, and one in four due together with others.
     fn sleep(&self, for_ns: u64) -> Sleep<BUG> {
         let sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
-        if one_in(4) {
-            return sleep.slack(below(SLEEP_MAX_NS));
+        match below(4) {
+            0 => sleep.slack(below(SLEEP_MAX_NS)),
+            1 => sleep.with_others(),
+            _ => sleep,
         }
-        sleep
     }
 
     /// Waits on a foreign thread for a timer of a worker, or gives it up.
@@ -392,6 +394,7 @@ impl<const BUG: u8> Player<BUG> {
     pub(super) fn begin_step(&self) {
         self.workers.ledger.note_step();
         check_watchdogs(&self.workers);
+        rest::check_trees(&self.workers);
     }
 
     /// Spawns several tasks and waits for some of them.

@@ -73,6 +73,11 @@ const RUN_BUDGET: RunBudget = RunBudget {
 /// How long a thread is starved, at most.
 pub(super) const STARVE_MAX_NS: u64 = 8_000_000;
 
+/// How late the task of a timer may run where nothing goes wrong and polls are short. A poll takes up to five steps of 20
+/// us. A worker looks at its own timers every 8 polls, and at those of sleepers every 4. The task then waits behind
+/// others, for about as long.
+const LATE_MAX_NS: u64 = 2_000_000;
+
 /// CPUs for the main thread and the spinning thread.
 pub(crate) const OWN_CPUS: usize = 2;
 
@@ -318,6 +323,22 @@ impl Shape {
         }
     }
 
+    /// The same shape on a machine whose nodes have two CPUs each, so that the timer tree has a branch for each two workers
+    /// and a level above them.
+    #[must_use]
+    pub fn on_small_nodes(self) -> Self {
+        Shape {
+            machine: MachineSpec {
+                sockets: self.machine.cpus().div_ceil(2),
+                llc_groups_per_socket: 1,
+                cores_per_llc: 1,
+                smt: 2,
+                ..self.machine
+            },
+            ..self
+        }
+    }
+
     /// The shapes that every check of the tree runs.
     #[must_use]
     pub fn usual() -> [Shape; 4] {
@@ -361,6 +382,16 @@ impl Shape {
         let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends && !self.paused;
         let calm = calm && self.budget.is_none() && self.rescues.is_none() && !self.clock_jumps;
         self.turns == Turns::ByRank && !self.groups && calm && alone
+    }
+
+    /// How late the task of a timer may run; `None` if that is not judged. Polls are short there, and nothing keeps a
+    /// thread off its CPU.
+    pub(super) fn late_max_ns(&self) -> Option<u64> {
+        let calm = self.faults == Wrong::Nothing && !self.may.long_polls && !self.may.busy;
+        let calm = calm && !self.may.offline && !self.clock_jumps && !self.paused && !self.ends;
+        let equals = self.classes == Classes::One && self.turns == Turns::ByArrival && !self.groups;
+        let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
+        (calm && equals && alone && self.budget.is_none()).then_some(LATE_MAX_NS)
     }
 
     /// The CPU of the main thread.

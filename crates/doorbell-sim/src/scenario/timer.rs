@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+/// Timers that are due at the same time as others are due at a multiple of this.
+const TOGETHER_NS: u64 = 100_000;
+
 /// Ready when it is due. The output is `false` if the worker of its timer ended first.
 pub(crate) struct Sleep<const BUG: u8> {
     remote: RemoteRef<Sim<BUG>>,
@@ -38,17 +41,18 @@ impl<const BUG: u8> Sleep<BUG> {
         self.window = Window::with_slack(self.window.from_ns, slack);
         self
     }
-}
 
-impl<const BUG: u8> Sleep<BUG> {
+    /// The same, which is due at a time at which others are due too.
+    pub(super) fn with_others(mut self) -> Self {
+        self.window = Window::at(self.window.from_ns.next_multiple_of(TOGETHER_NS));
+        self
+    }
+
     fn unfired(&self) -> Poll<bool> {
         self.ledger.note_unfired();
         Poll::Ready(false)
     }
-}
 
-#[cfg(test)]
-impl<const BUG: u8> Sleep<BUG> {
     /// A sleep until then, by the workers' clock.
     pub(super) fn until(workers: &Workers<BUG>, worker: usize, window: impl Into<Window>) -> Self {
         Sleep {

@@ -1,7 +1,5 @@
 //! Every tree that whole operations can make, and what must hold of each: the oracle, which `steps.rs` uses as well.
 
-use super::super::shape::Children;
-use super::super::word::State;
 use super::super::{Branch, Deactivated, Step, Told, Tree};
 use super::{of_two, on_nodes, tell};
 use doorbell_machine::{Host, Ordering};
@@ -89,33 +87,19 @@ fn without_sequences(tree: &Tree<Host>) {
     }
 }
 
-fn state(branch: &Branch<Host>) -> State {
-    // ORDER: Relaxed; one thread.
-    State(branch.word.load(Ordering::Relaxed))
-}
-
 /// What must hold whenever no operation is under way.
 pub(super) fn check(tree: &Tree<Host>, sleepers: &Sleepers) {
-    tree.branches
-        .iter()
-        .for_each(|branch| check_branch(tree, branch));
+    assert_eq!(tree.check_at_rest(|_| true), Ok(()));
     if let Some((sentry, noted_ns)) = tree.sentry.named() {
         let until_ns = sleepers.until_ns[sentry];
         assert_eq!(until_ns, Some(noted_ns), "the sentry {sentry} is awake");
     }
     let workers = 0..tree.seats.len();
-    let inactive = workers.clone().filter(|&worker| !tree.is_active(worker));
-    let next_wakes: Vec<u64> = inactive.map(|worker| tree.next_wake_ns(worker)).collect();
-    let earliest_ns = next_wakes.into_iter().min().unwrap_or(u64::MAX);
-    let active = workers.filter(|&worker| tree.is_active(worker));
-    let looked_after: Vec<u64> = active.map(|worker| tree.next_ns(worker)).collect();
-    if let Some(next_ns) = looked_after.iter().min() {
-        assert_eq!(
-            *next_ns, earliest_ns,
-            "the migrators look after other timers"
-        );
+    if workers.clone().any(|worker| tree.is_active(worker)) {
         return;
     }
+    let earliest_ns = workers.map(|worker| tree.next_wake_ns(worker)).min();
+    let earliest_ns = earliest_ns.unwrap_or(u64::MAX);
     if earliest_ns == u64::MAX {
         return;
     }
@@ -126,34 +110,6 @@ pub(super) fn check(tree: &Tree<Host>, sleepers: &Sleepers) {
     assert!(
         in_time > 0 || sleepers.owed_ns <= earliest_ns,
         "a timer is forgotten: {sleepers:?}"
-    );
-}
-
-/// One branch: it has a migrator if and only if a child is active, and it knows its inactive children.
-fn check_branch(tree: &Tree<Host>, branch: &Branch<Host>) {
-    let own = state(branch);
-    assert_eq!(own.migrator().is_none(), own.is_empty());
-    assert!(own.migrator().is_none_or(|child| own.holds(child)));
-    for child in 0..branch.children.len() {
-        let next_wake_ns = match &branch.children {
-            Children::Workers(of) => tree.next_wake_ns(of[child]),
-            Children::Branches(of) => {
-                let below = &tree.branches[of[child]];
-                assert_eq!(
-                    own.holds(child),
-                    !state(below).is_empty(),
-                    "a bit is wrong at rest"
-                );
-                below.least_ns(State::INACTIVE)
-            }
-        };
-        let is_known = own.holds(child) || branch.slot_ns(child) == next_wake_ns;
-        assert!(is_known, "a slot is wrong at rest");
-    }
-    assert_eq!(
-        own.active() >> branch.children.len(),
-        0,
-        "a child that is not there"
     );
 }
 

@@ -5,6 +5,7 @@ use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
 use crate::scenario::program::{run_until, yield_now};
+use crate::scenario::rest;
 use crate::scenario::scheduler::Workers;
 use crate::scenario::timer::Sleep;
 use doorbell_core::switches::TimerPull;
@@ -80,7 +81,7 @@ fn play(setting: Setting) -> (u64, u64) {
     }
     drop(workers.wait_for(polls, 0));
     sim::sleep(SETTLE_NS);
-    oracle::check_sleepers(&workers);
+    rest::check_rest(&workers);
     workers.close(threads);
     oracle::check_quiescence(&workers);
     oracle::check_counts(&workers.counts(), config.switches);

@@ -5,6 +5,7 @@ use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
 use crate::scenario::program::{Ended, run_until};
+use crate::scenario::rest;
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::timer::Sleep;
 use doorbell_core::switches::TimerPull;
@@ -225,14 +226,14 @@ fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures
         workers.turn_timer_pull(setting.turn_by);
         sim::sleep(SETTLE_NS);
     }
-    oracle::check_sleepers(&workers);
+    rest::check_trees(&workers);
     sim::sleep((first_ns - BUSY_BEFORE_NS).saturating_sub(sim::time_ns()));
     if !setting.begins_early {
         occupy(&workers, setting.first, BUSY_NS);
     }
     sim::sleep(BUSY_BEFORE_NS + BUSY_NS);
     oracle::until_quiet(&workers);
-    oracle::check_sleepers(&workers);
+    rest::check_rest(&workers);
     let counts = workers.counts();
     drop(timers);
     workers.close(threads);
