@@ -3,9 +3,12 @@
 
 use std::sync::atomic::AtomicU64;
 
-use doorbell_machine::sim::{self, Config, Failure, MachineSpec, Memory, Outcome, RunError, Sink};
+use doorbell_machine::sim::{
+    self, CHOSEN, Config, Failure, MachineSpec, Memory, Outcome, RunError, Sink,
+};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Sim, Word};
 
+use super::shapes::shapes;
 use super::{
     CORES_MAX, Fuzzed, MUTANTS, Mutant, Plan, SHAPES, Setup, Shape, Shown, Span, SpanError, What,
     fuzz, hunt, machine_for,
@@ -146,6 +149,37 @@ fn a_hunt_ends_at_the_seed_that_notices() {
     let lived = lived.expect("it can be simulated");
     assert_eq!(lived.seeds, 30);
     assert!(lived.killed.is_none());
+}
+
+/// Those of the timer tree and its wiring that few seeds notice, without what takes long: a worker that never looks wakes
+/// without end (`scenario/tests/pull.rs` kills it), and a blind climb shows under `tso` in one of a hundred seeds.
+#[test]
+fn a_broken_timer_tree_is_noticed_in_random_programs() {
+    let few = shapes::<CHOSEN>();
+    let few = few
+        .iter()
+        .filter(|shape| ["conserving", "storm"].contains(&shape.name));
+    let few: &'static [Shape] = few.copied().collect::<Vec<_>>().leak();
+    for bug in [
+        Bug::PullForgetsDuty,
+        Bug::PullReportsNothing,
+        Bug::PullTrustsStuck,
+        Bug::TreeStopsEarly,
+        Bug::TreeSentryStays,
+        Bug::TreeSentryBlind,
+    ] {
+        let listed = MUTANTS.iter().find(|mutant| mutant.bug == bug);
+        assert_eq!(listed.map(|it| it.shown), Some(Shown::Under(Memory::Sc)));
+        sim::break_thread(bug);
+        let mutant = Mutant {
+            bug,
+            shown: Shown::Under(Memory::Sc),
+            shapes: few,
+        };
+        let hunted = hunt(&mutant, Memory::Sc, span("0..120"), span("2..=8"), |_| ());
+        let hunted = hunted.expect("it can be simulated");
+        assert!(hunted.killed.is_some(), "{bug:?}");
+    }
 }
 
 #[test]
