@@ -88,7 +88,7 @@ marks! {
     WheelCascade,
     /// wheel: a timer was armed by mail.
     WheelMail,
-    /// wheel: a visitor fired timers of a worker that is stuck.
+    /// wheel: a visitor fired timers of a worker that is stuck or sleeps.
     WheelVisit,
     /// pull: a sleeper's wheel could not be entered: its worker or another visitor has it.
     PullRefused,

@@ -10,8 +10,8 @@ use doorbell_machine::{Cpu, Machine};
 const SAME_CACHE: u32 = 1;
 const SAME_NODE: u32 = 2;
 
-/// The timer tree of a scheduler. `None` for one worker, which no other relieves, and for class Rt, whose workers fire
-/// their timers themselves.
+/// The timer tree of a scheduler. `None` for one worker, whose timers no other can fire, and for class Rt, whose
+/// workers fire their timers themselves.
 pub(super) fn tree_of<M: Machine>(
     class: Class,
     workers: usize,
@@ -50,7 +50,8 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Where a worker without other work arms a movable timer with `timer_pull=base`: the nearest other worker that
-    /// seems awake and is on. `None` if none is, or the scheduler has no [tree](Scheduler::tree) that would do without.
+    /// seems awake and is on. `None` if none is, or if the scheduler has no [tree](Scheduler::tree): then `base` is as
+    /// `off`.
     pub(crate) fn guess_awake(&self, near: usize) -> Option<&Member<M>> {
         self.tree()?;
         let is_on = |worker: usize| !self.remotes()[worker].is_off();

@@ -30,7 +30,7 @@ pub(crate) trait Visited<M: Machine> {
     /// The worker's count of polls, as a thread sees it that is not the worker.
     fn polls(&self) -> u64;
 
-    /// Publishes when a worker has to look at the worker's global timers.
+    /// Publishes by when a thread must wake for the worker's global timers.
     fn publish_next_global(&self, when_ns: u64);
 }
 
@@ -82,8 +82,8 @@ impl<M: Machine, O> Gate<M, O> {
 }
 
 impl<M: Machine, O> WheelLevels<M, O> {
-    /// Takes what is due out, except for timers with the tag of the poll under way. Says when the
-    /// next look is due.
+    /// Takes what is due out, except for timers with the tag of the poll under way. Returns them,
+    /// and the base's next wake.
     pub(super) fn take(&mut self, now_ns: u64, polls: Option<u16>) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
         let mut left = [None; VISIT_LOOKS];

@@ -95,7 +95,7 @@ counts! {
     unparks_rung,
     /// Parks that the last test of the OS ended before the thread slept.
     unparks_last_test,
-    /// Parks that a deadline ended: of a timer, or of a look at other workers.
+    /// Parks that ended because their time had come: that of a timer, or of a look at other workers.
     unparks_deadline,
     /// Parks that a descriptor ended.
     unparks_ready,

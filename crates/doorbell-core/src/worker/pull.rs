@@ -104,8 +104,9 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The worker looks after no sleepers: it is off, or ends. Asks an idle worker for a pass if none is awake, or for
-    /// a watchdog if the worker that looks after its timers is inside a poll.
+    /// The worker looks after no sleepers: it is off, or ends. If no worker is active and no sentry wakes for the first
+    /// timer, it asks an idle worker for a pass. Else it wakes a watchdog, or asks for a timed check, if a worker inside
+    /// a poll has something that waits.
     fn step_aside(&self, tree: &Tree<M>) {
         let remote = self.shared.remote();
         let told = tree.set_aside(remote.worker());
@@ -226,7 +227,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// When the first timer is due that waits for that worker: of its own, or of a sleeper that it looks after.
+    /// The earlier of that worker's own next wake (of its global base) and the next wake of the sleepers that it looks
+    /// after.
     pub(super) fn next_for(&self, of: &Member<M>) -> u64 {
         let own_ns = of.next_global_ns();
         match self.any_tree() {
@@ -251,8 +253,8 @@ impl<M: Machine> Worker<M> {
         self.pull_from(tree)
     }
 
-    /// Before calls, each of which may be long: asks for a watchdog on behalf of the sleepers that this worker looks
-    /// after. A worker that leaves its timers to this one from now on finds it listed. Returns the time if a sleeper
+    /// Before calls, each of which may be long: asks for a watchdog or a timed check on behalf of the sleepers that this
+    /// worker looks after. A worker that leaves its timers to this one from now on finds it listed. Returns the time if a sleeper
     /// has a timer: [`Worker::note_calls`] is to know how long the calls took.
     pub(super) fn leave_sleepers(&self) -> Option<u64> {
         let tree = self.tree().filter(|_| self.has_others())?;

@@ -64,7 +64,7 @@ impl<M: Machine> Worker<M> {
             return SpinEnd::Busy;
         }
         tally.spins.add_owned(1);
-        // A timer that needs the worker sooner ends the spin; the park that follows has an exact deadline.
+        // A timer that needs the worker sooner ends the spin; the park that follows ends exactly at that time.
         let wake_ns = self.local.wake_ns();
         let until_wake_ns = || match wake_ns {
             u64::MAX => spin_ns,

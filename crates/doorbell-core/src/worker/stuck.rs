@@ -24,7 +24,7 @@ const POLLS_AT_FIRST: u64 = 2;
 /// Polls between two thefts from one stuck worker: one of the stolen task, one of its own.
 const POLLS_BETWEEN_THEFTS: u64 = 2;
 
-/// When a worker with work of its own next looks at the others. Time is converted to polls, since reading the
+/// When a worker with work of its own next checks the others. Time is converted to polls, since reading the
 /// clock may cost as much as a poll.
 #[derive(Debug)]
 pub(super) struct CheckPace {
@@ -189,7 +189,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Looks at the others: takes one task from a worker that is stuck, expires its timers, polls its descriptors.
+    /// Checks the others: takes one task from a worker that is stuck, expires its timers, polls its descriptors.
     pub(super) fn check_stuck(&self, now_ns: u64) {
         if !self.has_others() {
             self.checks.left.set(u64::MAX);

@@ -1,17 +1,18 @@
 //! When a parked worker looks at the others again: as a watchdog, soon and repeatedly, or by a timed check, once.
 //!
 //! The timed check is for timers of others that are due later than a watchdog's next look. The worker sleeps until they
-//! are due, looks then, and is no watchdog meanwhile. A worker that arms an earlier timer wakes another one before its
-//! next poll: as a watchdog if the timer is due within 500 us, else for a timed check. What a look finds and does:
-//! `search.rs`, `stuck.rs`. See README.md in this folder.
+//! are 100 us late, and looks then. It need not be a watchdog for that. While the scheduler is watchful, a worker that
+//! arms a timer more than 500 us before the first check wakes another one before its next poll: as a watchdog if the
+//! timer is due within 500 us, else for a timed check. What a look finds and does: `search.rs`, `stuck.rs`. See
+//! README.md in this folder.
 
 use super::Worker;
 use crate::bell::Look;
 use crate::scheduler::idle::{Declined, LOOKS_EVERY_NS, OVERDUE_NS, STUCK_NS, Searching, Watchdog};
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
-/// Time until a watchdog's first look at workers that may be stuck. Each later interval doubles, up to
-/// [`LOOKS_EVERY_NS`].
+/// The shortest interval of a watchdog's looks, and the interval while a task waits behind a poll. After a look that
+/// finds no reason the interval doubles, up to [`LOOKS_EVERY_NS`].
 pub(super) const WATCHDOG_MIN_NS: u64 = 250_000;
 
 /// A watchdog stays one for this long after it last had a reason to look, so that it need not be woken again.
@@ -148,7 +149,7 @@ impl<M: Machine> Worker<M> {
         M::fence_announce();
         match self.wish_ns(now_ns) {
             Some(after_ns) if after_ns <= LOOKS_EVERY_NS => NextCheck::Soon(after_ns),
-            // Who armed an earlier timer since finds this check too late, and asks.
+            // A worker that has armed an earlier timer since then finds this check too late, and asks.
             _ => NextCheck::At(Some(looks_ns)),
         }
     }

@@ -9,8 +9,8 @@ const NONE_NS: u64 = u64::MAX;
 
 /// When the workers of a scheduler make their timed checks.
 pub(crate) struct TimedChecks<M: Machine> {
-    /// The earliest one, or none. It may be none although a later one is planned. A time at which no worker makes a
-    /// check stands here only for a moment.
+    /// The earliest one, or none. It may be none, or later than the earliest, until the workers that have a check end
+    /// theirs: then some worker is asked once more than needed.
     first_ns: M::Line<M::U64>,
     /// That of each worker.
     planned_ns: Box<[M::Line<M::U64>]>,
