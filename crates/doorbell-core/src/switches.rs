@@ -82,9 +82,10 @@ pub enum TimerPull {
     Off,
     /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. If the worker that is
     /// awake is inside a long poll, another one fires them about a millisecond late at most, provided that a poll was
-    /// long, or the workers began, within the last 10 s; else they wait for the end of that poll. As `Off` for class Rt, in a scheduler of one
-    /// worker, and while the clock is paused. Not the default: it spares wake-ups, but the tasks run where their timers
-    /// were fired, and may crowd there (`docs/decisions/0029-sleepers-leave-their-timers.md`).
+    /// long, or the workers began, within the last 10 s; else they wait for the end of that poll. As `Off` for class
+    /// Rt, in a scheduler of one worker, and while the clock is paused. Not the default: it spares wake-ups, but the
+    /// tasks run where their timers were fired, and may crowd there
+    /// (`docs/decisions/0029-sleepers-leave-their-timers.md`).
     On,
     /// The baseline of the kernel patch. The worker on which it was armed: as `Off`, but a worker without other work to
     /// do arms it on the nearest worker that seems awake, by mail. A guess: that worker may sleep by then, or be inside

@@ -53,8 +53,8 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// As [`Scheduler::arm_watchdog`], for a timer that is due at `when_ns`. Does nothing if the first timed check
-    /// comes before that, or at most [`LOOKS_EVERY_NS`] after it: the worker that looks then sees this timer. If the timer is due later than [`LOOKS_EVERY_NS`] from now, asks for a
-    /// timed check, not for a watchdog.
+    /// comes before that, or at most [`LOOKS_EVERY_NS`] after it: the worker that looks then sees this timer. If the
+    /// timer is due later than [`LOOKS_EVERY_NS`] from now, asks for a timed check, not for a watchdog.
     pub(crate) fn arm_watchdog_by(&self, from: usize, when_ns: u64) {
         if !self.checks().is_unattended(when_ns) {
             return;

@@ -253,9 +253,9 @@ impl<M: Machine> Worker<M> {
         self.pull_from(tree)
     }
 
-    /// Before calls, each of which may be long: asks for a watchdog or a timed check on behalf of the sleepers that this
-    /// worker looks after. A worker that leaves its timers to this one from now on finds it listed. Returns the time if a sleeper
-    /// has a timer: [`Worker::note_calls`] is to know how long the calls took.
+    /// Before calls, each of which may be long: asks for a watchdog or a timed check on behalf of the sleepers that
+    /// this worker looks after. A worker that leaves its timers to this one from now on finds it listed. Returns the
+    /// time if a sleeper has a timer: [`Worker::note_calls`] is to know how long the calls took.
     pub(super) fn leave_sleepers(&self) -> Option<u64> {
         let tree = self.tree().filter(|_| self.has_others())?;
         self.list_behind_fence();
