@@ -164,8 +164,13 @@ impl<M: Machine> Tree<M> {
     /// The worker is awake: it looks after its own timers again, and after those of others. Called by itself.
     pub fn activate(&self, worker: usize) {
         self.sentry.leave(&self.own[worker], worker);
-        // Once more if the tree is empty: another thread has just set this worker aside.
-        while Climb::from_worker(self, worker, Bit::Set).run() == Top::Empty {}
+        while Self::climbs_again(Climb::from_worker(self, worker, Bit::Set).run()) {}
+    }
+
+    /// Whether a worker that activates climbs once more: the tree is empty, so another thread has just set it aside.
+    /// That thread has looked for a sentry, but maybe before this climb wrote what a slot is now.
+    fn climbs_again(top: Top) -> bool {
+        top == Top::Empty
     }
 
     /// The worker is about to sleep. Called by itself, behind its last look; its next wake is [noted](Tree::note).
