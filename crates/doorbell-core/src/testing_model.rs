@@ -310,6 +310,7 @@ fn killer_of_the_tree(bug: Bug) -> (&'static str, Shows) {
     const LATE: Shows = Shows::Assertion("nobody wakes in time");
     const UNSEEN: Shows = Shows::Assertion("the migrator does not see it");
     const NOT_SHOWN: Shows = Shows::Assertion("an active branch is not shown");
+    const SET_ASIDE: Shows = Shows::Assertion("a report set a worker aside");
     match bug {
         Bug::TreeNoSequence => ("tree::loom::mutant_no_sequence", NOT_SHOWN),
         Bug::TreeClimbBlind => ("tree::loom::mutant_climb_blind", NOT_SHOWN),
@@ -317,6 +318,7 @@ fn killer_of_the_tree(bug: Bug) -> (&'static str, Shows) {
         Bug::TreeReadRelaxed => ("tree::loom::mutant_read_relaxed", LATE),
         Bug::TreeExchangeRelaxed => ("tree::loom::mutant_exchange_relaxed", LATE),
         Bug::TreeLookRelaxed => ("tree::loom::mutant_look_relaxed", UNSEEN),
+        Bug::TreeReportBlind => ("tree::loom::mutant_report_blind", SET_ASIDE),
         Bug::TreeSentryBlind => ("tree::loom::mutant_sentry_blind", TWO),
         Bug::TreeSentryStays => ("tree::loom::mutant_sentry_stays", LATE),
         _ => unreachable!("{bug:?} has no killer"),

@@ -191,6 +191,8 @@ pub enum Bug {
     TreeExchangeRelaxed,
     /// tree: a migrator looks at its branch's word without Acquire.
     TreeLookRelaxed,
+    /// tree: a report takes the worker for asleep, although it may have woken since the visit.
+    TreeReportBlind,
     /// tree: a worker becomes the sentry by a load and a store.
     TreeSentryBlind,
     /// tree: a sentry that has woken stays the sentry.
@@ -245,7 +247,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 114] = [
+    pub const ALL: [Bug; 115] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -335,6 +337,7 @@ impl Bug {
         Bug::TreeReadRelaxed,
         Bug::TreeExchangeRelaxed,
         Bug::TreeLookRelaxed,
+        Bug::TreeReportBlind,
         Bug::TreeSentryBlind,
         Bug::TreeSentryStays,
         Bug::WheelLendRelaxed,

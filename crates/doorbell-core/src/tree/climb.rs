@@ -108,6 +108,7 @@ impl<'a, M: Machine> Climb<'a, M> {
                 self.at.is_active = match bit {
                     Bit::Set => true,
                     Bit::Clear => false,
+                    Bit::Keep if M::breaks(Bug::TreeReportBlind) => false,
                     Bit::Keep => self.at.seen.holds(self.at.seat.child),
                 };
                 self.at.next_wake_ns = self.tree.next_wake_ns(worker);

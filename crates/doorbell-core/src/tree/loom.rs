@@ -5,10 +5,10 @@
 
 use super::sentry::{Own, Sentry, Stood};
 use super::{Deactivated, Step, Told, Tree};
-use crate::testing::model::{check, check_large, mutant};
+use crate::testing::model::{Shows, check, check_large, must_be_noticed_by, mutant};
 use ::loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ::loom::thread;
-use doorbell_machine::{Cpu, Loom};
+use doorbell_machine::{Bug, Cpu, Loom};
 use std::sync::Arc;
 
 /// The sentry's word notes times in such units.
@@ -37,44 +37,56 @@ fn tell(tree: &Tree<Loom>, worker: usize, next_wake_ns: u64) -> Told {
     tree.report(worker)
 }
 
+/// The timers of two workers, and how many have fired. Of two that come for a timer one gets it.
+struct Timers {
+    due_ns: [AtomicU64; 2],
+    fired: AtomicU64,
+}
+
+impl Timers {
+    /// Stands for a visit of the wheel.
+    fn expire(&self, worker: usize) {
+        if self.due_ns[worker].swap(u64::MAX, Relaxed) != u64::MAX {
+            self.fired.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The third worker walks.
+    fn walk(&self, tree: &Tree<Loom>) {
+        let mut walk = tree.walk(2, 10);
+        while let Step::Expire(worker) = walk.step() {
+            self.expire(worker);
+            assert_eq!(tell(tree, worker, u64::MAX), Told::Nothing);
+        }
+    }
+}
+
 /// Two workers of one branch fall asleep, each with a timer, and one of them wakes again, while the migrator walks.
 fn one_branch_and_a_walker() {
     let tree = tree(&[0, 0, 0]);
     for worker in [2, 0, 1] {
         tree.activate(worker);
     }
-    let timers: Arc<[AtomicU64; 2]> = Arc::new([AtomicU64::new(5), AtomicU64::new(7)]);
-    let fired = Arc::new(AtomicU64::new(0));
-    // Stands for a visit of a wheel: of two that come for a timer one gets it.
-    let expire = |timers: &[AtomicU64; 2], fired: &AtomicU64, worker: usize| {
-        if timers[worker].swap(u64::MAX, Relaxed) != u64::MAX {
-            fired.fetch_add(1, Relaxed);
-        }
-    };
-    let (its, theirs, counts) = (Arc::clone(&tree), Arc::clone(&timers), Arc::clone(&fired));
-    let sleeper = thread::spawn(move || {
-        assert_eq!(sleep(&its, 0, 5), Deactivated::Nothing);
+    let timers = Arc::new(Timers {
+        due_ns: [AtomicU64::new(5), AtomicU64::new(7)],
+        fired: AtomicU64::new(0),
     });
-    let its = Arc::clone(&tree);
+    let (its, theirs) = (Arc::clone(&tree), Arc::clone(&timers));
     let waker = thread::spawn(move || {
         assert_eq!(sleep(&its, 1, 7), Deactivated::Nothing);
         its.activate(1);
-        expire(&theirs, &counts, 1);
+        theirs.expire(1);
         its.note(1, u64::MAX);
     });
-    let walk = || {
-        let mut walk = tree.walk(2, 10);
-        while let Step::Expire(worker) = walk.step() {
-            expire(&timers, &fired, worker);
-            tree.note(worker, u64::MAX);
-            assert_eq!(tree.report(worker), Told::Nothing);
-        }
-    };
-    walk();
-    sleeper.join().unwrap();
+    // The last thread, as in `a_look_against_a_sleeper`.
+    let (its, theirs) = (Arc::clone(&tree), Arc::clone(&timers));
+    let walker = thread::spawn(move || theirs.walk(&its));
+    assert_eq!(sleep(&tree, 0, 5), Deactivated::Nothing);
     waker.join().unwrap();
-    walk();
-    assert_eq!(fired.load(Relaxed), 2, "not each timer once");
+    walker.join().unwrap();
+    timers.walk(&tree);
+    assert!(tree.is_active(1), "a report set a worker aside");
+    assert_eq!(timers.fired.load(Relaxed), 2, "not each timer once");
     assert_eq!(tree.next_ns(2), u64::MAX, "met again without an end");
 }
 
@@ -316,6 +328,17 @@ fn a_worker_that_is_set_aside_at_the_end_of_its_poll_knows_it() {
 }
 
 #[test]
+fn a_worker_whose_poll_ends_while_it_is_set_aside_needs_the_sequence() {
+    let test = "tree::loom::a_worker_whose_poll_ends_while_it_is_set_aside_needs_the_sequence";
+    must_be_noticed_by(
+        test,
+        Shows::Assertion("it looks after nobody"),
+        Bug::TreeNoSequence,
+        the_end_of_a_poll_against_the_report,
+    );
+}
+
+#[test]
 fn a_sentry_that_wakes_leaves_nobody_behind() {
     check(a_sentry_that_wakes_against_the_last_to_sleep);
 }
@@ -355,6 +378,11 @@ fn mutant_exchange_relaxed() {
 #[test]
 fn mutant_look_relaxed() {
     mutant!(TreeLookRelaxed, a_look_against_a_sleeper);
+}
+
+#[test]
+fn mutant_report_blind() {
+    mutant!(TreeReportBlind, one_branch_and_a_walker);
 }
 
 #[test]

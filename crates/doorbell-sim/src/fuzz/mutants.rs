@@ -86,6 +86,9 @@ const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kil
 /// Why a missing order of the timer tree's words does not show.
 const TREE_ORDER: &str = "the words are atomics, which x86 orders without it, and publish no cell: 1,800 runs were as without it; loom kills it";
 
+/// Why the mutant of a report does not show.
+const TREE_REPORT: &str = "not hunted; loom kills it";
+
 /// Why mutants of timers with slack do not show.
 const SLACK: &str = "not hunted; `scenario/tests/slack.rs` kills it";
 
@@ -235,6 +238,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     TreeReadRelaxed: not_here TREE_ORDER,
     TreeExchangeRelaxed: not_here TREE_ORDER,
     TreeLookRelaxed: not_here TREE_ORDER,
+    TreeReportBlind: not_here TREE_REPORT,
     TreeSentryBlind: Sc,
     TreeSentryStays: Sc,
     WheelLendRelaxed: not_here TREE_ORDER,
