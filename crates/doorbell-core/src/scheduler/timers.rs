@@ -63,6 +63,26 @@ impl<M: Machine> Scheduler<M> {
 #[cfg(test)]
 mod tests {
     use super::cpus_of;
+    use crate::class::Class;
+    use crate::scheduler::{Scheduler, SchedulerSpec};
+    use doorbell_machine::Host;
+    use std::sync::Arc;
+
+    #[test]
+    fn class_rt_has_no_timer_tree_and_neither_has_a_worker_that_is_alone() {
+        let has_tree = |class, workers| {
+            let spec = SchedulerSpec {
+                class,
+                ..SchedulerSpec::default()
+            };
+            let remotes = Scheduler::<Host>::described(workers, &Arc::default(), spec, |_, _| 0);
+            remotes[0].scheduler().tree().is_some()
+        };
+        for class in [Class::Batch, Class::Fair, Class::Rt] {
+            assert!(!has_tree(class, 1), "{class:?}");
+            assert_eq!(has_tree(class, 2), class != Class::Rt, "{class:?}");
+        }
+    }
 
     /// Neighbours by number lie in different nodes.
     #[test]

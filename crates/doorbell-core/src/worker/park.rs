@@ -136,7 +136,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Sleeps, and counts what ended the sleep.
-    fn sleep(&self, form: ParkIn) {
+    pub(super) fn sleep(&self, form: ParkIn) {
         let tally = &self.shared.tally;
         let until_ns = self.leave_timers();
         let look_ns = self.watchdog_until_ns();

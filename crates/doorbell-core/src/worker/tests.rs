@@ -8,6 +8,7 @@ mod common;
 mod descriptors;
 mod disturbed;
 mod hand_on;
+mod in_tree;
 mod left_to_itself;
 mod placed;
 mod pull;

@@ -9,6 +9,14 @@ mod steps;
 use super::{Deactivated, Step, Told, Tree};
 use doorbell_machine::{Cpu, Host};
 
+/// Of a tree that one thread uses; also for the tests of the workers.
+impl Tree<Host> {
+    /// All its words.
+    pub(crate) fn all_words(&self) -> Vec<u64> {
+        rest::save(self)
+    }
+}
+
 /// One worker on each of these nodes.
 fn on_nodes(nodes: &[usize]) -> Vec<Cpu> {
     let cpu = |(worker, &node): (usize, &usize)| Cpu {

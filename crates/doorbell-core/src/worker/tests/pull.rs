@@ -25,14 +25,14 @@ use std::task::{Poll, Wake, Waker};
 
 /// Three workers: the first is inside a poll, as far as others can see; the second is about to leave a timer; the third
 /// sleeps and can be claimed. The first two are active.
-struct Three {
-    workers: [Worker<Host>; 3],
+pub(super) struct Three {
+    pub(super) workers: [Worker<Host>; 3],
     switches: Arc<SwitchWord<<Host as Machine>::Counter>>,
-    due_ns: u64,
+    pub(super) due_ns: u64,
 }
 
 impl Three {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::idling_by(IdlePolicy::Park)
     }
 
@@ -52,17 +52,17 @@ impl Three {
         it
     }
 
-    fn tree(&self) -> &Tree<Host> {
+    pub(super) fn tree(&self) -> &Tree<Host> {
         let scheduler = self.workers[0].shared.remote().scheduler();
         scheduler.tree().expect("it is of class Fair")
     }
 
-    fn turn_off(&self) {
+    pub(super) fn turn_off(&self) {
         self.switches.store(Switches::default());
     }
 
     /// The second worker falls asleep and leaves its timer; returns until when it sleeps.
-    fn leaves(&self) -> Option<u64> {
+    pub(super) fn leaves(&self) -> Option<u64> {
         let leaver = &self.workers[1];
         leaver.shared.remote().publish_next_global(self.due_ns);
         leaver.leave_timers()
@@ -77,7 +77,7 @@ impl Three {
         assert!(leaver.local.is_off());
     }
 
-    fn is_third_claimed(&self) -> bool {
+    pub(super) fn is_third_claimed(&self) -> bool {
         let scheduler = self.workers[0].shared.remote().scheduler();
         !scheduler.idle().holds(2)
     }
@@ -427,7 +427,13 @@ fn a_sleeper_finds_the_worker_that_runs_calls() {
 }
 
 /// Writes down when it is woken.
-struct Noted(Log);
+pub(super) struct Noted(Log);
+
+impl Noted {
+    pub(super) fn new(log: &Log) -> Self {
+        Noted(log.clone())
+    }
+}
 
 impl Wake for Noted {
     fn wake(self: Arc<Self>) {
@@ -436,13 +442,13 @@ impl Wake for Noted {
 }
 
 /// What the log has when the timer fires.
-const FIRED: u64 = 100;
+pub(super) const FIRED: u64 = 100;
 
 /// The second worker sleeps, and has left a timer that is due to the first one, which then does something.
-fn leaves_what_is_due(it: &Three, log: &Log, then: impl FnOnce(&Worker<Host>)) {
+pub(super) fn leaves_what_is_due(it: &Three, log: &Log, then: impl FnOnce(&Worker<Host>)) {
     let [busy, leaver, _] = &it.workers;
     leaver.local.enter_gated(|| {
-        let waker = Waker::from(Arc::new(Noted(log.clone())));
+        let waker = Waker::from(Arc::new(Noted::new(log)));
         let timer = RawTimer::arm(leaver.shared.remote(), 1, &waker);
         assert_eq!(leaver.leave_timers(), None);
         then(busy);
