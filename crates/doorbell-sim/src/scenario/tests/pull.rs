@@ -31,6 +31,9 @@ const UNWATCHFUL_NS: u64 = 10_200 * MS;
 const FIRST_NS: u64 = 20 * MS;
 /// How far apart they are, if they are.
 const APART_NS: u64 = 200 * US;
+/// Of a task that ticks: how often, and how far its ticks are apart. The ticks of all tasks are [`APART_NS`] apart.
+const TICKS: u64 = 4;
+const TICK_NS: u64 = TIMERS * APART_NS;
 /// The first worker becomes busy so long before the first timer is due.
 const BUSY_BEFORE_NS: u64 = 2 * MS;
 /// How long it is busy.
@@ -65,6 +68,8 @@ struct Setting {
     apart_ns: u64,
     /// Whether tasks wait for the timers. A task that wakes behind another one may wake a worker for itself.
     tasks: bool,
+    /// How often each task arms its timer.
+    ticks: u64,
     /// A worker that is taken off when all timers are armed.
     off: Option<usize>,
     /// How often the switch is turned between the arming of the timers and the first of them.
@@ -82,6 +87,7 @@ impl Setting {
             begins_early: false,
             apart_ns: APART_NS,
             tasks: true,
+            ticks: 1,
             off: None,
             turns: 0,
             turn_by: 1,
@@ -159,8 +165,11 @@ fn arm<const BUG: u8>(
         let (its, late, keep) = (Arc::clone(workers), late.clone(), keep.clone());
         launch(workers, worker, Kind::Task, async move {
             if setting.tasks {
-                Sleep::until(&its, worker, due_ns).await;
-                let _ = late.unbounded_send(its.clock.now_ns() - due_ns);
+                for tick in 0..setting.ticks {
+                    let due_ns = due_ns + tick * TICK_NS;
+                    Sleep::until(&its, worker, due_ns).await;
+                    let _ = late.unbounded_send(its.clock.now_ns() - due_ns);
+                }
                 return;
             }
             let remote = its.remote(worker).clone();
@@ -255,6 +264,7 @@ fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures
     counts.duties_ended = sum(|it| it.duties_ended);
     counts.pulls_placed = sum(|it| it.pulls_placed);
     counts.set_aside = sum(|it| it.set_aside);
+    counts.stolen = sum(|it| it.stolen);
     counts.unparks_deadline = sum(|it| it.unparks_deadline);
     Figures {
         wakes_off: setting.off.map_or(0, |off| since[off].unparks_deadline),
@@ -286,8 +296,9 @@ fn run_with<const BUG: u8>(setting: Setting) -> Result<Figures, String> {
 fn run_in_time(setting: Setting, late_ns: u64) -> Figures {
     let figures = run_with::<0>(setting).unwrap_or_else(|why| panic!("{setting:?}: {why}"));
     let counts = figures.counts;
-    assert_eq!(figures.fired, TIMERS, "{setting:?}");
-    assert_eq!(counts.timers_fired, TIMERS, "{setting:?}: each fires once");
+    let timers = TIMERS * setting.ticks;
+    assert_eq!(figures.fired, timers, "{setting:?}");
+    assert_eq!(counts.timers_fired, timers, "{setting:?}: each fires once");
     assert!(
         figures.latest_ns <= late_ns,
         "{setting:?}: {} ns late",
@@ -314,8 +325,25 @@ fn no_sleeper_is_woken_for_a_timer_while_another_worker_is_awake() {
         assert!(wakes <= 1, "{counts:?}");
         let own = wakes - counts.duties_ended;
         assert_eq!(counts.timers_pulled + own, TIMERS, "{counts:?}");
-        // No worker is woken only to arm its timer again.
+    }
+}
+
+/// The worker that is awake fires the first timer of each task, and runs the task from then on: its own task is pinned,
+/// so no other movable one waits there. No task goes back to arm its timer again. One that waits behind the pinned task
+/// may be taken by a watchdog, and then is pulled once more.
+#[test]
+fn a_task_that_ticks_stays_where_its_first_timer_was_fired() {
+    for seed in 0..3 {
+        let on = Setting {
+            seed,
+            ticks: TICKS,
+            ..Setting::new(TimerPull::On, First::Polls)
+        };
+        let Figures { counts, .. } = run_in_time(on, LATE_NS);
         assert_eq!(counts.pulls_placed, 0, "{counts:?}");
+        // The worker with the duty may fire its own.
+        let pulled = TIMERS - 1..=TIMERS + counts.stolen;
+        assert!(pulled.contains(&counts.timers_pulled), "{counts:?}");
     }
 }
 
