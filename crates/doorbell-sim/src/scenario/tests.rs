@@ -11,6 +11,7 @@ mod park_cost;
 mod parking;
 mod placed;
 mod pull;
+mod pull_looks;
 mod push;
 mod ranks;
 mod slack;
