@@ -188,7 +188,14 @@ impl<M: Machine> Worker<M> {
         if now_ns < due_ns.max(self.pull.again_ns.get()) {
             return 0;
         }
-        self.walk(tree, now_ns)
+        let fired = self.walk(tree, now_ns);
+        let worker = self.shared.remote().worker();
+        if !tree.is_active(worker) && !self.local.is_off() {
+            // Set aside in its walk. It goes back before it polls: its climbs may have hidden a next wake from the last
+            // worker that fell asleep.
+            tree.activate(worker);
+        }
+        fired
     }
 
     /// Visits each sleeper that has something due; returns how many timers it fired.

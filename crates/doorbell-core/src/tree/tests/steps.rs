@@ -24,9 +24,11 @@ enum Op {
     SetAside(usize),
     /// An awake worker fires what is due at that time.
     Walk(usize, u64),
+    /// The walk of an awake worker finds nothing below that branch: the climb from there.
+    Repair(usize, usize),
 }
 
-use Op::{Activate, SetAside, Sleep, Tell, Walk as Walks};
+use Op::{Activate, Repair, SetAside, Sleep, Tell, Walk as Walks};
 
 /// The next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,6 +166,10 @@ impl Scripts<'_> {
                 to(self.climb(worker, Bit::Keep))
             }
             Op::SetAside(worker) => to(self.climb(worker, Bit::Clear)),
+            Op::Repair(_, branch) => {
+                let seat = self.tree.branches[branch].parent.expect("no root");
+                to(Next::Read(Climb::from_branch(self.tree, branch, seat).at))
+            }
             Op::Walk(worker, now_ns) => {
                 let walk = self.tree.walk(worker, now_ns);
                 to(Next::Find(walk.seat, walk.from))
@@ -177,10 +183,13 @@ impl Scripts<'_> {
 
     fn after_climb(&self, thread: Thread, op: Op, top: Top) -> Thread {
         let next = match (op, top) {
-            (Op::Activate(worker), top) if Tree::<Host>::climbs_again(top) => {
+            // Behind its walk a worker that was set aside goes back.
+            (Op::Activate(worker) | Op::Repair(worker, _), top)
+                if Tree::<Host>::climbs_again(top) =>
+            {
                 self.climb(worker, Bit::Set)
             }
-            (Op::Activate(_), _) | (_, Top::Awake) => return Self::end(thread),
+            (Op::Activate(_) | Op::Repair(..), _) | (_, Top::Awake) => return Self::end(thread),
             (_, Top::Empty) => Next::Least,
         };
         Thread { next, ..thread }
@@ -230,7 +239,8 @@ fn worker_of(op: Op) -> usize {
         | Op::Sleep(worker, _)
         | Op::Tell(worker, _)
         | Op::SetAside(worker)
-        | Op::Walk(worker, _) => worker,
+        | Op::Walk(worker, _)
+        | Op::Repair(worker, _) => worker,
     }
 }
 
@@ -344,6 +354,19 @@ fn a_worker_that_is_set_aside_while_it_activates_climbs_again() {
         vec![Tell(1, 3 * UNIT_NS), Sleep(2, 9 * UNIT_NS)],
     ];
     let states = run(&two_branches(), &[2], &scripts);
+    assert!(states > 1_000, "{states}");
+}
+
+/// The same with a worker that is set aside in its walk, while that repairs a slot.
+#[test]
+fn a_worker_that_is_set_aside_while_its_walk_repairs_a_slot_goes_back() {
+    let tree = Tree::with_fanout(&on_nodes(&[0, 0, 1, 2]), 4);
+    let scripts = [
+        vec![Repair(2, 0)],
+        vec![SetAside(2)],
+        vec![Tell(1, 3 * UNIT_NS), Sleep(3, 9 * UNIT_NS)],
+    ];
+    let states = run(&tree, &[2, 3], &scripts);
     assert!(states > 1_000, "{states}");
 }
 

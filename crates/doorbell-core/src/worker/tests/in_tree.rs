@@ -6,14 +6,14 @@ use crate::bell::Announced;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::TimerPull;
 use crate::testing::{Log, pulling, spawn};
-use crate::tree::Tree;
+use crate::tree::{Told, Tree};
 use crate::wheel::Clock;
 use crate::worker::timer::{Fired, Polled, RawTimer};
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerCounts, WorkerShared};
 use doorbell_machine::{Host, Machine, ParkIn};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Poll, Wake, Waker};
 
 /// A park that does not come about: the worker is notified between its announcement and the last test of the OS.
 fn parks_in_vain(worker: &Worker<Host>) {
@@ -138,6 +138,34 @@ fn a_throttled_worker_leaves_the_timers_of_its_sleepers_to_others() {
         assert!(!it.tree().is_active(0) && it.tree().is_active(2));
     });
     log.assert_once_and_in_order(&[FIRED]);
+}
+
+/// Sets the first worker aside when it is woken.
+struct SetsAside(RemoteRef<Host>);
+
+impl Wake for SetsAside {
+    fn wake(self: Arc<Self>) {
+        let tree = self.0.scheduler().tree().expect("it has one");
+        assert_eq!(tree.set_aside(0), Told::Nothing);
+    }
+}
+
+#[test]
+fn a_worker_that_is_set_aside_in_its_walk_is_back_when_the_walk_is_over() {
+    let it = Three::new();
+    let [walks, leaver, third] = &it.workers;
+    let remote = leaver.shared.remote();
+    it.tree().activate(2);
+    leaver.local.enter_gated(|| {
+        let waker = Waker::from(Arc::new(SetsAside(third.shared.remote().clone())));
+        let timer = RawTimer::arm(remote, 1, &waker);
+        assert_eq!(leaver.leave_timers(), None);
+        assert!(walks.pull_timers());
+        assert!(it.tree().is_active(0));
+        leaver.come_back();
+        drop(timer);
+        leaver.local.close();
+    });
 }
 
 /// The worker that is stuck left a timer at its last park. A sleeper that it looks after has one too, in a wheel that
