@@ -302,9 +302,10 @@ mod tests {
             (0, true, 2),
             (8, true, 3),
         ] {
-            let _ = match writes {
-                true => lines.write(line, cpu, 0, &mut rng),
-                false => lines.read(line, cpu, 0, &mut rng),
+            let _ = if writes {
+                lines.write(line, cpu, 0, &mut rng)
+            } else {
+                lines.read(line, cpu, 0, &mut rng)
             };
             assert_eq!(lines.moved(), moved, "{cpu}");
         }

@@ -53,7 +53,9 @@ fn play(pull: TimerPull, timer: bool) {
     end_watchful(&workers);
     if timer {
         let sleep = Sleep::new(&workers, 1, 100 * MS);
-        launch(&workers, 1, Kind::Task, sleep);
+        launch(&workers, 1, Kind::Task, async move {
+            sleep.await;
+        });
         sim::sleep(MS);
     }
     launch(&workers, 0, Kind::Pinned, async {
