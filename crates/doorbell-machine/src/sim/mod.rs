@@ -163,8 +163,8 @@ pub fn is_asleep(thread: u32) -> bool {
     matches!(doing(thread), Some(Doing::Waits(_)))
 }
 
-/// Until when a thread waits in its parker or poller, by the clock of the program: `u64::MAX` if no time ends that. `None`
-/// if it does not wait there, or was told to go on.
+/// Until when a thread waits in its parker or poller, by the clock of the program: `u64::MAX` if no time ends that.
+/// `None` if it does not wait there, or was told to go on.
 #[must_use]
 pub fn parked_until_ns(thread: u32) -> Option<u64> {
     let until_ns = |world: &mut world::World| {

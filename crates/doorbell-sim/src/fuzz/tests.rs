@@ -151,8 +151,9 @@ fn a_hunt_ends_at_the_seed_that_notices() {
     assert!(lived.killed.is_none());
 }
 
-/// Those of the timer tree and its wiring that few seeds notice, without what takes long: a worker that never looks wakes
-/// without end (`scenario/tests/pull.rs` kills it), and a blind climb shows under `tso` in one of a hundred seeds.
+/// Those of the timer tree and its wiring that few seeds notice, without what takes long: a worker that never looks
+/// wakes without end (`scenario/tests/pull.rs` kills it), and a blind climb shows under `tso` in one of a hundred
+/// seeds.
 #[test]
 fn a_broken_timer_tree_is_noticed_in_random_programs() {
     let few = shapes::<CHOSEN>();

@@ -73,9 +73,9 @@ const RUN_BUDGET: RunBudget = RunBudget {
 /// How long a thread is starved, at most.
 pub(super) const STARVE_MAX_NS: u64 = 8_000_000;
 
-/// How late the task of a timer may run where nothing goes wrong and polls are short. A poll takes up to five steps of 20
-/// us. A worker looks at its own timers every 8 polls, and at those of sleepers every 4. The task then waits behind
-/// others, for about as long.
+/// How late the task of a timer may run where nothing goes wrong and polls are short. A poll takes up to five steps
+/// of 20 us. A worker looks at its own timers every 8 polls, and at those of sleepers every 4. The task then waits
+/// behind others, for about as long.
 const LATE_MAX_NS: u64 = 2_000_000;
 
 /// CPUs for the main thread and the spinning thread.
@@ -323,8 +323,8 @@ impl Shape {
         }
     }
 
-    /// The same shape on a machine whose nodes have two CPUs each, so that the timer tree has a branch for each two workers
-    /// and a level above them.
+    /// The same shape on a machine whose nodes have two CPUs each, so that the timer tree has a branch for each two
+    /// workers and a level above them.
     #[must_use]
     pub fn on_small_nodes(self) -> Self {
         Shape {
