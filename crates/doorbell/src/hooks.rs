@@ -86,7 +86,8 @@ fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> TaskHook {
 }
 
 /// Hooks. There is one of each kind: a second one replaces the first. A hook runs on the thread that the
-/// event concerns, and the tasks of a worker wait for it. ([`Builder::on_stall`] is the exception: it has a
+/// event concerns. The tasks of that worker wait for it, and with the switch `timer_pull=on` the timers of other
+/// workers that sleep may too, so a hook is to be short. ([`Builder::on_stall`] is the exception: it has a
 /// thread of its own.) A panic of a hook is caught and counted ([`Metrics::hook_panics`]), and has no other
 /// effect. A hook that is not set costs one branch.
 impl Builder {

@@ -16,7 +16,7 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 64;
 /// Eleven digits of six bits hold the 64 bits of a time.
 const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
-/// The level number of the list of timers that are due and not yet fired.
+/// The level number of the two lists of timers that are due and not yet fired.
 const DUE: usize = LEVELS;
 const _: () = assert!(SLOTS == 2_usize.pow(DIGIT_BITS));
 const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
@@ -78,8 +78,10 @@ pub(crate) struct WheelLevels<M: Machine, O> {
     elapsed_ns: u64,
     /// One bit per slot that is not empty.
     occupied: [u64; LEVELS],
-    /// The slots of each level. The first of the last level is the list of what is due.
+    /// The slots of each level. The first two of the last level are lists of what is due.
     slots: Box<[[Slot<M, O>; SLOTS]]>,
+    /// Which of these two a visitor takes from. What it must leave goes to the other one, so that it hides nothing.
+    unseen: u8,
     len: usize,
 }
 
@@ -91,6 +93,7 @@ impl<M: Machine, O> WheelLevels<M, O> {
             slots: (0..=LEVELS)
                 .map(|_| [const { Slot::EMPTY }; SLOTS])
                 .collect(),
+            unseen: 0,
             len: 0,
         }
     }
@@ -199,9 +202,15 @@ impl<M: Machine, O> WheelLevels<M, O> {
     /// `from_ns` may be too early if the first slot has more than 32 timers, `latest_ns` after a cancel.
     /// [`Window::NEVER`] if there is no timer.
     pub(super) fn next(&self) -> Window {
-        if !self.slots[DUE][0].newest.is_null() {
+        let is_due = |list: &Slot<M, O>| !list.newest.is_null();
+        if self.slots[DUE][..2].iter().any(is_due) {
             return Window::at(self.elapsed_ns);
         }
+        self.next_not_due()
+    }
+
+    /// As [`WheelLevels::next`], of the timers that are in no list of the due.
+    fn next_not_due(&self) -> Window {
         let Some((level, slot, begins_ns)) = self.next_slot() else {
             return Window::NEVER;
         };
@@ -262,7 +271,7 @@ impl<M: Machine, O> WheelLevels<M, O> {
         latest_ns
     }
 
-    /// Moves what is due at `now_ns` to the list of the due.
+    /// Moves what is due at `now_ns` to a list of the due.
     pub(super) fn advance(&mut self, now_ns: u64) {
         while let Some((level, slot, begins_ns)) = self.next_slot() {
             if begins_ns > now_ns {
@@ -278,7 +287,7 @@ impl<M: Machine, O> WheelLevels<M, O> {
                 let place = if window.from_ns <= now_ns {
                     SlotPlace {
                         level: DUE as u8,
-                        slot: 0,
+                        slot: self.unseen,
                     }
                 } else {
                     M::mark(Mark::WheelCascade);
@@ -294,9 +303,60 @@ impl<M: Machine, O> WheelLevels<M, O> {
         self.elapsed_ns = self.elapsed_ns.max(now_ns);
     }
 
-    /// Takes one timer out of the list of those that are due.
+    /// Takes one timer out of those that are due.
     pub(super) fn pop_due(&mut self) -> Option<NonNull<Entry<M, O>>> {
-        self.pop(DUE, 0)
+        self.pop_unseen().or_else(|| self.pop(DUE, self.seen()))
+    }
+
+    /// The list of what a visitor has left.
+    fn seen(&self) -> usize {
+        usize::from(1 - self.unseen)
+    }
+
+    /// Takes out one timer that is due and that no visitor has seen since [`WheelLevels::look_anew`].
+    pub(super) fn pop_unseen(&mut self) -> Option<NonNull<Entry<M, O>>> {
+        self.pop(DUE, usize::from(self.unseen))
+    }
+
+    /// A visitor has seen all that is due. What was left meanwhile is unseen again.
+    pub(super) fn look_anew(&mut self) {
+        if !self.has_unseen() {
+            self.unseen = 1 - self.unseen;
+        }
+    }
+
+    /// Whether something is due that no visitor has seen.
+    pub(super) fn has_unseen(&self) -> bool {
+        !self.slots[DUE][usize::from(self.unseen)].newest.is_null()
+    }
+
+    /// Hangs a timer that a visitor took out, and must leave, among those that it has seen.
+    ///
+    /// # Safety
+    /// As for [`WheelLevels::insert`]; it is due.
+    pub(super) unsafe fn leave(&mut self, entry: *mut Entry<M, O>, window: Window) {
+        let place = SlotPlace {
+            level: DUE as u8,
+            slot: 1 - self.unseen,
+        };
+        // SAFETY: passed on from the caller.
+        unsafe { self.hang(entry, window, place) };
+        self.len += 1;
+    }
+
+    /// By when a thread must look again behind a visit: at once if it has not seen all. Else by the least latest time,
+    /// but for what was left not before `again_ns`.
+    pub(super) fn next_behind_visit_ns(&self, again_ns: u64) -> u64 {
+        if self.has_unseen() {
+            return self.elapsed_ns;
+        }
+        let left = &self.slots[DUE][self.seen()];
+        let left_ns = if left.newest.is_null() {
+            u64::MAX
+        } else {
+            left.latest_ns.max(again_ns)
+        };
+        self.next_not_due().latest_ns.min(left_ns)
     }
 
     /// Takes out any timer, for a worker that ends.

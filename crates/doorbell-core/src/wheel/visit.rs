@@ -6,7 +6,7 @@ use super::levels::WheelLevels;
 use super::{TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel};
 use doorbell_machine::{Machine, Mark};
 
-/// How many rounds one visit makes at most, while there is more to fire.
+/// How many rounds one visit makes at most, while something is due that it has not seen.
 const VISIT_ROUNDS: usize = 16;
 
 /// What a visit took out.
@@ -20,6 +20,14 @@ pub(crate) struct Expired {
     pub(crate) fired: u64,
     /// Whether the wheel was lent, so that the visit needed no heavy fence.
     pub(crate) was_lent: bool,
+}
+
+/// What one round did.
+struct Round {
+    taken: Taken,
+    stands: Stands,
+    /// Whether something is due that the visit has not seen.
+    has_more: bool,
 }
 
 /// What a visitor knows of the worker that it visits.
@@ -44,18 +52,18 @@ impl<M: Machine, O> Gate<M, O> {
     pub(crate) fn expire(&self, worker: &impl Visited<M>, now_ns: u64) -> Option<Expired> {
         let mut expired = None;
         for _ in 0..VISIT_ROUNDS {
-            let Some((taken, stands)) = self.expire_some(worker, now_ns) else {
+            let Some(round) = self.expire_some(worker, now_ns) else {
                 break;
             };
-            let is_full = taken.iter().all(Option::is_some);
             let it = expired.get_or_insert(Expired::default());
-            it.was_lent = stands == Stands::Lent;
-            it.fired += taken
+            it.was_lent = round.stands == Stands::Lent;
+            it.fired += round
+                .taken
                 .into_iter()
                 .flatten()
                 .map(TimerReleased::end)
                 .sum::<u64>();
-            if !is_full {
+            if !round.has_more {
                 break;
             }
         }
@@ -66,34 +74,48 @@ impl<M: Machine, O> Gate<M, O> {
     }
 
     /// One round. The gate is closed for the worker only during this.
-    fn expire_some(&self, worker: &impl Visited<M>, now_ns: u64) -> Option<(Taken, Stands)> {
+    fn expire_some(&self, worker: &impl Visited<M>, now_ns: u64) -> Option<Round> {
         self.visit(worker.parker(), |wheel, stands| {
             let polls = match stands {
                 Stands::Lent => None,
                 Stands::Unused => Some(Entry::<M, O>::tag(worker.polls())),
             };
             // SAFETY: the worker is its visitor's, as this is called.
-            let (taken, next_ns) = unsafe { wheel.with_global(|base| base.take(now_ns, polls)) };
+            let (taken, next_ns, has_more) = unsafe {
+                wheel.with_global(|base| {
+                    let (taken, next_ns) = base.take(now_ns, polls);
+                    (taken, next_ns, base.has_unseen())
+                })
+            };
             // Still inside the gate: after it the worker might have published an earlier one.
             worker.publish_next_global(next_ns);
-            (taken, stands)
+            Round {
+                taken,
+                stands,
+                has_more,
+            }
         })
     }
 }
 
 impl<M: Machine, O> WheelLevels<M, O> {
-    /// Takes what is due out, except for timers with the tag of the poll under way. Returns them,
-    /// and the base's next wake.
+    /// Looks at up to [`VISIT_LOOKS`] timers that are due, and takes them out, except for those with the tag of the poll
+    /// under way. Returns them, and the base's next wake.
     pub(super) fn take(&mut self, now_ns: u64, polls: Option<u16>) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
-        let mut left = [None; VISIT_LOOKS];
         let mut fired = 0;
         self.advance(now_ns);
-        for left in &mut left {
-            let Some(entry) = self.pop_due() else { break };
+        self.look_anew();
+        for _ in 0..VISIT_LOOKS {
+            let Some(entry) = self.pop_unseen() else {
+                break;
+            };
             // SAFETY: it hung in the wheel until now, so it is alive.
             if Some(unsafe { entry.as_ref() }.polls.get()) == polls {
-                *left = Some(entry);
+                // SAFETY: as above, and its link is the visitor's.
+                let window = unsafe { Entry::with_link(entry.as_ptr(), |link| link.window) };
+                // SAFETY: as above; it hangs nowhere, and is due.
+                unsafe { self.leave(entry.as_ptr(), window) };
                 continue;
             }
             // SAFETY: as in `Wheel::expire`; the visitor stands in for the worker.
@@ -103,15 +125,7 @@ impl<M: Machine, O> WheelLevels<M, O> {
                 break;
             }
         }
-        let mut next_ns = self.next().latest_ns;
         let again_ns = now_ns.saturating_add(VISIT_AGAIN_NS);
-        for entry in left.into_iter().flatten() {
-            // SAFETY: taken out above, so it is still alive, and its link is the visitor's.
-            let window = unsafe { Entry::with_link(entry.as_ptr(), |link| link.window) };
-            next_ns = next_ns.min(window.latest_ns.max(again_ns));
-            // SAFETY: as above; it hangs nowhere.
-            unsafe { self.insert(entry.as_ptr(), window) };
-        }
-        (taken, next_ns)
+        (taken, self.next_behind_visit_ns(again_ns))
     }
 }

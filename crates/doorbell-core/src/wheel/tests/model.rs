@@ -2,7 +2,7 @@
 
 use crate::wheel::entry::{self, Entry};
 use crate::wheel::levels::{LOOKS_MAX, WheelLevels};
-use crate::wheel::{Base, Gate, TimerReleased, VISIT_AGAIN_NS, Wheel, Window};
+use crate::wheel::{Base, Gate, TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, Wheel, Window};
 use doorbell_machine::{Cell as _, Host, Line as _, Machine};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -424,6 +424,47 @@ fn miri_a_small_run_of_the_model() {
         world.apply(Op::Advance(When::Exactly(when)));
     }
     world.finish();
+}
+
+/// More timers of the poll under way than a round looks at are due after one of another task.
+#[test]
+fn timers_that_a_visit_must_leave_hide_no_other_one() {
+    const UNDER_WAY: u16 = 8;
+    let own = 3 * VISIT_LOOKS;
+    let mut world = World::new(0);
+    world.arm(Base::Global, 1_u64);
+    for at in 0..own {
+        world.arm(Base::Global, 2 + at as u64);
+    }
+    for known in world.timers.values().skip(1) {
+        // SAFETY: this thread has the wheel; the entry hangs in it.
+        unsafe { known.entry.as_ref() }.polls.set(UNDER_WAY);
+    }
+    let now_ns = 10_000;
+    let again_ns = now_ns + VISIT_AGAIN_NS;
+    let looks = |now_ns| {
+        let taken = world
+            .wheel
+            .with(Base::Global, |base| base.take(now_ns, Some(UNDER_WAY)));
+        let (taken, next_ns) = taken.unwrap();
+        let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
+        (fired, next_ns)
+    };
+    for _ in 0..3 {
+        assert_eq!(looks(now_ns), (0, now_ns), "there is more");
+    }
+    assert_eq!(looks(now_ns), (1, again_ns), "all are seen");
+    // The next visit looks at what was left once more, and then need not come at once either.
+    for _ in 0..2 {
+        assert_eq!(looks(now_ns + 1), (0, now_ns + 1));
+    }
+    assert_eq!(looks(now_ns + 1), (0, again_ns + 1));
+    // The worker itself fires them at its next look.
+    assert_eq!(
+        world.wheel.with(Base::Global, |base| base.next()).unwrap(),
+        Window::at(now_ns + 1)
+    );
+    world.wheel.close(&<Host as Machine>::Parker::new());
 }
 
 #[test]
