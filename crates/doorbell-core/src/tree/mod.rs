@@ -240,12 +240,8 @@ impl<M: Machine> Tree<M> {
     /// How often the words of the branches were exchanged since the tree was made. The sum of what their words say, so
     /// it wraps around, and is exact only while no worker uses the tree.
     pub fn exchanges(&self) -> u64 {
-        // ORDER: Relaxed; counts.
-        let words = self
-            .branches
-            .iter()
-            .map(|it| it.word.load(Ordering::Relaxed));
-        words.map(|word| State(word).sequence()).sum()
+        let words = self.branches.iter().map(Branch::at_rest);
+        words.map(State::sequence).sum()
     }
 
     /// Brings the tree up to date after the next wake of a worker was [noted](Tree::note).

@@ -6,7 +6,7 @@ use super::{Branch, Tree};
 use doorbell_machine::{Machine, Ordering, Word};
 
 impl<M: Machine> Branch<M> {
-    fn at_rest(&self) -> State {
+    pub(super) fn at_rest(&self) -> State {
         // ORDER: Relaxed; no operation is under way.
         State(self.word.load(Ordering::Relaxed))
     }

@@ -179,20 +179,9 @@ fn worker_here() -> usize {
     })
 }
 
-/// What a task has returned, once it has ended; `None`, and a failure of the run, if it was dropped.
-fn result_of<T>(workers: &Workers<0>, task: Join<T>) -> Option<T> {
-    let result = workers.wait_for(task, 0);
-    if result.is_err() {
-        sim::fail("lost: a task was dropped that nobody cancelled");
-    }
-    result.ok()
-}
-
 /// What all these tasks have returned.
 fn gather<T>(workers: &Workers<0>, tasks: Vec<Join<Vec<T>>>) -> Vec<T> {
-    let results = tasks
-        .into_iter()
-        .filter_map(|task| result_of(workers, task));
+    let results = tasks.into_iter().filter_map(|task| workers.result_of(task));
     results.flatten().collect()
 }
 

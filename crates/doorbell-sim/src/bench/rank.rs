@@ -1,7 +1,7 @@
 //! A task of rank 99 waits behind a poll of rank 50 that takes 600 µs, while the other urgent workers are idle or run
 //! rank 1.
 
-use super::{Bench, BenchError, finish, result_of, sleep_until, start, worker_here};
+use super::{Bench, BenchError, finish, sleep_until, start, worker_here};
 use crate::scenario::{RT, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimCounter};
@@ -137,7 +137,7 @@ fn try_once(shape: Shape, workers: &Arc<Workers<0>>, figures: &mut Figures) {
         wake(say);
     }
     drop(workers.wait_for(long, 0));
-    match result_of(workers, waits) {
+    match workers.result_of(waits) {
         Some((0, wait_ns)) => figures.wait_ns.push(wait_ns),
         Some(_) => figures.skipped += 1,
         None => {}

@@ -1,6 +1,6 @@
 //! What it costs to arm a timer that never fires, and to drop it, on one worker while a quarter of the others are busy.
 
-use super::{Bench, BenchError, counted, finish, result_of, start, sum, worker_here};
+use super::{Bench, BenchError, counted, finish, start, sum, worker_here};
 use crate::scenario::{Workers, yield_now};
 use doorbell_core::task::Kind;
 use doorbell_core::worker::timer::RawTimer;
@@ -148,7 +148,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
             Kind::Task,
             poll_fn(move |cx| Poll::Ready(measure(&theirs, shape.case, due_ns, &keep, cx))),
         );
-        figures.took_ns.extend(result_of(&workers, task));
+        figures.took_ns.extend(workers.result_of(task));
         sim::sleep(SETTLE_NS);
     }
     figures.timers = rounds * each;
@@ -160,7 +160,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     }
     stop.set(1);
     for task in busy {
-        let _: Option<()> = result_of(&workers, task);
+        let _: Option<()> = workers.result_of(task);
     }
     finish(workers, threads, bench.switches);
     Ok(figures)

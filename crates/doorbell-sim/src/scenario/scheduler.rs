@@ -278,6 +278,16 @@ impl<const BUG: u8> Workers<BUG> {
         block_on_inside(&self.clock, future, spin_ns)
     }
 
+    /// What a task has returned that nobody cancels, once it has ended; `None`, and a failure of the run, if it was
+    /// dropped.
+    pub(crate) fn result_of<T>(&self, task: Join<T>) -> Option<T> {
+        let result = self.wait_for(task, 0);
+        if result.is_err() {
+            sim::fail("lost: a task was dropped that nobody cancelled");
+        }
+        result.ok()
+    }
+
     /// The time by the workers' clock, whose zero is not that of the simulated time.
     pub(crate) fn clock_ns(&self) -> u64 {
         self.clock.now_ns()

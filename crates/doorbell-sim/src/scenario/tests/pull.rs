@@ -423,7 +423,8 @@ fn a_stuck_worker_does_not_hold_up_the_timers_of_sleepers() {
     }
 }
 
-/// Nobody looks after running workers then, so that nobody is woken to. The poll makes the scheduler watchful.
+/// Until that poll ends nobody looks after running workers, so nobody fires these timers. Its end makes the scheduler
+/// watchful.
 #[test]
 fn behind_the_first_long_poll_in_a_while_the_timers_of_sleepers_wait_for_its_end() {
     let stuck = |pull| Setting::new(pull, First::StuckUnwatched);
