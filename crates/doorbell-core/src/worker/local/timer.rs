@@ -93,7 +93,8 @@ impl RawTimer {
     /// idle, the next worker that makes a pass arms it.
     ///
     /// # Errors
-    /// [`Gone`] if the caller's worker has ended or, for a posted timer, if the scheduler takes no more timers.
+    /// [`Gone`] if the caller is a worker of the scheduler and has ended, or if it is another thread and the scheduler
+    /// takes no more timers.
     #[inline]
     pub fn arm<M: Machine>(
         remote: &RemoteRef<M>,
@@ -115,7 +116,11 @@ impl RawTimer {
                     return Ok(entry);
                 }
                 // A visitor has the global base.
-                Self::arm_by_mail(local.remote(), window, waker, MailTo::Any)
+                match Self::arm_by_mail(local.remote(), window, waker, MailTo::Any) {
+                    // The first worker that ended has closed that mailbox for all. This worker's own is open.
+                    Err(Gone) => Self::arm_by_mail(local.remote(), window, waker, MailTo::Worker),
+                    armed => armed,
+                }
             }
             _ => Self::arm_by_mail(remote, window, waker, MailTo::Any),
         })?;

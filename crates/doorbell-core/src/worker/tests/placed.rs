@@ -147,3 +147,32 @@ fn a_worker_that_has_ended_refuses_no_timer_of_another() {
     let [worker, _, third, fourth] = workers;
     end([worker, third, fourth]);
 }
+
+/// The first worker that ended has closed the common mailbox, and a visitor has the wheel of one that still runs.
+#[test]
+fn t18_a_worker_that_runs_arms_timers_although_another_ended_and_a_visitor_has_its_wheel() {
+    for setting in [TimerPull::Off, TimerPull::On, TimerPull::Base] {
+        let workers = running(setting);
+        let [worker, ended, ..] = &workers;
+        ended.local.enter(|| ended.local.close());
+        worker.local.enter_gated(|| {
+            let remote = worker.shared.remote();
+            let mut timers = Vec::new();
+            let visited = remote.gate().visit_by_hand(remote.parker(), || {
+                timers.push(arm(worker));
+                timers.push(arm(worker));
+                let _ = worker.take();
+                assert_eq!(worker.local.wheel().len(), 0, "the visitor has it");
+            });
+            assert!(visited.is_some());
+            let _ = worker.take();
+            assert_eq!(worker.local.wheel().len(), 2, "{setting:?}");
+            for timer in &mut timers {
+                let polled = timer.poll(&mut Context::from_waker(NOOP));
+                assert_eq!(polled, Polled::Pending, "{setting:?}");
+            }
+        });
+        let [worker, _, third, fourth] = workers;
+        end([worker, third, fourth]);
+    }
+}
