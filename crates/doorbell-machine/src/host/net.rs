@@ -3,9 +3,9 @@
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, connect,
 };
-use rustix::net::{RecvFlags, recv, socket_with};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg, socket_with};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -72,6 +72,55 @@ pub fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// The most buffers that one syscall takes (`UIO_MAXIOV`).
+const BUFFERS_MAX: usize = 1_024;
+
+/// Sends bytes, or one datagram, to the other end; returns how many bytes went. If that end is closed, this is
+/// an error and no signal, whatever the process does with `SIGPIPE`.
+///
+/// # Errors
+/// The OS's error.
+pub fn write(socket: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
+    Ok(send(socket, buffer, SendFlags::NOSIGNAL)?)
+}
+
+/// As [`write`], from several buffers in order. Of very many it sends only some.
+///
+/// # Errors
+/// The OS's error.
+pub fn write_slices(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    // Without the empty ones in front: of these alone nothing would go.
+    let empty = buffers.iter().take_while(|buffer| buffer.is_empty());
+    let buffers = &buffers[empty.count()..];
+    let buffers = &buffers[..buffers.len().min(BUFFERS_MAX)];
+    let mut nothing_else = SendAncillaryBuffer::default();
+    Ok(sendmsg(
+        socket,
+        buffers,
+        &mut nothing_else,
+        SendFlags::NOSIGNAL,
+    )?)
+}
+
+/// Reads into several buffers in order; returns how many bytes they got. Of very many it fills only some.
+///
+/// # Errors
+/// The OS's error.
+pub fn read_slices(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let empty = buffers.iter().take_while(|buffer| buffer.is_empty());
+    let empty = empty.count();
+    Ok(rustix::io::readv(socket, &mut buffers[empty..])?)
+}
+
+/// Reads into initialised memory; returns how many bytes it filled, from the front.
+///
+/// # Errors
+/// The OS's error.
+pub fn read_into(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (read, _) = recv(socket, buffer, RecvFlags::empty())?;
+    Ok(read)
 }
 
 /// Reads into uninitialised memory; returns how many bytes it filled, from the front.

@@ -6,7 +6,7 @@ use doorbell_machine::Readiness;
 use doorbell_machine::host::net;
 use std::fmt::Debug;
 use std::future::poll_fn;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -25,19 +25,19 @@ pub trait Stream {
 /// [`UnixStream`](super::UnixStream).
 pub trait ByteStream: Stream + AsFd + Debug + Send + Sync + Unpin + 'static {}
 
-/// What a short read means.
-pub trait Reads {
+/// A socket of the standard library that carries bytes.
+pub trait Bytes: AsFd + Debug + Send + Sync + 'static {
     /// Whether a read that returns fewer bytes than asked for has taken all that had arrived.
     const SHORT_IS_ALL: bool;
 }
 
-impl Reads for std::net::TcpStream {
+impl Bytes for std::net::TcpStream {
     const SHORT_IS_ALL: bool = true;
 }
 
 /// A read stops after bytes that came with descriptors. It also stops before bytes of another writer, if the
 /// socket passes credentials. So more bytes may be there.
-impl Reads for std::os::unix::net::UnixStream {
+impl Bytes for std::os::unix::net::UnixStream {
     const SHORT_IS_ALL: bool = false;
 }
 
@@ -45,55 +45,26 @@ impl Reads for std::os::unix::net::UnixStream {
 /// with a list.
 const FLAT_MAX: usize = 1_024;
 
-/// A socket of the standard library that carries bytes.
-pub trait Bytes: Reads + AsFd + Debug + Send + Sync + 'static {
-    /// As [`Read::read`].
-    fn read_bytes(&self, buffer: &mut [u8]) -> io::Result<usize>;
-    /// As [`Read::read_vectored`].
-    fn read_slices(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
-    /// As [`Write::write`].
-    fn write_bytes(&self, buffer: &[u8]) -> io::Result<usize>;
-    /// As [`Write::write_vectored`]; small buffers are copied into one first.
-    fn write_slices(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
-}
-
-impl<T> Bytes for T
-where
-    T: Reads + AsFd + Debug + Send + Sync + 'static,
-    for<'a> &'a T: Read + Write,
-{
-    fn read_bytes(mut self: &T, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read(buffer)
+/// Sends from several buffers in order; small ones are copied into one first.
+fn write_slices(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    let total = buffers
+        .iter()
+        .fold(0, |total: usize, buffer| total.saturating_add(buffer.len()));
+    if buffers.len() < 2 || total > FLAT_MAX {
+        return net::write_slices(socket, buffers);
     }
-
-    fn read_slices(mut self: &T, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.read_vectored(buffers)
+    let mut flat = [0; FLAT_MAX];
+    let mut filled = 0;
+    for buffer in buffers {
+        flat[filled..][..buffer.len()].copy_from_slice(buffer);
+        filled += buffer.len();
     }
-
-    fn write_bytes(mut self: &T, buffer: &[u8]) -> io::Result<usize> {
-        self.write(buffer)
-    }
-
-    fn write_slices(mut self: &T, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        let total = buffers
-            .iter()
-            .fold(0, |total: usize, buffer| total.saturating_add(buffer.len()));
-        if buffers.len() < 2 || total == 0 || total > FLAT_MAX {
-            return self.write_vectored(buffers);
-        }
-        let mut flat = [0; FLAT_MAX];
-        let mut filled = 0;
-        for buffer in buffers {
-            flat[filled..][..buffer.len()].copy_from_slice(buffer);
-            filled += buffer.len();
-        }
-        self.write(&flat[..filled])
-    }
+    net::write(socket, &flat[..filled])
 }
 
 /// Whether a syscall that moved fewer bytes than asked for has taken all bytes, or filled all room. A read of
 /// TCP also stops at urgent data.
-fn short_is_all<T: Reads>(direction: Direction, event: Event) -> bool {
+fn short_is_all<T: Bytes>(direction: Direction, event: Event) -> bool {
     match direction {
         Direction::Read => T::SHORT_IS_ALL && !event.readiness().has(Readiness::PRIORITY),
         Direction::Write => true,
@@ -102,7 +73,7 @@ fn short_is_all<T: Reads>(direction: Direction, event: Event) -> bool {
 
 /// Makes a syscall that moves bytes. If it shows that the next one would block, this clears the known
 /// readiness.
-fn moved<T: Reads>(
+fn moved<T: Bytes>(
     registered: Option<&dyn Registered>,
     direction: Direction,
     asked: usize,
@@ -140,7 +111,7 @@ impl<T: Bytes> Io<T> {
     ) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Read, None, |socket, registered| {
             moved::<T>(registered, Direction::Read, buffer.len(), || {
-                socket.read_bytes(buffer)
+                net::read_into(socket, buffer)
             })
         })
     }
@@ -152,7 +123,7 @@ impl<T: Bytes> Io<T> {
     ) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Write, None, |socket, registered| {
             moved::<T>(registered, Direction::Write, buffer.len(), || {
-                socket.write_bytes(buffer)
+                net::write(socket, buffer)
             })
         })
     }
@@ -163,7 +134,9 @@ impl<T: Bytes> Io<T> {
         cx: &mut Context<'_>,
         buffers: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_io(cx, Direction::Read, |socket| socket.read_slices(buffers))
+        self.poll_io(cx, Direction::Read, |socket| {
+            net::read_slices(socket, buffers)
+        })
     }
 
     /// As for [`Io::poll_read_vectored`].
@@ -172,7 +145,7 @@ impl<T: Bytes> Io<T> {
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_io(cx, Direction::Write, |socket| socket.write_slices(buffers))
+        self.poll_io(cx, Direction::Write, |socket| write_slices(socket, buffers))
     }
 
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -180,11 +153,29 @@ impl<T: Bytes> Io<T> {
         poll_fn(|cx| {
             self.poll_at(cx, Direction::Read, Some(&mut place), |socket, known| {
                 moved::<T>(known, Direction::Read, buffer.len(), || {
-                    socket.read_bytes(buffer)
+                    net::read_into(socket, buffer)
                 })
             })
         })
         .await
+    }
+
+    pub(super) async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let read = |socket: &T| net::read_slices(socket, buffers);
+        self.io(Direction::Read, read).await
+    }
+
+    pub(super) async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.io(Direction::Read, |socket| net::peek(socket, buffer))
+            .await
+    }
+
+    pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.try_io(Direction::Read, |socket| net::read_into(socket, buffer))
+    }
+
+    pub(super) fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.try_io(Direction::Read, |socket| net::read_slices(socket, buffers))
     }
 
     pub(super) async fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
@@ -203,11 +194,24 @@ impl<T: Bytes> Io<T> {
         poll_fn(|cx| {
             self.poll_at(cx, Direction::Write, Some(&mut place), |socket, known| {
                 moved::<T>(known, Direction::Write, buffer.len(), || {
-                    socket.write_bytes(buffer)
+                    net::write(socket, buffer)
                 })
             })
         })
         .await
+    }
+
+    pub(super) async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let write = |socket: &T| write_slices(socket, buffers);
+        self.io(Direction::Write, write).await
+    }
+
+    pub(super) fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
+        self.try_io(Direction::Write, |socket| net::write(socket, buffer))
+    }
+
+    pub(super) fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.try_io(Direction::Write, |socket| write_slices(socket, buffers))
     }
 
     pub(super) async fn write_all(&self, mut buffer: &[u8]) -> io::Result<()> {

@@ -68,8 +68,7 @@ macro_rules! read_methods {
             & $($mut)? self,
             buffers: &mut [IoSliceMut<'_>],
         ) -> io::Result<usize> {
-            let read = |socket: &_| Bytes::read_slices(socket, buffers);
-            self.io().io(Direction::Read, read).await
+            self.io().read_vectored(buffers).await
         }
 
         /// Reads until `buffer` is full. If the future is dropped before it is ready, some bytes may have
@@ -87,8 +86,7 @@ macro_rules! read_methods {
         /// # Errors
         /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn peek(& $($mut)? self, buffer: &mut [u8]) -> io::Result<usize> {
-            let peek = |socket: &_| net::peek(socket, buffer);
-            self.io().io(Direction::Read, peek).await
+            self.io().peek(buffer).await
         }
 
         /// Waits until there may be bytes to read, or the end of the stream. Then use `try_read`.
@@ -104,8 +102,7 @@ macro_rules! read_methods {
         /// # Errors
         /// [`io::ErrorKind::WouldBlock`] if no bytes have arrived; the OS's error.
         pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-            let read = |socket: &_| Bytes::read_bytes(socket, buffer);
-            self.io().try_io(Direction::Read, read)
+            self.io().try_read(buffer)
         }
 
         /// As `try_read`, into several buffers, which are filled in order.
@@ -113,8 +110,7 @@ macro_rules! read_methods {
         /// # Errors
         /// As for `try_read`.
         pub fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-            let read = |socket: &_| Bytes::read_slices(socket, buffers);
-            self.io().try_io(Direction::Read, read)
+            self.io().try_read_vectored(buffers)
         }
     };
 }
@@ -169,8 +165,7 @@ macro_rules! write_methods {
         /// # Errors
         /// The OS's error. An error if it has to wait and the thread has no runtime.
         pub async fn write_vectored(& $($mut)? self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-            let write = |socket: &_| Bytes::write_slices(socket, buffers);
-            self.io().io(Direction::Write, write).await
+            self.io().write_vectored(buffers).await
         }
 
         /// Writes all bytes. If the future is dropped before it is ready, some may have been written.
@@ -194,8 +189,7 @@ macro_rules! write_methods {
         /// # Errors
         /// [`io::ErrorKind::WouldBlock`] if there is no room; the OS's error.
         pub fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
-            let write = |socket: &_| Bytes::write_bytes(socket, buffer);
-            self.io().try_io(Direction::Write, write)
+            self.io().try_write(buffer)
         }
 
         /// As `try_write`, from several buffers, in order.
@@ -203,8 +197,7 @@ macro_rules! write_methods {
         /// # Errors
         /// As for `try_write`.
         pub fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-            let write = |socket: &_| Bytes::write_slices(socket, buffers);
-            self.io().try_io(Direction::Write, write)
+            self.io().try_write_vectored(buffers)
         }
     };
 }

@@ -1,10 +1,9 @@
 //! The two halves of a connection, for different tasks.
 
-use super::bytes::{ByteStream, Bytes};
+use super::bytes::ByteStream;
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
 use super::{Direction, TcpStream, UnixStream};
-use doorbell_machine::host::net;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;

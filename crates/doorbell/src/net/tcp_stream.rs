@@ -1,6 +1,6 @@
 //! [`TcpStream`].
 
-use super::bytes::{ByteStream, Bytes, Stream};
+use super::bytes::{ByteStream, Stream};
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};

@@ -3,6 +3,7 @@
 use super::Direction;
 use super::intervals::again_at_intervals;
 use super::io::Io;
+use doorbell_machine::host::net;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -85,7 +86,7 @@ impl UnixDatagram {
     /// # Errors
     /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn send(&self, datagram: &[u8]) -> io::Result<usize> {
-        let send = |socket: &std_unix::UnixDatagram| socket.send(datagram);
+        let send = |socket: &std_unix::UnixDatagram| net::write(socket, datagram);
         self.io.io(Direction::Write, send).await
     }
 
@@ -95,7 +96,7 @@ impl UnixDatagram {
     /// As for [`UnixDatagram::send`].
     pub fn poll_send(&self, cx: &mut Context<'_>, datagram: &[u8]) -> Poll<io::Result<usize>> {
         self.io
-            .poll_io(cx, Direction::Write, |socket| socket.send(datagram))
+            .poll_io(cx, Direction::Write, |socket| net::write(socket, datagram))
     }
 
     /// As [`UnixDatagram::send`], but returns an error instead of waiting.
@@ -104,7 +105,7 @@ impl UnixDatagram {
     /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
     pub fn try_send(&self, datagram: &[u8]) -> io::Result<usize> {
         self.io
-            .try_io(Direction::Write, |socket| socket.send(datagram))
+            .try_io(Direction::Write, |socket| net::write(socket, datagram))
     }
 
     /// Receives a datagram. Returns the number of bytes. Bytes that do not fit into `buffer` are lost.

@@ -1,7 +1,7 @@
 //! [`UnixStream`].
 
 use super::Direction;
-use super::bytes::{ByteStream, Bytes, Stream};
+use super::bytes::{ByteStream, Stream};
 use super::intervals::again_at_intervals;
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
