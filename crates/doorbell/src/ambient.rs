@@ -2,7 +2,7 @@
 //! runtime as an object-safe trait. This costs one indirect call, whatever the machine.
 
 use crate::blocking::Blocking;
-use crate::class_workers::Opened;
+use crate::class_workers::{OpenError, Opened};
 use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
 use crate::metrics::Metrics;
@@ -54,8 +54,11 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// workers go to the Fair workers.
     ///
     /// # Errors
-    /// If one of their threads was not started. The next call tries again.
-    fn open(&self, kind: ClassKind) -> Result<Opened, crate::ThreadError>;
+    /// If one of their threads was not started: the next call tries again. Or if the runtime has ended.
+    fn open(&self, kind: ClassKind) -> Result<Opened, OpenError>;
+
+    /// Whether the runtime has been told to end.
+    fn has_ended(&self) -> bool;
 
     /// Whether a task of this class can be launched without [`Ambient::open`]: its workers have been started,
     /// or there will be none.
@@ -83,8 +86,8 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Has the Rt workers look after stuck Fair workers, unless they do so already.
     ///
     /// # Errors
-    /// The OS's error for one of them. The next call tries again.
-    fn open_rescue(&self) -> io::Result<()>;
+    /// The OS's error for one of them: the next call tries again. Or if the runtime has ended.
+    fn open_rescue(&self) -> Result<(), OpenError>;
 
     /// The next core in turn, for a task that may run anywhere and whose spawner is not a worker of this
     /// runtime.

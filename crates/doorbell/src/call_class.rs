@@ -1,6 +1,7 @@
 //! Calls of a class: closures that run on the worker that the class has on a core.
 
 use crate::call::{self, Call, CallError};
+use crate::class_workers::OpenError;
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::{Class, ClassKind, CoreId, ambient};
@@ -136,7 +137,8 @@ impl CallBuilder {
         let class = self.class;
         match self.handle.open_workers(class.kind()) {
             Ok(()) => Ok(number),
-            Err(kind) => Err(CallError::NoWorkers { class, kind }),
+            Err(OpenError::Refused(kind)) => Err(CallError::NoWorkers { class, kind }),
+            Err(OpenError::RuntimeGone) => Err(CallError::RuntimeGone),
         }
     }
 

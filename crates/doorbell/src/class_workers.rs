@@ -4,7 +4,7 @@ use crate::policy_hook::{Heard, PolicyHook};
 use crate::{ClassKind, CoreId};
 use async_lock::OnceCell;
 use doorbell_core::worker::WorkerShared;
-use doorbell_machine::{Counter, Machine, Ordering, Policy, PolicyError, Word};
+use doorbell_machine::{Counter, Machine, Ordering, Policy, PolicyError, ThreadError, Word};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -17,6 +17,27 @@ pub(crate) enum Opened {
     Now,
     /// Its workers had been started before, or there are none and will be none.
     Before,
+}
+
+/// Why the workers of a class were not started, or do not look after those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenError {
+    /// The OS refused a thread or a descriptor.
+    Refused(io::ErrorKind),
+    /// The runtime has ended.
+    RuntimeGone,
+}
+
+impl From<ThreadError> for OpenError {
+    fn from(error: ThreadError) -> Self {
+        OpenError::Refused(error.kind())
+    }
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        OpenError::Refused(error.kind())
+    }
 }
 
 /// The workers of one class.

@@ -1,6 +1,6 @@
 //! Taking cores off and putting them back while the runtime runs.
 
-use crate::class_workers::Opened;
+use crate::class_workers::{OpenError, Opened};
 use crate::coop::consume_budget;
 use crate::handle::Handle;
 use crate::task::launch_call;
@@ -126,14 +126,14 @@ impl Handle {
     /// Starts the workers of a class, unless they have been started.
     ///
     /// # Errors
-    /// What the OS said when it did not start one of their threads.
-    pub(crate) fn open_workers(&self, kind: ClassKind) -> Result<(), std::io::ErrorKind> {
+    /// What the OS said when it did not start one of their threads; or that the runtime has ended.
+    pub(crate) fn open_workers(&self, kind: ClassKind) -> Result<(), OpenError> {
         if kind == ClassKind::Batch {
             // `Ambient::open` would start the Rt workers first, but would not tell them of cores that are
             // off.
             self.open_workers(ClassKind::Rt)?;
         }
-        match self.inner().open(kind).map_err(|error| error.kind())? {
+        match self.inner().open(kind)? {
             Opened::Now => self.follow_opened(kind),
             Opened::Before => {}
         }

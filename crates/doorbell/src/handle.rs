@@ -4,6 +4,7 @@ use crate::ambient::{self, Ambient};
 use crate::call::{self, Call, CallError};
 use crate::call_class::CallBuilder;
 use crate::call_many::{self, CallMany, ManyResults};
+use crate::class_workers::OpenError;
 use crate::core_state::online;
 use crate::large::boxed_if_large;
 use crate::metrics::Metrics;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 /// Refers to a runtime, and can be used from any thread. It is cheap to clone and does not keep the runtime
 /// running.
 ///
-/// After the runtime was dropped, a spawn returns a task that is cancelled, and a call returns
-/// [`CallError::RuntimeGone`].
+/// After the runtime was dropped, a call returns [`CallError::RuntimeGone`], what returns a [`SpawnError`]
+/// returns [`SpawnError::RuntimeGone`], and any other spawn returns a task that is cancelled.
 #[derive(Clone, Debug)]
 pub struct Handle {
     inner: Arc<dyn Ambient>,
@@ -119,8 +120,8 @@ impl Handle {
 
     /// Starts the workers of a class, one thread for each core. Without this, the first task or call of the
     /// class starts them, and its caller waits for the OS to do so. This has no effect if the workers have
-    /// been started, if the runtime has ended, or with a paused clock, where all classes run on the Fair
-    /// workers. Opening Batch opens Rt first.
+    /// been started, or with a paused clock, where all classes run on the Fair workers. Opening Batch opens
+    /// Rt first.
     ///
     /// ```
     /// use doorbell::Class;
@@ -132,10 +133,21 @@ impl Handle {
     ///
     /// # Errors
     /// [`SpawnError::NoWorkers`] if the OS did not start all of them. The next call, or the next task or call
-    /// of the class, tries again.
+    /// of the class, tries again. [`SpawnError::RuntimeGone`] if the runtime has ended.
     pub fn open_class(&self, class: Class) -> Result<(), SpawnError> {
-        let opened = self.open_workers(class.kind());
-        opened.map_err(|kind| SpawnError::NoWorkers { class, kind })
+        self.check_running()?;
+        self.open_workers(class.kind())
+            .map_err(|error| match error {
+                OpenError::Refused(kind) => SpawnError::NoWorkers { class, kind },
+                OpenError::RuntimeGone => SpawnError::RuntimeGone,
+            })
+    }
+
+    pub(crate) fn check_running(&self) -> Result<(), SpawnError> {
+        if self.inner().has_ended() {
+            return Err(SpawnError::RuntimeGone);
+        }
+        Ok(())
     }
 
     /// Whether a task of this class can be spawned without starting threads: see [`Handle::open_class`].
@@ -149,11 +161,13 @@ impl Handle {
     ///
     /// # Errors
     /// [`SpawnError::NoWorkers`] if the OS did not start the Rt workers, [`SpawnError::NoRescue`] if it
-    /// refused a descriptor. The next call tries again.
+    /// refused a descriptor. The next call tries again. [`SpawnError::RuntimeGone`] if the runtime has ended.
     pub fn open_rescue(&self) -> Result<(), SpawnError> {
         self.open_class(Class::rt(1))?;
-        let opened = self.inner().open_rescue();
-        opened.map_err(|error| SpawnError::NoRescue { kind: error.kind() })
+        self.inner().open_rescue().map_err(|error| match error {
+            OpenError::Refused(kind) => SpawnError::NoRescue { kind },
+            OpenError::RuntimeGone => SpawnError::RuntimeGone,
+        })
     }
 
     /// How the OS schedules each worker, as the OS reported when the worker began. The list has all workers

@@ -172,7 +172,7 @@ mod wakers;
 mod worker_local;
 mod yield_now;
 
-pub use blocking::{BlockingHandle, BlockingMetrics, spawn_blocking};
+pub use blocking::{BlockingHandle, BlockingMetrics, SpawnBlockingError, spawn_blocking};
 pub use builder::{BuildError, Builder, CpuList, IdlePolicy};
 pub use call::{Call, CallError, call_on, try_call_on};
 pub use call_class::{CallBuilder, call};

@@ -178,8 +178,8 @@ impl Handle {
     /// As [`Handle::spawn_local_on`], but returns an error instead of panicking.
     ///
     /// # Errors
-    /// [`SpawnError::NoSuchCore`] and [`SpawnError::CoreOffline`]. `make` has then been dropped on the
-    /// calling thread.
+    /// [`SpawnError::NoSuchCore`], [`SpawnError::CoreOffline`] and [`SpawnError::RuntimeGone`]. `make` has
+    /// then been dropped on the calling thread.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -197,6 +197,7 @@ impl Handle {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
+        self.check_running()?;
         boxed_if_large!(make: M, Box::new => self.spawn_made(core.into(), make))
     }
 
@@ -210,9 +211,9 @@ impl Handle {
         let task = self.task().on(core);
         if const { size_of::<F>() > BOXED_ABOVE } {
             // Boxed where it is made, so that neither thread moves the large future.
-            return task.try_spawn(Stays::of(move || Box::pin(make())));
+            return task.spawn_described(Stays::of(move || Box::pin(make())));
         }
-        task.try_spawn(Stays::of(make))
+        task.spawn_described(Stays::of(make))
     }
 }
 

@@ -285,12 +285,15 @@ impl<M: Machine> Owner<M> {
     fn close(&mut self) {
         // Tell all before waiting for any: a task of one worker may wait until a task of another is dropped.
         let mut late = self.rt.late.lock_blocking();
-        late.ended = true;
+        if std::mem::replace(&mut late.ended, true) {
+            return;
+        }
         self.threads.append(&mut late.threads);
         drop(late);
-        // Also workers without a thread: nothing was ever posted to them.
-        for worker in self.rt.classes.iter().flat_map(|class| &class.workers) {
-            worker.close();
+        for class in &self.rt.classes {
+            let (begun, unbegun) = class.workers.split_at(class.begun());
+            begun.iter().for_each(|worker| worker.close());
+            unbegun.iter().for_each(|worker| worker.close_unbegun());
         }
         if let Some(stalls) = self.stalls.take() {
             stalls.end();

@@ -2,7 +2,7 @@
 
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
-use crate::class_workers::{ClassWorkers, Opened, obtain};
+use crate::class_workers::{ClassWorkers, OpenError, Opened, obtain};
 use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
 use crate::metrics::{Metrics, WorkerMetrics};
@@ -99,7 +99,7 @@ impl<M: Machine> std::fmt::Debug for Rt<M> {
 /// The threads that were started while the runtime ran.
 pub(crate) struct Late<M: Machine> {
     pub(crate) threads: Vec<M::Thread>,
-    /// Whether the runtime has ended, so that no more threads are started.
+    /// Whether the runtime has ended, so that no more threads are started and no guards made.
     pub(crate) ended: bool,
 }
 
@@ -206,7 +206,7 @@ impl<M: Machine> Ambient for Rt<M> {
         self.rooms.of(core)
     }
 
-    fn open(&self, kind: ClassKind) -> Result<Opened, ThreadError> {
+    fn open(&self, kind: ClassKind) -> Result<Opened, OpenError> {
         let Some(at) = self.classes.iter().position(|class| class.kind == kind) else {
             return Ok(Opened::Before);
         };
@@ -220,7 +220,10 @@ impl<M: Machine> Ambient for Rt<M> {
             let _ = self.open(ClassKind::Rt)?;
         }
         let mut late = self.late.lock_blocking();
-        if late.ended || class.is_open() {
+        if late.ended {
+            return Err(OpenError::RuntimeGone);
+        }
+        if class.is_open() {
             return Ok(Opened::Before);
         }
         if kind == ClassKind::Batch {
@@ -236,6 +239,10 @@ impl<M: Machine> Ambient for Rt<M> {
         let _cores = self.switching.lock_blocking();
         class.set_open();
         Ok(Opened::Now)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.workers[0].is_closing()
     }
 
     fn is_open(&self, kind: ClassKind) -> bool {
@@ -275,8 +282,13 @@ impl<M: Machine> Ambient for Rt<M> {
         Local::<M>::with_current(|local| local.is_some_and(Local::is_rescue))
     }
 
-    fn open_rescue(&self) -> io::Result<()> {
-        self.guard_fair()
+    fn open_rescue(&self) -> Result<(), OpenError> {
+        // Under this lock, the Rt workers are not told to end before they have the guards.
+        let late = self.late.lock_blocking();
+        if late.ended {
+            return Err(OpenError::RuntimeGone);
+        }
+        Ok(self.guard_fair()?)
     }
 
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {

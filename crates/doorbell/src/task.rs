@@ -37,6 +37,11 @@ pub enum SpawnError {
         /// What the OS said.
         kind: std::io::ErrorKind,
     },
+    /// The runtime has ended.
+    #[error(
+        "the runtime has ended: nothing is spawned or started in it; keep the Runtime until all is done"
+    )]
+    RuntimeGone,
     /// The OS refused a descriptor that [`Handle::open_rescue`] needs.
     #[error(
         "the OS refused a descriptor by which urgent workers look after Fair ones ({kind}); raise the limit on open files (ulimit -n) or fs.epoll.max_user_watches"
@@ -211,7 +216,8 @@ impl TaskBuilder {
         self
     }
 
-    /// Spawns the task. If the workers of its class have not been started, this starts them.
+    /// Spawns the task. If the workers of its class have not been started, this starts them. If the runtime
+    /// has ended, the task is cancelled at once.
     ///
     /// # Panics
     /// If the task was pinned to a core that the runtime does not have or that is off, if the OS did not
@@ -238,19 +244,22 @@ impl TaskBuilder {
     /// [`SpawnError::CoreOffline`] if that core is off, [`SpawnError::NoWorkers`] if the OS did not start the
     /// workers of the task's class, [`SpawnError::GroupNeedsFair`] if the task was given a group and is not
     /// of class Fair, [`SpawnError::TooManyGroups`] if the runtime already serves as many other groups as it
-    /// can.
+    /// can, [`SpawnError::RuntimeGone`] if the runtime has ended. If it ends during the call, the task may be
+    /// cancelled instead.
     #[track_caller]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.handle.check_running()?;
         boxed_if_large!(future: F, Box::pin => self.spawn_described(future))
     }
 
+    /// If the runtime has ended, the task is cancelled when this returns.
     #[track_caller]
     #[inline]
-    fn spawn_described<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+    pub(crate) fn spawn_described<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -292,7 +301,7 @@ impl TaskBuilder {
         }
     }
 
-    /// The class of the task, after starting its workers.
+    /// The class of the task, after starting its workers, unless the runtime has ended.
     fn open_class(&self) -> Result<Class, SpawnError> {
         let class = self.class.unwrap_or_else(|| {
             ambient::peek(|frame| match frame {
@@ -300,8 +309,11 @@ impl TaskBuilder {
                 _ => Class::FAIR,
             })
         });
-        self.handle.open_class(class)?;
-        Ok(class)
+        match self.handle.open_class(class) {
+            // The launch finds the Fair workers closed.
+            Ok(()) | Err(SpawnError::RuntimeGone) => Ok(class),
+            Err(error) => Err(error),
+        }
     }
 
     fn any_core(&self) -> usize {

@@ -225,15 +225,6 @@ fn workers_begin_when_their_class_is_opened() {
 }
 
 #[test]
-fn a_class_is_opened_after_the_end_without_effect() {
-    let runtime = runtime(1);
-    let handle = runtime.handle().clone();
-    drop(runtime);
-    handle.open_class(Class::BATCH).unwrap();
-    assert!(!handle.class_is_open(Class::BATCH));
-}
-
-#[test]
 fn a_runtime_ends_with_tasks_of_every_class() {
     for used in 0..8_u32 {
         let runtime = runtime(2);

@@ -11,7 +11,7 @@
 
 mod counting;
 
-use doorbell::{Builder, Runtime};
+use doorbell::{Builder, Class, Runtime, SpawnError};
 use std::time::{Duration, Instant};
 
 /// Fewer under the sanitizer, which makes every step much slower.
@@ -90,6 +90,21 @@ fn use_it(rt: &Runtime) {
     }));
 }
 
+/// Another thread opens all that it can while the runtime ends, and once more after that.
+fn open_at_the_end() {
+    let rt = build();
+    let handle = rt.handle().clone();
+    let opens = move || {
+        // Each may come too late.
+        let _ = (handle.open_rescue(), handle.open_class(Class::BATCH));
+        handle
+    };
+    let opener = std::thread::spawn(opens);
+    drop(rt);
+    let handle = opener.join().unwrap();
+    assert_eq!(handle.open_rescue(), Err(SpawnError::RuntimeGone));
+}
+
 #[test]
 fn a_thousand_runtimes_leave_nothing() {
     // What is created once, by the first of all, stays.
@@ -110,6 +125,11 @@ fn a_thousand_runtimes_leave_nothing() {
     let allocated = counting::allocations() - allocated;
     let each = allocated / IN_A_ROW as u64;
     assert!((10..100_000).contains(&each), "{each} for each");
+
+    for _ in 0..IN_A_ROW / 5 {
+        open_at_the_end();
+    }
+    wait_for(before);
 
     for _ in 0..TIMES {
         let many: Vec<_> = (0..AT_ONCE).map(|_| build()).collect();

@@ -6,7 +6,9 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CallError, Handle, Runtime, yield_now};
+use doorbell::{
+    Builder, CallError, Class, Handle, Runtime, SpawnBlockingError, SpawnError, yield_now,
+};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -80,6 +82,33 @@ fn what_comes_after_the_end_gets_an_error_and_nothing_is_lost() {
         .unwrap()
         .unwrap_err();
     assert!(matches!(gone, CallError::RuntimeGone));
+}
+
+#[test]
+fn d23_nothing_is_opened_or_spawned_in_a_runtime_that_has_ended() {
+    let rt = runtime(2);
+    let handle = rt.handle().clone();
+    drop(rt);
+    let gone = Err(SpawnError::RuntimeGone);
+    for class in [Class::FAIR, Class::BATCH, Class::rt(1)] {
+        assert_eq!(handle.open_class(class), gone, "{class}");
+        assert_eq!(handle.class_is_open(class), class == Class::FAIR);
+        let refused = handle.task().class(class).try_spawn(async {});
+        assert_eq!(refused.map(|_| ()), gone, "{class}");
+        let cancelled = handle.task().class(class).spawn(async {});
+        assert!(cancelled.is_finished(), "{class}");
+        let called = handle.call().class(class).on_blocking(1, || ());
+        assert!(matches!(called, Err(CallError::RuntimeGone)), "{class}");
+    }
+    assert_eq!(handle.open_rescue(), gone);
+    let refused = handle.try_spawn_local_on(0, || async {});
+    assert_eq!(refused.map(|_| ()), gone);
+    assert!(handle.spawn_local_on(0, || async {}).is_finished());
+    let refused = handle.try_spawn_blocking(|| ());
+    assert!(matches!(refused, Err(SpawnBlockingError::RuntimeGone)));
+    let dropped = handle.spawn_blocking(|| ());
+    let dropped = handle.try_block_on(dropped).unwrap();
+    assert!(dropped.unwrap_err().is_cancelled());
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod stuck;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod unbegun;
 mod watchdog;
 
 pub use budget::RunBudget;
@@ -135,7 +136,8 @@ impl<M: Machine> WorkerShared<M> {
         self.remote.request_pass();
     }
 
-    fn is_closing(&self) -> bool {
+    /// Whether the worker was asked to end.
+    pub fn is_closing(&self) -> bool {
         // ORDER: Acquire pairs with the Release in `close`.
         self.closing.load(Ordering::Acquire) != 0
     }

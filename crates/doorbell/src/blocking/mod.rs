@@ -20,6 +20,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+/// Why a blocking closure was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnBlockingError {
+    /// The OS refused a thread for it, and there is no other one.
+    #[error(transparent)]
+    NoThread(#[from] ThreadError),
+    /// The runtime has ended.
+    #[error(
+        "the runtime has ended: no blocking closure is run in it; keep the Runtime until all is done"
+    )]
+    RuntimeGone,
+}
+
 /// Runs a closure that may block, on a thread for such closures, and returns a future of its result.
 ///
 /// A worker must not block: its other tasks and calls would wait. The runtime starts threads for blocking
@@ -82,8 +96,10 @@ impl Handle {
     /// As [`Handle::spawn_blocking`], but returns an error instead of panicking.
     ///
     /// # Errors
-    /// [`ThreadError::Spawn`] if the OS refuses a thread and there is no other one; the closure has then been
-    /// dropped. If there are other threads, the closure waits for one of them.
+    /// [`SpawnBlockingError::NoThread`] if the OS refuses a thread and there is no other one; the closure has
+    /// then been dropped. If there are other threads, the closure waits for one of them.
+    /// [`SpawnBlockingError::RuntimeGone`] if the runtime has ended. If it ends during the call, the closure
+    /// may be cancelled instead.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -91,12 +107,16 @@ impl Handle {
     /// assert_eq!(runtime.block_on(sum)?, 10);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn try_spawn_blocking<F, R>(&self, f: F) -> Result<BlockingHandle<R>, ThreadError>
+    pub fn try_spawn_blocking<F, R>(&self, f: F) -> Result<BlockingHandle<R>, SpawnBlockingError>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        boxed_if_large!(f: F, Box::new => self.submit_blocking(f))
+        if self.inner().has_ended() {
+            return Err(SpawnBlockingError::RuntimeGone);
+        }
+        let submitted = boxed_if_large!(f: F, Box::new => self.submit_blocking(f));
+        Ok(submitted?)
     }
 
     fn submit_blocking<F, R>(&self, f: F) -> Result<BlockingHandle<R>, ThreadError>

@@ -51,6 +51,22 @@ impl Running {
     }
 }
 
+/// Its thread was not started: what was posted before the end is not lost, and what comes later is refused.
+#[test]
+fn d23_a_worker_that_never_began_ends_what_was_posted_and_refuses_the_rest() {
+    let shared = shared(0, Switches::default());
+    let log = Log::default();
+    assert_eq!(post(shared.remote(), 1, &log), Posted::Yes);
+    let waits = spawn(shared.remote(), std::future::pending::<()>());
+    shared.close_unbegun();
+    log.assert_once_and_in_order(&[1]);
+    assert_eq!(waits.phase(), crate::task::Phase::Complete);
+    assert_eq!(post(shared.remote(), 2, &log), Posted::Closed);
+    let late = spawn(shared.remote(), std::future::pending::<()>());
+    assert_eq!(late.phase(), crate::task::Phase::Complete);
+    assert!(!log.has(2));
+}
+
 #[test]
 fn miri_a_task_is_spawned_joined_and_the_worker_closed() {
     let worker = Running::start(0, Switches::default());
