@@ -1,6 +1,7 @@
 //! Reading and writing of sockets that carry a stream of bytes.
 
-use super::io::{Io, Registered};
+use super::io::{Io, Registered, Spot};
+use crate::coop;
 use doorbell_core::io::{Direction, Event, Place};
 use doorbell_machine::Readiness;
 use doorbell_machine::host::net;
@@ -47,10 +48,8 @@ const FLAT_MAX: usize = 1_024;
 
 /// Sends from several buffers in order; small ones are copied into one first.
 fn write_slices(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-    let total = buffers
-        .iter()
-        .fold(0, |total: usize, buffer| total.saturating_add(buffer.len()));
-    if buffers.len() < 2 || total > FLAT_MAX {
+    let asked = total(buffers.iter().map(|buffer| buffer.len()));
+    if buffers.len() < 2 || asked > FLAT_MAX {
         return net::write_slices(socket, buffers);
     }
     let mut flat = [0; FLAT_MAX];
@@ -75,8 +74,7 @@ fn short_is_all<T: Bytes>(direction: Direction, event: Event) -> bool {
 /// readiness.
 fn moved<T: Bytes>(
     registered: Option<&dyn Registered>,
-    direction: Direction,
-    asked: usize,
+    (direction, asked): (Direction, usize),
     f: impl FnOnce() -> io::Result<usize>,
 ) -> io::Result<usize> {
     let event = registered.map(Registered::look);
@@ -91,17 +89,108 @@ fn moved<T: Bytes>(
     Ok(done)
 }
 
+/// How many bytes all buffers have together.
+fn total(lengths: impl Iterator<Item = usize>) -> usize {
+    lengths.fold(0, usize::saturating_add)
+}
+
 impl<T: Bytes> Io<T> {
+    /// Moves bytes, `asked` at most, as [`Io::poll_at`] does. No bytes are moved at once: the OS would say that
+    /// they must wait.
+    fn poll_bytes<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        spot: Spot<'_, 'a>,
+        (direction, asked): (Direction, usize),
+        f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if asked == 0 {
+            return coop::poll(cx, |_| Poll::Ready(Ok(0)));
+        }
+        self.poll_at(cx, direction, spot, f)
+    }
+
+    fn try_bytes(
+        &self,
+        (direction, asked): (Direction, usize),
+        f: impl FnOnce(&T) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        if asked == 0 {
+            return Ok(0);
+        }
+        self.try_io(direction, f)
+    }
+
     pub(super) fn poll_read_uninit(
         &self,
         cx: &mut Context<'_>,
         buffer: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_at(cx, Direction::Read, None, |socket, registered| {
-            moved::<T>(registered, Direction::Read, buffer.len(), || {
-                net::read(socket, buffer)
-            })
+        let what = (Direction::Read, buffer.len());
+        self.poll_bytes(cx, None, what, |socket, known| {
+            moved::<T>(known, what, || net::read(socket, buffer))
         })
+    }
+
+    fn poll_read_at<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        spot: Spot<'_, 'a>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let what = (Direction::Read, buffer.len());
+        self.poll_bytes(cx, spot, what, |socket, known| {
+            moved::<T>(known, what, || net::read_into(socket, buffer))
+        })
+    }
+
+    fn poll_write_at<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        spot: Spot<'_, 'a>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let what = (Direction::Write, buffer.len());
+        self.poll_bytes(cx, spot, what, |socket, known| {
+            moved::<T>(known, what, || net::write(socket, buffer))
+        })
+    }
+
+    /// A short read clears no readiness here: of very many buffers the OS uses only some.
+    fn poll_read_vectored_at<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        spot: Spot<'_, 'a>,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let asked = total(buffers.iter().map(|buffer| buffer.len()));
+        self.poll_bytes(cx, spot, (Direction::Read, asked), |socket, _| {
+            net::read_slices(socket, buffers)
+        })
+    }
+
+    /// As for [`Io::poll_read_vectored_at`].
+    fn poll_write_vectored_at<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        spot: Spot<'_, 'a>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let asked = total(buffers.iter().map(|buffer| buffer.len()));
+        self.poll_bytes(cx, spot, (Direction::Write, asked), |socket, _| {
+            write_slices(socket, buffers)
+        })
+    }
+
+    /// The bytes stay in the socket, so a short read clears nothing.
+    fn poll_peek_at<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+        spot: Spot<'_, 'a>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let what = (Direction::Read, buffer.len());
+        self.poll_bytes(cx, spot, what, |socket, _| net::peek(socket, buffer))
     }
 
     pub(super) fn poll_read(
@@ -109,11 +198,7 @@ impl<T: Bytes> Io<T> {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_at(cx, Direction::Read, None, |socket, registered| {
-            moved::<T>(registered, Direction::Read, buffer.len(), || {
-                net::read_into(socket, buffer)
-            })
-        })
+        self.poll_read_at(cx, None, buffer)
     }
 
     pub(super) fn poll_write(
@@ -121,61 +206,49 @@ impl<T: Bytes> Io<T> {
         cx: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_at(cx, Direction::Write, None, |socket, registered| {
-            moved::<T>(registered, Direction::Write, buffer.len(), || {
-                net::write(socket, buffer)
-            })
-        })
+        self.poll_write_at(cx, None, buffer)
     }
 
-    /// A short read clears no readiness here: of very many buffers the OS uses only some.
     pub(super) fn poll_read_vectored(
         &self,
         cx: &mut Context<'_>,
         buffers: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_io(cx, Direction::Read, |socket| {
-            net::read_slices(socket, buffers)
-        })
+        self.poll_read_vectored_at(cx, None, buffers)
     }
 
-    /// As for [`Io::poll_read_vectored`].
     pub(super) fn poll_write_vectored(
         &self,
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_io(cx, Direction::Write, |socket| write_slices(socket, buffers))
+        self.poll_write_vectored_at(cx, None, buffers)
     }
 
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut place = Place::default();
-        poll_fn(|cx| {
-            self.poll_at(cx, Direction::Read, Some(&mut place), |socket, known| {
-                moved::<T>(known, Direction::Read, buffer.len(), || {
-                    net::read_into(socket, buffer)
-                })
-            })
-        })
-        .await
+        poll_fn(|cx| self.poll_read_at(cx, Some(&mut place), buffer)).await
     }
 
     pub(super) async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let read = |socket: &T| net::read_slices(socket, buffers);
-        self.io(Direction::Read, read).await
+        let mut place = Place::default();
+        poll_fn(|cx| self.poll_read_vectored_at(cx, Some(&mut place), buffers)).await
     }
 
     pub(super) async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.io(Direction::Read, |socket| net::peek(socket, buffer))
-            .await
+        let mut place = Place::default();
+        poll_fn(|cx| self.poll_peek_at(cx, Some(&mut place), buffer)).await
     }
 
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.try_io(Direction::Read, |socket| net::read_into(socket, buffer))
+        let what = (Direction::Read, buffer.len());
+        self.try_bytes(what, |socket| net::read_into(socket, buffer))
     }
 
     pub(super) fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.try_io(Direction::Read, |socket| net::read_slices(socket, buffers))
+        let asked = total(buffers.iter().map(|buffer| buffer.len()));
+        let what = (Direction::Read, asked);
+        self.try_bytes(what, |socket| net::read_slices(socket, buffers))
     }
 
     pub(super) async fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
@@ -191,27 +264,23 @@ impl<T: Bytes> Io<T> {
 
     pub(super) async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
         let mut place = Place::default();
-        poll_fn(|cx| {
-            self.poll_at(cx, Direction::Write, Some(&mut place), |socket, known| {
-                moved::<T>(known, Direction::Write, buffer.len(), || {
-                    net::write(socket, buffer)
-                })
-            })
-        })
-        .await
+        poll_fn(|cx| self.poll_write_at(cx, Some(&mut place), buffer)).await
     }
 
     pub(super) async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        let write = |socket: &T| write_slices(socket, buffers);
-        self.io(Direction::Write, write).await
+        let mut place = Place::default();
+        poll_fn(|cx| self.poll_write_vectored_at(cx, Some(&mut place), buffers)).await
     }
 
     pub(super) fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
-        self.try_io(Direction::Write, |socket| net::write(socket, buffer))
+        let what = (Direction::Write, buffer.len());
+        self.try_bytes(what, |socket| net::write(socket, buffer))
     }
 
     pub(super) fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_io(Direction::Write, |socket| write_slices(socket, buffers))
+        let asked = total(buffers.iter().map(|buffer| buffer.len()));
+        let what = (Direction::Write, asked);
+        self.try_bytes(what, |socket| write_slices(socket, buffers))
     }
 
     pub(super) async fn write_all(&self, mut buffer: &[u8]) -> io::Result<()> {

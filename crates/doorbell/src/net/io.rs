@@ -19,7 +19,7 @@ type Try<'a> = &'a mut dyn FnMut(&dyn Registered) -> io::Result<()>;
 
 /// Where the waker of the polling task is kept: in a place of its own, or in the one place of its direction,
 /// from which only the last waker is woken.
-type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
+pub(super) type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
 
 /// The worker already waits for this descriptor, for another object: see [`AsyncFd`](super::AsyncFd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,9 +4,9 @@
 /// The methods that read, for a type with `fn io(&self)`. With `mut` in the brackets they take `&mut self`.
 macro_rules! read_methods {
     ([$($mut:tt)?]) => {
-        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at
-        /// the end of the stream. `buffer` may be uninitialized. Of several tasks that poll this, only the
-        /// last one is woken.
+        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at the
+        /// end of the stream, and at once if `buffer` is empty. `buffer` may be uninitialized. Of several tasks
+        /// that poll this, only the last one is woken.
         ///
         /// # Errors
         /// The OS's error. An error if it has to wait and the thread has no runtime.
@@ -18,8 +18,9 @@ macro_rules! read_methods {
             self.io().poll_read_uninit(cx, buffer)
         }
 
-        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at
-        /// the end of the stream. Of several tasks that poll this, only the last one is woken.
+        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at the
+        /// end of the stream, and at once if `buffer` is empty. Of several tasks that poll this, only the last
+        /// one is woken.
         ///
         /// # Errors
         /// The OS's error. An error if it has to wait and the thread has no runtime.
@@ -51,8 +52,9 @@ macro_rules! read_methods {
             self.io().poll_ready(cx, Direction::Read)
         }
 
-        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at
-        /// the end of the stream. If the future is dropped before it is ready, nothing has been read.
+        /// Reads the bytes that have arrived, up to the length of `buffer`, and returns their number; 0 at the
+        /// end of the stream, and at once if `buffer` is empty. If the future is dropped before it is ready,
+        /// nothing has been read.
         ///
         /// # Errors
         /// The OS's error. An error if it has to wait and the thread has no runtime.
