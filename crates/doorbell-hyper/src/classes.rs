@@ -8,8 +8,9 @@ mod handler;
 pub use body::Handed;
 pub use handed::{Answering, HandlerError};
 
+use crate::RequestBody;
 use doorbell::{Class, rescue};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use std::error::Error;
@@ -43,61 +44,62 @@ use std::sync::Arc;
 ///
 /// ```
 /// use doorbell::Class;
-/// use doorbell_hyper::ByClass;
+/// use doorbell_hyper::{ByClass, RequestBody};
 /// # use http_body_util::Full;
-/// # use hyper::body::{Bytes, Incoming};
+/// # use hyper::body::Bytes;
 /// # use hyper::{Request, Response, service::service_fn};
 /// # use std::convert::Infallible;
 ///
-/// let answer = service_fn(async |_: Request<Incoming>| {
+/// let answer = service_fn(async |_: Request<RequestBody>| {
 ///     Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("computed"))))
 /// });
-/// let service = ByClass::new(answer, |request| match request.uri().path() {
+/// let service = ByClass::new(answer, |request: &Request<RequestBody>| match request.uri().path() {
 ///     "/healthz" => Class::rt(10),
 ///     "/batch" => Class::BATCH,
 ///     _ => Class::FAIR,
 /// });
 /// # drop(service);
 /// ```
-pub struct ByClass<S> {
+pub struct ByClass<S, R = RequestBody> {
     service: S,
-    class_of: Arc<ClassOf>,
+    class_of: Arc<ClassOf<R>>,
 }
 
 /// Returns the class of a request from its head.
-pub(crate) type ClassOf = dyn Fn(&Request<Incoming>) -> Class + Send + Sync;
+pub(crate) type ClassOf<R> = dyn Fn(&Request<R>) -> Class + Send + Sync;
 
-impl<S> ByClass<S> {
+impl<S, R> ByClass<S, R> {
     /// Wraps a service; `class_of` returns the class of a request. `class_of` and the `clone` of the service
     /// run on the worker that serves the connection, in a rescue an urgent one. Keep both short: compare and
     /// copy, do not compute.
     pub fn new(
         service: S,
-        class_of: impl Fn(&Request<Incoming>) -> Class + Send + Sync + 'static,
+        class_of: impl Fn(&Request<R>) -> Class + Send + Sync + 'static,
     ) -> Self {
         ByClass::shared(service, Arc::new(class_of))
     }
 
-    pub(crate) fn shared(service: S, class_of: Arc<ClassOf>) -> Self {
+    pub(crate) fn shared(service: S, class_of: Arc<ClassOf<R>>) -> Self {
         ByClass { service, class_of }
     }
 }
 
-impl<S: Clone> Clone for ByClass<S> {
+impl<S: Clone, R> Clone for ByClass<S, R> {
     fn clone(&self) -> Self {
         ByClass::shared(self.service.clone(), Arc::clone(&self.class_of))
     }
 }
 
-impl<S> fmt::Debug for ByClass<S> {
+impl<S, R> fmt::Debug for ByClass<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ByClass").finish_non_exhaustive()
     }
 }
 
-impl<S, B> Service<Request<Incoming>> for ByClass<S>
+impl<S, B, R> Service<Request<R>> for ByClass<S, R>
 where
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    R: Send + 'static,
+    S: Service<Request<R>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
     B: Body + Send + 'static,
@@ -108,7 +110,7 @@ where
     type Error = HandlerError;
     type Future = Answering<S::Future, B>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<R>) -> Self::Future {
         let class = (self.class_of)(&request);
         let is_here = doorbell::current_class().is_some_and(|here| here.kind() == class.kind());
         if is_here && !rescue::is_under_way() {

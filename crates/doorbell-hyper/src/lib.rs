@@ -179,5 +179,5 @@ pub use connector::{ConnectError, Connecting, DoorbellConnector};
 pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
-pub use server::{ClassServer, ServeError, Served, Server, ServerIo, serve};
+pub use server::{ClassServer, RequestBody, ServeError, Served, Server, ServerIo, serve};
 pub use timer::DoorbellTimer;

@@ -465,7 +465,7 @@ fn by_hand(connection: Class) -> Vec<Option<Class>> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     let seen = Arc::new(Seen::default());
-    let service = ByClass::new(service(&seen), class_of);
+    let service = ByClass::new(service(&seen), class_of::<hyper::body::Incoming>);
     let served = runtime.task().class(connection).spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let io = DoorbellIo::new(stream);

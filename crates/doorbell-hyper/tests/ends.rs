@@ -7,10 +7,10 @@ use doorbell::net::{TcpListener, TcpStream};
 use doorbell::sync::CancellationToken;
 use doorbell::time::{Duration, sleep};
 use doorbell::{Builder, Class, current_class};
-use doorbell_hyper::{ServeError, Served, Server};
+use doorbell_hyper::{RequestBody, ServeError, Served, Server};
 use futures::poll;
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use std::convert::Infallible;
@@ -42,12 +42,12 @@ impl Gate {
 
 type Answer = Result<Response<Full<Bytes>>, Infallible>;
 
-impl Service<Request<Incoming>> for Gate {
+impl Service<Request<RequestBody>> for Gate {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let (gate, inside) = (self.clone(), Arc::clone(&self.inside));
         Box::pin(async move {
             match request.uri().path() {
@@ -271,7 +271,7 @@ async fn one_beyond_the_limit_waits_until_another_leaves() {
 async fn connections_and_their_requests_run_in_the_class_of_the_task_that_serves() {
     let (listener, address) = bind();
     let class = || {
-        service_fn(async |_: Request<Incoming>| {
+        service_fn(async |_: Request<RequestBody>| {
             let class = format!("{}, hello, world", current_class().unwrap());
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(class)))
         })

@@ -13,7 +13,7 @@
 use doorbell::net::TcpListener;
 use doorbell_hyper::Server;
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -99,11 +99,10 @@ impl Report {
 }
 
 /// Greets after [`LATE`].
-fn late<W: Future<Output = ()> + Send>(
+fn late<B: Body + 'static, W: Future<Output = ()> + Send>(
     wait: impl Fn(Duration) -> W + Clone + Send,
-) -> impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
-{
-    service_fn(move |_: Request<Incoming>| {
+) -> impl Service<Request<B>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send> {
+    service_fn(move |_: Request<B>| {
         let wait = wait.clone();
         async move {
             wait(LATE).await;

@@ -11,9 +11,9 @@ mod plain;
 
 use doorbell::net::TcpListener;
 use doorbell::{Builder, Class, JoinHandle, Runtime, rescue};
-use doorbell_hyper::{ServeError, Served, Server};
+use doorbell_hyper::{RequestBody, ServeError, Served, Server};
 use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Bytes, Frame, Incoming};
+use hyper::body::{Bytes, Frame};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use plain::{Client, LONG, alone};
@@ -85,7 +85,7 @@ impl Seen {
     }
 
     /// An urgent task that reads a request's body to its end.
-    fn reads(self: &Arc<Self>, mut request: Incoming) -> JoinHandle<()> {
+    fn reads(self: &Arc<Self>, mut request: RequestBody) -> JoinHandle<()> {
         let seen = Arc::clone(self);
         doorbell::task().class(Class::rt(50)).spawn(async move {
             while let Some(frame) = request.frame().await {
@@ -138,7 +138,7 @@ fn start(seen: &Arc<Seen>) -> (Runtime, SocketAddr, JoinHandle<Result<Served, Se
         .classes(move |request| by_class.class_of(request.uri().path()));
     let serving = server.serve(move || {
         let seen = Arc::clone(&by_handler);
-        service_fn(move |request: Request<Incoming>| {
+        service_fn(move |request: Request<RequestBody>| {
             let seen = Arc::clone(&seen);
             async move {
                 let (head, request) = request.into_parts();

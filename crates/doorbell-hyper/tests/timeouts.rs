@@ -5,9 +5,9 @@ mod common;
 use common::{Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
 use doorbell::net::TcpStream;
 use doorbell::time::{Duration, Instant, sleep, timeout};
-use doorbell_hyper::{DoorbellIo, DoorbellTimer, Server};
+use doorbell_hyper::{DoorbellIo, DoorbellTimer, RequestBody, Server};
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::rt::Timer;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -116,7 +116,7 @@ async fn a_connection_that_asks_now_and_then_lives_on() {
 fn serve_slowly(takes: Duration) -> SocketAddr {
     let (listener, address) = bind();
     let slow = move || {
-        service_fn(move |_: Request<Incoming>| async move {
+        service_fn(move |_: Request<RequestBody>| async move {
             sleep(takes).await;
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(Hello::TEXT)))
         })
@@ -148,7 +148,7 @@ async fn who_reads_a_long_answer_slowly_is_not_idle() {
     const LEN: usize = 40_000_000;
     let (listener, address) = bind();
     let long = || {
-        service_fn(async |_: Request<Incoming>| {
+        service_fn(async |_: Request<RequestBody>| {
             let body = Full::new(Bytes::from(vec![b'x'; LEN]));
             Ok::<_, Infallible>(Response::new(body))
         })

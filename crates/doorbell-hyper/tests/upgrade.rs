@@ -14,9 +14,9 @@ use doorbell::net::TcpListener;
 use doorbell::sync::CancellationToken;
 use doorbell::time::sleep;
 use doorbell::{Builder, Class, ClassKind, JoinHandle, Runtime, current_class};
-use doorbell_hyper::{ServeError, Served, Server, ServerIo};
+use doorbell_hyper::{RequestBody, ServeError, Served, Server, ServerIo};
 use http_body_util::Empty;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::header::{CONNECTION, UPGRADE};
 use hyper::rt::{Read, ReadBuf, Write};
 use hyper::service::service_fn;
@@ -88,7 +88,7 @@ async fn echo_of_socket(io: Upgraded) -> io::Result<()> {
 
 /// Routes such as `/fair/echo`, `/rt/socket` and `/batch/late`; `plain` does not upgrade.
 async fn handle(
-    mut request: Request<Incoming>,
+    mut request: Request<RequestBody>,
     seen: Arc<Seen>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let what = request.uri().path().rsplit('/').next().unwrap().to_owned();

@@ -7,9 +7,9 @@ use doorbell::JoinHandle;
 use doorbell::net::TcpStream;
 use doorbell::sync::CancellationToken;
 use doorbell::time::{Duration, sleep, timeout};
-use doorbell_hyper::{ServeError, Served, Server};
+use doorbell_hyper::{RequestBody, ServeError, Served, Server};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use std::convert::Infallible;
@@ -83,7 +83,7 @@ async fn a_method_that_begins_as_the_preface_is_http_1() {
 async fn a_body_behind_the_first_bytes_is_whole() {
     let (listener, address) = bind();
     let echo = || {
-        service_fn(async |request: Request<Incoming>| {
+        service_fn(async |request: Request<RequestBody>| {
             let body = request.into_body().collect().await.unwrap().to_bytes();
             let text = format!(
                 "{} {}hello, world",

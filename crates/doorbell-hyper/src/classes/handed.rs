@@ -5,7 +5,7 @@ use super::chain::{Frames, Rest, Sent, chain};
 use super::handler::Handler;
 use doorbell::{Class, NoRuntime, SpawnError, rescue};
 use futures_channel::oneshot;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::service::Service;
 use hyper::{Request, Response};
 use pin_project_lite::pin_project;
@@ -82,9 +82,10 @@ where
     }
 
     /// The handler runs in a task of class `class`.
-    pub(super) fn elsewhere<S>(class: Class, service: S, request: Request<Incoming>) -> Self
+    pub(super) fn elsewhere<S, R>(class: Class, service: S, request: Request<R>) -> Self
     where
-        S: Service<Request<Incoming>, Response = Response<B>, Future = F> + Send + 'static,
+        R: Send + 'static,
+        S: Service<Request<R>, Response = Response<B>, Future = F> + Send + 'static,
         F: Future<Output = Result<Response<B>, S::Error>> + Send,
         S::Error: Into<BoxError> + Send,
     {

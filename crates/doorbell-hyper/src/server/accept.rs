@@ -2,12 +2,13 @@
 
 use super::connection::{Connection, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
+use super::request_body::RequestBody;
 use async_lock::Semaphore;
 use doorbell::net::TcpListener;
 use doorbell::rescue;
 use doorbell::time::{sleep, timeout};
 use futures_channel::oneshot;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use std::error::Error;
@@ -41,7 +42,7 @@ pub(super) struct Acceptor<F> {
 impl<F, S, B> Acceptor<F>
 where
     F: Fn() -> S + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
     B: Body + Send + 'static,

@@ -1,10 +1,10 @@
 //! [`ClassServer`].
 
-use super::{ServeError, Served, Server};
+use super::{RequestBody, ServeError, Served, Server};
 use crate::ByClass;
 use crate::classes::ClassOf;
 use doorbell::Class;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use std::error::Error;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct ClassServer {
     server: Server,
-    class_of: Arc<ClassOf>,
+    class_of: Arc<ClassOf<RequestBody>>,
 }
 
 impl fmt::Debug for ClassServer {
@@ -56,7 +56,7 @@ impl Server {
     /// ```
     pub fn classes(
         mut self,
-        class_of: impl Fn(&Request<Incoming>) -> Class + Send + Sync + 'static,
+        class_of: impl Fn(&Request<RequestBody>) -> Class + Send + Sync + 'static,
     ) -> ClassServer {
         self.rescuable = true;
         ClassServer {
@@ -77,7 +77,7 @@ impl ClassServer {
     pub async fn serve<F, S, B>(self, make_service: F) -> Result<Served, ServeError>
     where
         F: Fn() -> S + Send + 'static,
-        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
         B: Body + Send + 'static,
@@ -96,7 +96,7 @@ impl ClassServer {
     #[cfg(feature = "tower")]
     pub async fn serve_tower<S, B>(self, service: S) -> Result<Served, ServeError>
     where
-        S: tower_service::Service<Request<Incoming>, Response = Response<B>>
+        S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
             + Clone
             + Send
             + 'static,

@@ -5,6 +5,7 @@ use super::alarm::{Alarm, Times, Verdict};
 use super::in_flight::Counting;
 use super::progress::{Progress, ServerIo};
 use super::protocol::{Protocol, Settings};
+use super::request_body::RequestBody;
 use super::tasks::Tasks;
 use async_lock::{OnceCell, SemaphoreGuardArc};
 use doorbell::net::TcpStream;
@@ -94,7 +95,7 @@ pin_project! {
 
 impl<S, B> Connection<Counting<S>>
 where
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
     B: Body + Send + 'static,
@@ -197,7 +198,7 @@ mod tests {
     /// Size in bytes of the future that serves a connection with this service.
     fn size<S, B>(_: &S) -> usize
     where
-        S: Service<Request<Incoming>, Response = Response<B>>,
+        S: Service<Request<RequestBody>, Response = Response<B>>,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body,
     {
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_task_of_a_connection_is_small() {
-        let hello = service_fn(async |_: Request<Incoming>| {
+        let hello = service_fn(async |_: Request<RequestBody>| {
             let body = Full::new(Bytes::from("hello, world"));
             Ok::<_, Infallible>(Response::new(body))
         });

@@ -1,6 +1,7 @@
 //! [`Counting`]: a service whose requests count as in flight until hyper has taken their answers.
 
 use super::progress::{Phase, Progress};
+use super::request_body::RequestBody;
 use crate::ending::Ending;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -26,7 +27,7 @@ impl<S> Counting<S> {
 
 impl<S, B> Service<Request<Incoming>> for Counting<S>
 where
-    S: Service<Request<Incoming>, Response = Response<B>>,
+    S: Service<Request<RequestBody>, Response = Response<B>>,
 {
     type Response = Response<InFlight<B>>;
     type Error = S::Error;
@@ -41,7 +42,7 @@ where
         Answering {
             may_tunnel: may_tunnel && request.version() == Version::HTTP_2,
             progress: Some(Arc::clone(&self.progress)),
-            answer: Box::pin(self.service.call(request)),
+            answer: Box::pin(self.service.call(request.map(RequestBody::new))),
         }
     }
 }

@@ -9,11 +9,13 @@ mod in_flight;
 mod opening;
 mod progress;
 mod protocol;
+mod request_body;
 mod tasks;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
 pub use progress::ServerIo;
+pub use request_body::RequestBody;
 
 use accept::{Acceptor, Signal};
 use alarm::Times;
@@ -21,7 +23,7 @@ use async_lock::Semaphore;
 use connection::Shared;
 use doorbell::net::TcpListener;
 use doorbell::{Handle, JoinHandle};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use std::error::Error;
@@ -142,7 +144,7 @@ impl Server {
     pub async fn serve<F, S, B>(self, make_service: F) -> Result<Served, ServeError>
     where
         F: Fn() -> S + Send + 'static,
-        S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+        S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body + Send + 'static,
@@ -184,7 +186,7 @@ impl Server {
     #[cfg(feature = "tower")]
     pub async fn serve_tower<S, B>(self, service: S) -> Result<Served, ServeError>
     where
-        S: tower_service::Service<Request<Incoming>, Response = Response<B>>
+        S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
             + Clone
             + Send
             + 'static,
@@ -220,7 +222,7 @@ impl Drop for Running {
 pub async fn serve<F, S, B>(listener: TcpListener, make_service: F) -> Result<Served, ServeError>
 where
     F: Fn() -> S + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
     B: Body + Send + 'static,

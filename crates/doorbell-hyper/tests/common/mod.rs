@@ -6,7 +6,7 @@ use doorbell::JoinHandle;
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell_hyper::{DoorbellExecutor, DoorbellIo};
 use http_body_util::{BodyExt, Empty, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::client::conn::http2;
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -26,12 +26,12 @@ impl Hello {
     pub(crate) const TEXT: &str = "hello, world";
 }
 
-impl Service<Request<Incoming>> for Hello {
+impl<B> Service<Request<B>> for Hello {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
 
-    fn call(&self, _: Request<Incoming>) -> Self::Future {
+    fn call(&self, _: Request<B>) -> Self::Future {
         ready(Ok(Response::new(Full::from(Hello::TEXT))))
     }
 }

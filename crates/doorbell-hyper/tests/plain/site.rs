@@ -4,11 +4,11 @@ use super::LONG;
 use doorbell::net::TcpListener;
 use doorbell::time::sleep;
 use doorbell::{Builder, JoinHandle, Runtime};
-use doorbell_hyper::{ServeError, Served, Server};
+use doorbell_hyper::{RequestBody, ServeError, Served, Server};
 use futures_channel::oneshot;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::body::{Bytes, Frame, Incoming};
+use hyper::body::{Bytes, Frame};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use std::convert::Infallible;
@@ -131,7 +131,10 @@ fn chunks() -> Body {
     StreamBody::new(pieces).boxed_unsync()
 }
 
-async fn answer(request: Request<Incoming>, seen: Arc<Seen>) -> Result<Response<Body>, Infallible> {
+async fn answer(
+    request: Request<RequestBody>,
+    seen: Arc<Seen>,
+) -> Result<Response<Body>, Infallible> {
     seen.requests.fetch_add(1, SeqCst);
     let path = request.uri().path().to_owned();
     let body = match path.as_str() {

@@ -18,7 +18,7 @@ use doorbell::sync::CancellationToken;
 use doorbell::{Builder, Class, JoinHandle, Runtime, current_class};
 use doorbell_hyper::{ServeError, Served, Server};
 use http_body_util::BodyExt as _;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes};
 use hyper::header::{HeaderMap, HeaderValue, TRAILER};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
@@ -82,7 +82,7 @@ impl Seen {
 }
 
 /// The class of a request.
-pub(crate) fn class_of(request: &Request<Incoming>) -> Class {
+pub(crate) fn class_of<R>(request: &Request<R>) -> Class {
     match request.uri().path().split('/').nth(1) {
         Some("rt") => URGENT,
         Some("batch") => Class::BATCH,
@@ -138,7 +138,10 @@ async fn wait(seen: &Arc<Seen>) {
     drop(guard);
 }
 
-async fn handle(request: Request<Incoming>, seen: Arc<Seen>) -> io::Result<Response<Pieces>> {
+async fn handle<R>(request: Request<R>, seen: Arc<Seen>) -> io::Result<Response<Pieces>>
+where
+    R: Body<Error = hyper::Error>,
+{
     seen.handlers.lock().unwrap().push(current_class());
     let path = request.uri().path().to_owned();
     let is = |steps: Vec<Step>| Pieces::new(&seen, steps);
@@ -189,16 +192,15 @@ async fn handle(request: Request<Incoming>, seen: Arc<Seen>) -> io::Result<Respo
 }
 
 /// The service of those routes.
-pub(crate) fn service(
+pub(crate) fn service<R>(
     seen: &Arc<Seen>,
-) -> impl Service<
-    Request<Incoming>,
-    Response = Response<Pieces>,
-    Error = io::Error,
-    Future: Send + 'static,
-> + Clone
+) -> impl Service<Request<R>, Response = Response<Pieces>, Error = io::Error, Future: Send + 'static>
++ Clone
 + Send
-+ use<> {
++ use<R>
+where
+    R: Body<Error = hyper::Error, Data: Send> + Send + 'static,
+{
     let seen = Arc::clone(seen);
     service_fn(move |request| handle(request, Arc::clone(&seen)))
 }

@@ -5,7 +5,6 @@ use std::net::TcpListener;
 use doorbell::{Builder, Class};
 use doorbell_hyper::Server as HyperServer;
 use hyper::Request;
-use hyper::body::Incoming;
 use hyper::service::service_fn;
 
 use super::super::super::steps::compute;
@@ -27,7 +26,7 @@ pub(super) enum Doorbell {
 
 impl Doorbell {
     /// The class of a request.
-    fn class_of(self, request: &Request<Incoming>) -> Class {
+    fn class_of<B>(self, request: &Request<B>) -> Class {
         match (request.uri().path(), self) {
             ("/healthz", _) | ("/", Self::UrgentHello) => Class::rt(50),
             _ => Class::FAIR,

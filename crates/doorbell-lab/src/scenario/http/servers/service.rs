@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
@@ -26,8 +26,8 @@ where
 }
 
 /// The answer to one request.
-pub(super) async fn answer<W>(
-    request: Request<Incoming>,
+pub(super) async fn answer<B, W>(
+    request: Request<B>,
     compute: impl Fn() -> W,
 ) -> Result<Response<Full<Bytes>>, Infallible>
 where
