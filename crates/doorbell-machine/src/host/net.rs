@@ -8,15 +8,15 @@ use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-/// How many connections may wait to be accepted; the standard library's value.
-const BACKLOG: i32 = 128;
+/// As many connections may wait to be accepted as the OS allows: it takes its own limit for a larger number.
+const BACKLOG: i32 = i32::MAX;
 
 /// Accepts a connection as a non-blocking stream; returns the peer's address too. One syscall, if the OS
 /// gives the address with it.
@@ -58,20 +58,103 @@ pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// A non-blocking listener that shares its address with others (`SO_REUSEPORT`): the OS gives each connection
-/// to one of them.
+/// Whether a listener shares its address with others (`SO_REUSEPORT`): the OS gives each connection to one of
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// It has the address alone.
+    Alone,
+    /// It shares it.
+    Shared,
+}
+
+/// A non-blocking listener. As many connections may wait there as the OS allows.
 ///
 /// # Errors
 /// The OS's error, for example that a listener that does not share has the address.
-pub fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
+pub fn listen(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     // As the standard library does: connections of an earlier listener do not keep the address busy.
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(sharing == Sharing::Shared)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Sets how many connections may wait at a listener; the OS takes its own limit for a larger number.
+///
+/// # Errors
+/// The OS's error.
+pub fn set_backlog(listener: impl AsFd, most: u32) -> io::Result<()> {
+    // For a socket that listens already, this changes the number only.
+    let most = i32::try_from(most).unwrap_or(BACKLOG);
+    Ok(rustix::net::listen(listener, most)?)
+}
+
+/// The connections that wait at a TCP listener to be accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backlog {
+    /// How many wait now.
+    pub waiting: u32,
+    /// How many may wait.
+    pub most: u32,
+    /// How many packets the listener has dropped, nearly all because as many connections waited as may. The
+    /// client sends such a packet again after a second or more. Counted modulo 2³².
+    pub dropped: u32,
+}
+
+/// What waits at a listener.
+///
+/// # Errors
+/// The OS's error.
+pub fn backlog(listener: impl AsFd) -> io::Result<Backlog> {
+    // Where `SO_MEMINFO` has the packets that were dropped (`SK_MEMINFO_DROPS`).
+    const DROPS: usize = 8;
+    let fd = listener.as_fd();
+    // Fields of a `tcp_info` of a listener: `tcpi_unacked` and `tcpi_sacked`.
+    let info: libc::tcp_info = option(fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    let memory: [u32; DROPS + 1] = option(fd, libc::SOL_SOCKET, libc::SO_MEMINFO)?;
+    Ok(Backlog {
+        waiting: info.tcpi_unacked,
+        most: info.tcpi_sacked,
+        dropped: memory[DROPS],
+    })
+}
+
+/// Values that any bytes make valid.
+///
+/// # Safety
+/// So it is for this type.
+unsafe trait Plain: Sized {}
+// SAFETY: numbers.
+unsafe impl Plain for libc::tcp_info {}
+// SAFETY: numbers.
+unsafe impl Plain for libc::ucred {}
+// SAFETY: numbers.
+unsafe impl<const N: usize> Plain for [u32; N] {}
+
+/// An option of a socket. What an older kernel does not know of it is zero.
+fn option<T: Plain>(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes there.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: zeroed or written by the kernel, and any bytes are valid.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// The most buffers that one syscall takes (`UIO_MAXIOV`).
@@ -206,25 +289,7 @@ pub struct PeerCred {
 /// The OS's error.
 pub fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
     // Not rustix's function: its type cannot hold the 0 that the OS gives for a process of another namespace.
-    let mut cred = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes there, and any bytes are a valid `ucred`.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut cred).cast(),
-            &raw mut len,
-        )
-    };
-    if done != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let cred: libc::ucred = option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(PeerCred {
         pid: (cred.pid != 0).then_some(cred.pid),
         uid: cred.uid,

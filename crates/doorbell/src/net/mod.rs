@@ -55,7 +55,7 @@ pub use doorbell_core::io::Direction;
 pub use io::AlreadyRegistered;
 pub(crate) use io::{Registered, register};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
-pub use tcp_listener::TcpListener;
+pub use tcp_listener::{Backlog, TcpListener};
 pub use tcp_stream::TcpStream;
 pub use udp::UdpSocket;
 pub use unix_datagram::UnixDatagram;

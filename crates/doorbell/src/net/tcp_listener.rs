@@ -3,11 +3,13 @@
 use super::io::Io;
 use super::{Direction, NoAddress, TcpStream, ToSocketAddrs, lookup_host};
 use crate::{CoreId, Handle};
-use doorbell_machine::host::net;
+use doorbell_machine::host::net::{self, Sharing};
 use std::io;
 use std::net::{self as std_net, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
+
+pub use doorbell_machine::host::net::Backlog;
 
 /// A TCP socket that accepts connections. Each task that waits in [`accept`](TcpListener::accept) is woken.
 /// Of the tasks that wait by [`TcpListener::poll_accept`], only the last one is woken.
@@ -20,10 +22,20 @@ impl TcpListener {
     /// Listens at the first available of the addresses. A name is looked up on the calling thread, which
     /// blocks meanwhile. On a worker, use [`TcpListener::bind_name`] for names.
     ///
+    /// As many connections may wait to be accepted as the OS allows (`net.core.somaxconn`), with
+    /// [`TcpListener::set_backlog`] fewer.
+    ///
     /// # Errors
-    /// The OS's error, for example if the address is in use.
+    /// The OS's error for the last address, for example if it is in use; [`NoAddress`] if the list is empty.
     pub fn bind(addresses: impl std_net::ToSocketAddrs) -> io::Result<TcpListener> {
-        TcpListener::from_std(std_net::TcpListener::bind(addresses)?)
+        let mut last = io::Error::new(io::ErrorKind::InvalidInput, NoAddress);
+        for address in addresses.to_socket_addrs()? {
+            match net::listen(address, Sharing::Alone) {
+                Ok(listener) => return Ok(TcpListener::of(listener)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 
     /// As [`TcpListener::bind`], but a name is looked up on a thread for [blocking
@@ -34,9 +46,6 @@ impl TcpListener {
     /// looked up, or if the thread has no runtime to do so.
     pub async fn bind_name(name: impl ToSocketAddrs) -> io::Result<TcpListener> {
         let found: Vec<SocketAddr> = lookup_host(name).await?.collect();
-        if found.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, NoAddress));
-        }
         TcpListener::bind(&*found)
     }
 
@@ -76,7 +85,7 @@ impl TcpListener {
         let cores = (0..runtime.cores()).map(CoreId::new);
         let mut listeners = Vec::new();
         for core in cores.filter(|core| runtime.core_is_online(*core)) {
-            let listener = TcpListener::of(net::listen_shared(address)?);
+            let listener = TcpListener::of(net::listen(address, Sharing::Shared)?);
             address = listener.local_addr()?;
             listeners.push((core, listener));
         }
@@ -131,6 +140,34 @@ impl TcpListener {
     /// The OS's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().local_addr()
+    }
+
+    /// Sets how many connections may wait to be accepted. The OS takes its own limit (`net.core.somaxconn`) for
+    /// a larger number; that is also the number of a new listener. A connection for which there is no room is
+    /// tried again by its client, after a second or more.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn set_backlog(&self, most: u32) -> io::Result<()> {
+        net::set_backlog(self.io.get(), most)
+    }
+
+    /// How many connections wait to be accepted, and how many packets of others found no room.
+    ///
+    /// # Errors
+    /// The OS's error.
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let listener = doorbell::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let _waits = doorbell::net::TcpStream::connect(listener.local_addr()?).await?;
+    /// let backlog = listener.backlog()?;
+    /// assert_eq!((backlog.waiting, backlog.dropped), (1, 0));
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn backlog(&self) -> io::Result<Backlog> {
+        net::backlog(self.io.get())
     }
 
     /// Sets the time to live of packets of accepted connections: how many routers a packet may pass

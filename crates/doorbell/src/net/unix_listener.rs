@@ -2,6 +2,7 @@
 
 use super::io::Io;
 use super::{Direction, UnixStream};
+use doorbell_machine::host::net;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{self as std_unix, SocketAddr};
@@ -62,6 +63,15 @@ impl UnixListener {
     /// As for [`UnixListener::accept`].
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         self.io.poll_io(cx, Direction::Read, accept)
+    }
+
+    /// Sets how many connections may wait to be accepted. The OS takes its own limit (`net.core.somaxconn`) for
+    /// a larger number; that is also the number of a new listener. For more, `connect` waits.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn set_backlog(&self, most: u32) -> io::Result<()> {
+        net::set_backlog(self.io.get(), most)
     }
 
     /// The address at which it listens.
