@@ -462,16 +462,12 @@ fn find<R>(f: impl Fn(&Frame) -> Option<R>) -> Option<R> {
     None
 }
 
-/// As [`PollBudget::begin`], for the innermost `block_on` of this thread. Outside of `block_on` the budget
-/// has no limit.
-pub(crate) fn begin_operation() -> Option<i32> {
-    let inside = find(|frame| (frame.role == Role::Inside).then(|| frame.budget.begin()));
-    inside.unwrap_or(Some(i32::MAX))
-}
-
-/// As [`PollBudget::end`], for the innermost `block_on` of this thread.
-pub(crate) fn end_operation(before: i32) {
-    let _ = find(|frame| (frame.role == Role::Inside).then(|| frame.budget.end(before)));
+/// Calls `f` with the budget of the innermost `block_on` of this thread; `None` outside of `block_on`. `f` takes
+/// no frame off and calls no code of a user.
+pub(crate) fn with_budget<R>(f: impl FnOnce(Option<&PollBudget>) -> R) -> R {
+    let inside = find(|frame| (frame.role == Role::Inside).then_some(&raw const frame.budget));
+    // SAFETY: the frame was found on the stack, and nothing in `f` takes it off.
+    f(inside.map(|budget| unsafe { &*budget }))
 }
 
 /// The core of the calling worker, also if it has entered another runtime since.

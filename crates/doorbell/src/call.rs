@@ -10,7 +10,7 @@ use doorbell_core::task::{Join, Once};
 use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
@@ -135,34 +135,29 @@ impl<R> Future for Call<R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        coop::poll(cx, |cx| self.poll_result(cx))
-    }
-}
-
-impl<R> Call<R> {
-    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, CallError>> {
         if let CallState::Waiting(waiting, _) = &mut self.0 {
-            match waiting.as_mut().poll(cx) {
-                Poll::Ready(Ok(join)) => self.0 = CallState::Posted(join),
-                Poll::Ready(Err(error)) => self.0 = CallState::Refused(Some(error)),
-                Poll::Pending => return Poll::Pending,
-            }
+            self.0 = match ready!(waiting.as_mut().poll(cx)) {
+                Ok(join) => CallState::Posted(join),
+                Err(error) => CallState::Refused(Some(error)),
+            };
         }
-        match &mut self.0 {
+        if let CallState::Posted(join) = &mut self.0 {
+            ready!(join.poll_complete(cx));
+        }
+        ready!(coop::allow(cx));
+        Poll::Ready(match &mut self.0 {
             CallState::Waiting(..) => unreachable!("it was posted above"),
-            CallState::Posted(join) => Pin::new(join).poll(cx).map_err(|error| match error {
+            CallState::Posted(join) => join.take().map_err(|error| match error {
                 JoinError::Panicked(payload) => CallError::Panicked(payload),
                 // A call is cancelled by its withdrawal or by the end of its worker, and this one was not
                 // withdrawn.
                 _ => CallError::RuntimeGone,
             }),
             CallState::Refused(error) => {
-                let error = error
-                    .take()
-                    .expect("a call was polled again after it was ready");
-                Poll::Ready(Err(error))
+                let error = error.take();
+                Err(error.expect("a call was polled again after it was ready"))
             }
-        }
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::large::boxed_if_large;
 use crate::{CoreId, ambient, coop};
 use doorbell_core::call::{Many, ManyCall, Outcome};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// What the closure returned on each core, in the order in which the cores were named. A core's result is an
 /// error if the closure panicked there, or did not run because the runtime ended.
@@ -37,15 +37,15 @@ impl<R> Future for CallMany<R> {
     type Output = Result<ManyResults<R>, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        coop::poll(cx, |cx| match &mut self.0 {
-            CallManyState::Posted(many) => Pin::new(many)
-                .poll(cx)
-                .map(|outcomes| Ok(results(outcomes))),
+        if let CallManyState::Posted(many) = &mut self.0 {
+            ready!(many.poll_ended(cx));
+        }
+        ready!(coop::allow(cx));
+        Poll::Ready(match &mut self.0 {
+            CallManyState::Posted(many) => Ok(results(many.take())),
             CallManyState::Ended(result) => {
                 let result = result.take();
-                Poll::Ready(
-                    result.expect("calls to many cores were polled again after being ready"),
-                )
+                result.expect("calls to many cores were polled again after being ready")
             }
         })
     }

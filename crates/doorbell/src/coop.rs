@@ -2,9 +2,12 @@
 //!
 //! A task yields where it waits. A task that reads from a channel that is never empty never waits, so the
 //! other tasks, timers and calls of its worker would not run. Therefore each poll may complete 128 operations
-//! that are ready at once. The next operation is not polled: it returns `Pending` and wakes the task, which
-//! is polled again after the others. Tasks have this budget, and so have futures that run in
+//! that are ready at once. The next one returns `Pending` although it is ready, and wakes the task, which is
+//! polled again after the others. Tasks have this budget, and so have futures that run in
 //! [`block_on`](crate::Runtime::block_on).
+//!
+//! The budget never costs an operation its place: its first poll puts it into the queue for a lock or for room,
+//! and raises the task that it waits for, also if the budget is used up.
 //!
 //! The futures of this crate count, except operations of a stream that never wait: `write_all` and
 //! `read_exact` of no bytes, `poll_flush`, `poll_close` and `poll_shutdown`. In a loop that does only these,
@@ -20,7 +23,7 @@
 //! Source: tokio's cooperative budget.
 
 use crate::ambient;
-use doorbell_core::worker::Local;
+use doorbell_core::worker::{Local, PollBudget};
 use doorbell_machine::Host;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -32,7 +35,8 @@ use std::task::{Context, Poll};
 pub struct Cooperative<F>(F);
 
 /// Makes a future count against the budget of the poll in which it is polled. It takes one of 128 when it is
-/// ready. If none is left, it is not polled until the other tasks of the worker have had a turn.
+/// ready. If none is left, one such future may still be ready, because only its poll gives it a place in a queue.
+/// Those after it are not polled until the other tasks of the worker have had a turn.
 ///
 /// Outside of tasks and of [`block_on`](crate::Runtime::block_on) this has no effect.
 ///
@@ -59,39 +63,65 @@ impl<F: Future + Unpin> Future for Cooperative<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        poll(cx, |cx| Pin::new(&mut self.0).poll(cx))
+        whole(cx, |cx| Pin::new(&mut self.0).poll(cx))
     }
 }
 
-/// Polls an operation that takes one from the budget of the current poll when it is ready. If none is left,
-/// this wakes the task instead, and the task is polled again after the others.
+/// Calls `f` with the budget of the current poll; `None` where there is no limit.
 #[inline]
-pub(crate) fn poll<R>(
+fn with_budget<R>(f: impl FnOnce(Option<&PollBudget>) -> R) -> R {
+    Local::<Host>::with_current(|worker| match worker {
+        Some(worker) => f(worker.budget()),
+        None => ambient::with_budget(f),
+    })
+}
+
+/// Whether the budget of the current poll is used up: an operation may take its place, and nothing else.
+#[inline]
+pub(crate) fn is_spent() -> bool {
+    with_budget(|budget| budget.is_some_and(PollBudget::is_spent))
+}
+
+/// Takes one from the budget of the current poll, for an operation that found what it waits for, and keeps it
+/// until this is ready. If none is left, this wakes the task instead, and the task is polled again after the
+/// others.
+#[inline]
+pub(crate) fn allow(cx: &Context<'_>) -> Poll<()> {
+    if with_budget(|budget| budget.is_none_or(PollBudget::take)) {
+        return Poll::Ready(());
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
+
+/// Takes one from the budget of the current poll, for an operation that has completed. If none is left, an
+/// operation was refused; that is counted instead.
+#[inline]
+pub(crate) fn count() {
+    with_budget(|budget| budget.is_none_or(PollBudget::take));
+}
+
+/// Polls an operation of which it is not known whether its poll takes a place or also what is there. It takes one
+/// from the budget of the current poll when it is ready. If none is left, one such operation may be ready all the
+/// same; for those after it, this only wakes the task.
+pub(crate) fn whole<R>(
     cx: &mut Context<'_>,
     operation: impl FnOnce(&mut Context<'_>) -> Poll<R>,
 ) -> Poll<R> {
-    Local::<Host>::with_current(|worker| {
-        let before = match worker {
-            Some(worker) => worker.begin_operation(),
-            None => ambient::begin_operation(),
-        };
-        let Some(before) = before else {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        };
-        let polled = operation(cx);
-        if polled.is_ready() {
-            match worker {
-                Some(worker) => worker.end_operation(before),
-                None => ambient::end_operation(before),
-            }
-        }
-        polled
-    })
+    let before = with_budget(|budget| budget.map_or(Some(i32::MAX), PollBudget::begin));
+    let Some(before) = before else {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    };
+    let polled = operation(cx);
+    if polled.is_ready() {
+        with_budget(|budget| budget.into_iter().for_each(|budget| budget.end(before)));
+    }
+    polled
 }
 
 /// Takes one from the budget of the current poll. If none is left, the other tasks of the worker have a turn
 /// first. For loops that compute.
 pub async fn consume_budget() {
-    poll_fn(|cx| poll(cx, |_| Poll::Ready(()))).await;
+    poll_fn(|cx| allow(cx)).await;
 }

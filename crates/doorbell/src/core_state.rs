@@ -169,14 +169,18 @@ impl Handle {
             // Also if nothing changed: the same change by another thread may be under way.
             Ok(self.follow_all(core.index()))
         };
-        async move {
-            consume_budget().await;
+        let followed = async move {
             let mut ended = Ok(());
             for follow in posted? {
                 // Only the end of the worker cancels this call.
                 let followed = follow.await.map_err(|_| CoreError::RuntimeGone)?;
                 ended = ended.and(followed.map_err(|error| CoreError::of_bind(core, &error)));
             }
+            ended
+        };
+        async move {
+            let ended = followed.await;
+            consume_budget().await;
             ended
         }
     }

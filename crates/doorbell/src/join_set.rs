@@ -7,7 +7,8 @@ use doorbell_core::task::Join;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::future::poll_fn;
-use std::task::{Context, Poll, Waker};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
 
 /// Tasks with one type of output, awaited in the order in which they end.
 ///
@@ -31,8 +32,23 @@ use std::task::{Context, Poll, Waker};
 /// # }).unwrap();
 /// ```
 pub struct JoinSet<T> {
-    /// Joins, not [`JoinHandle`]s: those would count against the poll budget a second time.
-    tasks: FuturesUnordered<Join<T>>,
+    tasks: FuturesUnordered<Ending<T>>,
+    /// A task that has ended, whose result waits until the budget of a poll allows it to be taken.
+    ended: Option<Join<T>>,
+}
+
+/// Waits until a task has ended, and leaves its result in it.
+struct Ending<T>(Option<Join<T>>);
+
+impl<T> Future for Ending<T> {
+    type Output = Join<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Join<T>> {
+        let task = self.0.as_mut();
+        let task = task.expect("a set does not poll a task again that has ended");
+        ready!(task.poll_complete(cx));
+        Poll::Ready(self.0.take().expect("it was there above"))
+    }
 }
 
 impl<T> std::fmt::Debug for JoinSet<T> {
@@ -45,6 +61,7 @@ impl<T> Default for JoinSet<T> {
     fn default() -> Self {
         JoinSet {
             tasks: FuturesUnordered::new(),
+            ended: None,
         }
     }
 }
@@ -57,12 +74,12 @@ impl<T> JoinSet<T> {
 
     /// Number of tasks in the set: those whose result has not been taken out.
     pub fn len(&self) -> usize {
-        self.tasks.len()
+        self.tasks.len() + usize::from(self.ended.is_some())
     }
 
     /// Whether the set has no tasks.
     pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
+        self.len() == 0
     }
 
     /// Adds a task that was spawned elsewhere.
@@ -74,7 +91,7 @@ impl<T> JoinSet<T> {
     /// assert_eq!(runtime.block_on(set.join_next()).unwrap().unwrap(), 1);
     /// ```
     pub fn insert(&mut self, task: JoinHandle<T>) {
-        self.tasks.push(task.into_join());
+        self.tasks.push(Ending(Some(task.into_join())));
     }
 
     /// Waits for the next task that ends and takes it out of the set. `None` if the set is empty.
@@ -92,7 +109,9 @@ impl<T> JoinSet<T> {
     /// # Errors
     /// [`JoinError`] says how the task ended without an output.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
-        coop::poll(cx, |cx| self.poll_ended(cx))
+        ready!(self.poll_found(cx));
+        ready!(coop::allow(cx));
+        Poll::Ready(self.take_found())
     }
 
     /// As [`JoinSet::poll_join_next`], without counting against the poll budget.
@@ -100,8 +119,20 @@ impl<T> JoinSet<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<T, JoinError>>> {
-        // After a panic of a waker inside it, `FuturesUnordered` would never wake again.
-        contained(cx, |cx| self.tasks.poll_next_unpin(cx))
+        self.poll_found(cx).map(|()| self.take_found())
+    }
+
+    /// Ready when a task has ended, or if the set is empty.
+    fn poll_found(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.ended.is_none() {
+            // After a panic of a waker inside it, `FuturesUnordered` would never wake again.
+            self.ended = ready!(contained(cx, |cx| self.tasks.poll_next_unpin(cx)));
+        }
+        Poll::Ready(())
+    }
+
+    fn take_found(&mut self) -> Option<Result<T, JoinError>> {
+        self.ended.take().map(|mut task| task.take())
     }
 
     /// Takes a task that has ended out of the set. `None` if no task has ended, or if the set is empty.
@@ -127,7 +158,7 @@ impl<T> JoinSet<T> {
     /// Aborts all tasks. They stay in the set; each gives [`JoinError::Cancelled`] unless it had ended
     /// before.
     pub fn abort_all(&self) {
-        for task in &self.tasks {
+        for task in self.tasks.iter().filter_map(|task| task.0.as_ref()) {
             task.cancel();
         }
     }
@@ -159,6 +190,7 @@ impl<T> JoinSet<T> {
     /// ```
     pub fn detach_all(&mut self) {
         self.tasks.clear();
+        self.ended = None;
     }
 }
 

@@ -7,7 +7,7 @@ use doorbell_core::task::{About, BodyVtable, Join, Phase, write_body};
 use pin_project_lite::pin_project;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A local task was spawned on a thread that is not a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -312,6 +312,8 @@ impl<T> Future for LocalJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        coop::poll(cx, |cx| Pin::new(&mut self.join).poll(cx))
+        ready!(self.join.poll_complete(cx));
+        ready!(coop::allow(cx));
+        Poll::Ready(self.join.take())
     }
 }

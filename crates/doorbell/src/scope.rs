@@ -5,13 +5,13 @@ use crate::large::boxed_if_large;
 use crate::wakers::contained;
 use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload, TaskBuilder, coop};
 use futures_channel::{mpsc, oneshot};
-use futures_util::future::{AbortHandle, Abortable};
+use futures_util::future::{AbortHandle, Abortable, MaybeDone, maybe_done};
 use futures_util::{FutureExt, StreamExt};
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// The payload of a panic.
 type Panic = Box<dyn Any + Send + 'static>;
@@ -184,6 +184,7 @@ fn child<F: Future>(
             resume_unwind(panic);
         }
     };
+    let output = maybe_done(output);
     (task, ScopedJoinHandle { output, abort })
 }
 
@@ -264,7 +265,7 @@ impl Drop for Children {
 /// well.
 #[derive(Debug)]
 pub struct ScopedJoinHandle<T> {
-    output: oneshot::Receiver<Result<T, JoinError>>,
+    output: MaybeDone<oneshot::Receiver<Result<T, JoinError>>>,
     abort: AbortHandle,
 }
 
@@ -290,10 +291,11 @@ impl<T> Future for ScopedJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let output = coop::poll(cx, |cx| {
-            // The child's task wakes this handle, and a panic of the waker there would end the scope.
-            contained(cx, |cx| Pin::new(&mut self.output).poll(cx))
-        });
-        output.map(|output| output.unwrap_or(Err(JoinError::Cancelled)))
+        // The child's task wakes this handle, and a panic of the waker there would end the scope.
+        ready!(contained(cx, |cx| Pin::new(&mut self.output).poll(cx)));
+        ready!(coop::allow(cx));
+        let output = Pin::new(&mut self.output).take_output();
+        let output = output.expect("a scoped handle was polled again after it was ready");
+        Poll::Ready(output.unwrap_or(Err(JoinError::Cancelled)))
     }
 }

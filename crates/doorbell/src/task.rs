@@ -7,7 +7,7 @@ use crate::{Class, CoreId, JoinError, TaskId, ambient, coop};
 use doorbell_core::group::DEFAULT;
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Name, Phase, write_body};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// Why a task was not spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -425,6 +425,8 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        coop::poll(cx, |cx| Pin::new(&mut self.0).poll(cx))
+        ready!(self.0.poll_complete(cx));
+        ready!(coop::allow(cx));
+        Poll::Ready(self.0.take())
     }
 }

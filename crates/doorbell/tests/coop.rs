@@ -6,6 +6,8 @@
     reason = "tests play the outside world"
 )]
 
+#[path = "coop/places.rs"]
+mod places;
 #[path = "coop/primitives.rs"]
 mod primitives;
 

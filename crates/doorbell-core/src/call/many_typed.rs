@@ -146,7 +146,17 @@ unsafe fn clear<F, R>(data: NonNull<u8>) {
 pub struct Many<R> {
     raw: RawMany,
     slots: Slots<R>,
-    taken: bool,
+    outcomes: OutcomesState,
+}
+
+/// What the waiter knows of the outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OutcomesState {
+    /// Some call was under way when it was last polled.
+    Awaited,
+    /// Every call has ended.
+    There,
+    Taken,
 }
 
 /// Where the results lie.
@@ -178,7 +188,7 @@ impl<R> Many<R> {
         Many {
             raw,
             slots,
-            taken: false,
+            outcomes: OutcomesState::Awaited,
         }
     }
 
@@ -186,12 +196,37 @@ impl<R> Many<R> {
     /// Must not be called on a worker, which could wait for itself.
     pub fn wait(mut self) -> Vec<Outcome<R>> {
         self.raw.wait();
+        self.outcomes = OutcomesState::There;
         self.take()
     }
 
-    fn take(&mut self) -> Vec<Outcome<R>> {
-        assert!(!self.taken, "polled again after it was ready");
-        self.taken = true;
+    /// Ready when every call has ended. The outcomes stay where they are: [`Many::take`] takes them.
+    ///
+    /// # Panics
+    /// If they were taken before.
+    pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.outcomes {
+            OutcomesState::There => return Poll::Ready(()),
+            OutcomesState::Awaited => {}
+            OutcomesState::Taken => panic!("polled again after it was ready"),
+        }
+        let polled = self.raw.poll(cx);
+        if polled.is_ready() {
+            self.outcomes = OutcomesState::There;
+        }
+        polled
+    }
+
+    /// Takes the outcomes, after [`Many::poll_ended`] was ready.
+    ///
+    /// # Panics
+    /// If it was not ready, or if they were taken before.
+    pub fn take(&mut self) -> Vec<Outcome<R>> {
+        assert!(
+            self.outcomes == OutcomesState::There,
+            "outcomes were taken before all calls had ended, or twice"
+        );
+        self.outcomes = OutcomesState::Taken;
         let slots = (0..self.slots.count).map(|index| {
             // SAFETY: below the count; every call has ended, so the results belong to the waiter.
             let outcome = unsafe { self.slots.first.add(index).as_ref() }
@@ -208,6 +243,6 @@ impl<R> Future for Many<R> {
     type Output = Vec<Outcome<R>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw.poll(cx).map(|()| self.take())
+        self.poll_ended(cx).map(|()| self.take())
     }
 }

@@ -63,8 +63,8 @@ impl RawJoin {
     pub unsafe fn typed<T>(self) -> Join<T> {
         Join {
             raw: self,
-            taken: false,
-            output: PhantomData,
+            output: OutputState::Awaited,
+            typed: PhantomData,
         }
     }
 }
@@ -82,8 +82,18 @@ impl Drop for RawJoin {
 #[derive(Debug)]
 pub struct Join<T> {
     raw: RawJoin,
-    taken: bool,
-    output: PhantomData<fn() -> T>,
+    output: OutputState,
+    typed: PhantomData<fn() -> T>,
+}
+
+/// What a handle knows of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OutputState {
+    /// The task was not complete when it was last polled.
+    Awaited,
+    /// The task is complete.
+    There,
+    Taken,
 }
 
 // SAFETY: the handle gives out only the output, which may go where T may. All else goes through the task's state
@@ -108,6 +118,45 @@ impl<T> Join<T> {
         unsafe { (self.raw.vtable.phase)(self.raw.task) }
     }
 
+    /// Ready when the task is complete. Until then the waker of `cx` is woken when it is, and the task is raised for the
+    /// caller. The output stays where it is: [`Join::take`] takes it.
+    ///
+    /// # Panics
+    /// If the output was taken before.
+    pub fn poll_complete(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.output {
+            OutputState::There => return Poll::Ready(()),
+            OutputState::Awaited => {}
+            OutputState::Taken => panic!("a join handle was polled again after it was ready"),
+        }
+        // SAFETY: the handle holds its reference.
+        let polled = unsafe { (self.raw.vtable.poll)(self.raw.task, cx) };
+        if polled.is_ready() {
+            self.output = OutputState::There;
+        }
+        polled
+    }
+
+    /// Takes the output, after [`Join::poll_complete`] was ready.
+    ///
+    /// # Errors
+    /// [`JoinError`] if the task panicked or was cancelled.
+    ///
+    /// # Panics
+    /// If it was not ready, or if the output was taken before.
+    pub fn take(&mut self) -> Result<T, JoinError> {
+        assert!(
+            self.output == OutputState::There,
+            "the output of a task was taken before the task was complete, or twice"
+        );
+        self.output = OutputState::Taken;
+        let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
+        // SAFETY: complete, and not taken before. The caller of `typed` promised that the output is a T.
+        unsafe { (self.raw.vtable.take)(self.raw.task, output.as_mut_ptr().cast()) };
+        // SAFETY: `take` has written it.
+        unsafe { output.assume_init() }
+    }
+
     /// A number that no other task has while this one exists.
     pub fn id(&self) -> u64 {
         self.raw.task.addr().get() as u64
@@ -126,20 +175,7 @@ impl<T> Future for Join<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        assert!(
-            !self.taken,
-            "a join handle was polled again after it was ready"
-        );
-        // SAFETY: the handle holds its reference.
-        if unsafe { (self.raw.vtable.poll)(self.raw.task, cx) }.is_pending() {
-            return Poll::Pending;
-        }
-        self.taken = true;
-        let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
-        // SAFETY: complete, and not taken before. The caller of `typed` promised that the output is a T.
-        unsafe { (self.raw.vtable.take)(self.raw.task, output.as_mut_ptr().cast()) };
-        // SAFETY: `take` has written it.
-        Poll::Ready(unsafe { output.assume_init() })
+        self.poll_complete(cx).map(|()| self.take())
     }
 }
 

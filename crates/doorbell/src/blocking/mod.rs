@@ -17,7 +17,7 @@ use doorbell_core::quiet::Quiet;
 use futures_util::future::AbortHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 /// Why a blocking closure was not taken.
@@ -262,21 +262,14 @@ impl<T> Future for BlockingHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        coop::poll(cx, |cx| self.poll_result(cx))
-    }
-}
-
-impl<T> BlockingHandle<T> {
-    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         if let BlockingState::Waiting(task) = &mut self.state {
             // `async-task` ends the process if a waker panics.
-            match contained(cx, |cx| Pin::new(task).poll(cx)) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(outcome) => {
-                    let outcome = outcome.unwrap_or_else(|| Quiet::of(Err(JoinError::Cancelled)));
-                    self.state = BlockingState::Ready(outcome);
-                }
-            }
+            let outcome = ready!(contained(cx, |cx| Pin::new(task).poll(cx)));
+            let outcome = outcome.unwrap_or_else(|| Quiet::of(Err(JoinError::Cancelled)));
+            self.state = BlockingState::Ready(outcome);
+        }
+        if let BlockingState::Ready(_) = self.state {
+            ready!(coop::allow(cx));
         }
         match std::mem::replace(&mut self.state, BlockingState::Taken) {
             BlockingState::Ready(outcome) => Poll::Ready(outcome.take()),

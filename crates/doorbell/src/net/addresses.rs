@@ -88,8 +88,9 @@ impl std::iter::FusedIterator for Addresses {}
 /// # }).unwrap();
 /// ```
 pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<Addresses> {
+    let found = addresses_of(host).await;
     consume_budget().await;
-    addresses_of(host).await
+    found
 }
 
 /// As [`lookup_host`], without counting against the poll budget: for callers that count themselves.

@@ -105,7 +105,7 @@ impl<T: Bytes> Io<T> {
         f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         if asked == 0 {
-            return coop::poll(cx, |_| Poll::Ready(Ok(0)));
+            return coop::allow(cx).map(|()| Ok(0));
         }
         self.poll_at(cx, direction, spot, f)
     }

@@ -4,7 +4,6 @@ use crate::time::sleep;
 use crate::{Handle, coop};
 use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
 use std::time::Duration;
 
 /// The first pause.
@@ -18,7 +17,7 @@ const PAUSE_MOST: Duration = Duration::from_millis(50);
 pub(super) async fn again_at_intervals<R>(mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
     let mut pause = PAUSE;
     loop {
-        match poll_fn(|cx| coop::poll(cx, |_| Poll::Ready(f()))).await {
+        match poll_fn(|cx| coop::allow(cx).map(|()| f())).await {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return result,

@@ -1,7 +1,7 @@
 //! A descriptor that is registered with a worker when an operation on it has to wait for the first time.
 
 use crate::ambient::{self, Ambient};
-use crate::coop;
+use crate::coop::{self, consume_budget};
 use crate::{ClassKind, NoRuntime};
 use async_lock::{OnceCell, RwLock};
 use doorbell_core::io::{Cleared, Direction, Event, Place, RegisterError, Registration};
@@ -12,7 +12,7 @@ use std::fmt::Debug;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A non-blocking syscall. The closure keeps its result.
 type Try<'a> = &'a mut dyn FnMut(&dyn Registered) -> io::Result<()>;
@@ -226,20 +226,18 @@ impl<T: AsFd> Io<T> {
         cx: &mut Context<'_>,
         direction: Direction,
     ) -> Poll<io::Result<()>> {
-        coop::poll(cx, |cx| {
-            self.poll_registered(cx, direction, None, |_, _| Ok(()))
-        })
+        let ready = ready!(self.poll_registered(cx, direction, None, |_, _| Ok(())));
+        coop::allow(cx).map(|()| ready)
     }
 
     /// As [`Io::poll_ready`], but wakes each task that waits.
     pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
         let mut place = Place::default();
-        poll_fn(|cx| {
-            coop::poll(cx, |cx| {
-                self.poll_registered(cx, direction, Some(&mut place), |_, _| Ok(()))
-            })
-        })
-        .await
+        let ready =
+            poll_fn(|cx| self.poll_registered(cx, direction, Some(&mut place), |_, _| Ok(())));
+        let ready = ready.await;
+        consume_budget().await;
+        ready
     }
 
     /// Calls `f` once, and clears the known readiness if it returns `WouldBlock`.
@@ -270,16 +268,34 @@ impl<T: AsFd> Io<T> {
         spot: Spot<'_, 'a>,
         mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        coop::poll(cx, |cx| {
-            if self.all().next().is_none() {
-                match f(&self.inner, None) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    result if would_wait(&result) => {}
-                    result => return Poll::Ready(result),
-                }
-            }
-            self.poll_registered(cx, direction, spot, &mut f)
-        })
+        if coop::is_spent() {
+            // The caller waits as ever, but takes nothing.
+            ready!(self.poll_registered(cx, direction, spot, |_, _| Ok(())))?;
+            coop::count();
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let result = match self.try_first(&mut f) {
+            Some(result) => result,
+            None => ready!(self.poll_registered(cx, direction, spot, f)),
+        };
+        coop::count();
+        Poll::Ready(result)
+    }
+
+    /// Calls `f` once, if the descriptor is registered nowhere. `None` if the caller has to wait.
+    fn try_first<R>(
+        &self,
+        f: &mut impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
+    ) -> Option<io::Result<R>> {
+        if self.all().next().is_some() {
+            return None;
+        }
+        match f(&self.inner, None) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+            result if would_wait(&result) => None,
+            result => Some(result),
+        }
     }
 
     fn poll_registered<'a, R>(

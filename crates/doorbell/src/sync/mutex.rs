@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A lock that may be held across `.await`, for tasks of several classes.
 ///
@@ -145,12 +145,17 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 struct Locking<'a> {
     raw: &'a RawLock<Host>,
     wait: Wait<Host>,
+    /// Whether the caller has the lock, and is ready when the budget of a poll allows it.
+    is_locked: bool,
 }
 
 impl<'a> Locking<'a> {
     fn new(raw: &'a RawLock<Host>) -> Self {
-        let wait = Wait::default();
-        Locking { raw, wait }
+        Locking {
+            raw,
+            wait: Wait::default(),
+            is_locked: false,
+        }
     }
 }
 
@@ -159,13 +164,24 @@ impl Future for Locking<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        coop::poll(cx, |cx| this.raw.poll_lock(&mut this.wait, urgency(), cx))
+        if !this.is_locked {
+            ready!(this.raw.poll_lock(&mut this.wait, urgency(), cx));
+            this.is_locked = true;
+        }
+        ready!(coop::allow(cx));
+        this.is_locked = false;
+        Poll::Ready(())
     }
 }
 
 impl Drop for Locking<'_> {
     fn drop(&mut self) {
-        self.raw.withdraw(&mut self.wait);
+        if self.is_locked {
+            // SAFETY: the lock is this future's, which has not passed it on.
+            unsafe { self.raw.unlock() };
+        } else {
+            self.raw.withdraw(&mut self.wait);
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl<F: Future> Future for Timeout<F> {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), &mut this.sleep)
         };
-        coop::poll(cx, |cx| {
+        coop::whole(cx, |cx| {
             if let Poll::Ready(output) = future.poll(cx) {
                 return Poll::Ready(Ok(output));
             }

@@ -392,18 +392,10 @@ impl<M: Machine> Local<M> {
             .remove(remote.worker(), || remote.has_work());
     }
 
-    /// As [`PollBudget::begin`], for the current poll. Outside of a poll, as in calls and hooks, no operation is
-    /// refused.
+    /// The budget of the current poll. `None` outside of a poll, as in calls and hooks: no operation is refused there.
     #[inline]
-    pub fn begin_operation(&self) -> Option<i32> {
-        let between_polls = || (!self.poll_refs.is_in_poll()).then_some(i32::MAX);
-        self.budget.begin().or_else(between_polls)
-    }
-
-    /// As [`PollBudget::end`].
-    #[inline]
-    pub fn end_operation(&self, before: i32) {
-        self.budget.end(before);
+    pub fn budget(&self) -> Option<&PollBudget> {
+        self.poll_refs.is_in_poll().then_some(&self.budget)
     }
 
     /// Sends a complete task to its home worker. Mostly without a notification: the home worker frees the memory when
