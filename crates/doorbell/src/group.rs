@@ -28,8 +28,8 @@ use std::sync::{Arc, Weak};
 /// clock](crate::Builder::start_paused) too: do not rely on an order there. While groups are in use, each
 /// poll of a task without a group costs two readings of the clock.
 ///
-/// One runtime serves 63 groups at a time. A group counts from its first task there until its last handle and
-/// its last task are gone.
+/// One runtime serves 63 groups at a time. A group counts from its first task there until its last handle is
+/// gone and its last task has ended.
 ///
 /// ```
 /// use doorbell::Group;

@@ -8,9 +8,12 @@
 
 use doorbell::{Builder, Class, Group, Runtime, SpawnError, yield_now};
 use futures::channel::oneshot;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::task::Poll;
+use std::time::Instant;
 
 /// How many groups a runtime serves at the same time.
 const ROOM: usize = 63;
@@ -155,12 +158,29 @@ fn room(runtime: &Runtime) -> usize {
     }
 }
 
-/// A task may be freed a moment after its join.
+/// A task leaves its group a moment after its join.
 fn wait_for_room(runtime: &Runtime, expected: usize) {
+    let start = Instant::now();
     while room(runtime) < expected {
+        assert!(start.elapsed().as_secs() < 60, "too many groups are served");
         std::thread::yield_now();
     }
     assert_eq!(room(runtime), expected);
+}
+
+#[test]
+fn d24_a_task_that_has_ended_leaves_its_group_although_a_waker_is_kept() {
+    for cores in [1, 2] {
+        let runtime = runtime(cores);
+        let ended = |_| {
+            let group = Group::new(1);
+            let waits = poll_fn(|cx| Poll::Ready(cx.waker().clone()));
+            runtime.block_on(runtime.task().group(&group).spawn(waits))
+        };
+        let kept: Vec<_> = (0..ROOM).map(ended).collect();
+        wait_for_room(&runtime, ROOM);
+        assert!(kept.into_iter().all(|waker| waker.is_ok()));
+    }
 }
 
 #[test]

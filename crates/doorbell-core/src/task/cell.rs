@@ -339,7 +339,6 @@ impl<M: Schedule> TaskRef<M> {
         unsafe { self.drop_extras() };
         // SAFETY: as above.
         unsafe { self.drop_raised_node() };
-        let group = self.header().group;
         // ORDER: Relaxed; only the caller has the task.
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: as above; the header is not used after this, and only its memory is freed.
@@ -347,7 +346,7 @@ impl<M: Schedule> TaskRef<M> {
         // SAFETY: allocated in `TaskRef::new` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         // SAFETY: the task's own share; the last worker is of the same scheduler.
-        unsafe { M::freed(last, group) };
+        unsafe { M::freed(last) };
     }
 }
 

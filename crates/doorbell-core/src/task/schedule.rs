@@ -41,9 +41,9 @@ pub(crate) trait Schedule: Machine {
     /// Calls `f` with the stock of the worker that the calling thread is, if that is one of this scheduler.
     fn with_stock<R>(of: SchedulerId, f: impl FnOnce(Option<&Self::Stock>) -> R) -> R;
 
-    /// A task was freed: it leaves its group, and its share of the scheduler goes.
+    /// A task was freed: its share of the scheduler goes.
     ///
     /// # Safety
     /// The share that the task was made with is not used any more; `last` is a worker of the same scheduler.
-    unsafe fn freed(last: *mut Self::Member, group: u8);
+    unsafe fn freed(last: *mut Self::Member);
 }

@@ -90,12 +90,20 @@ pub(crate) enum Start {
     Over,
 }
 
+/// Where the own node of a task is that its home worker seizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnNode {
+    /// In a queue, or about to be.
+    Queued,
+    Free,
+}
+
 /// What a worker that ends has to do with a task of its list.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seized {
-    /// Drop the future, then a reference: the worker's or, if a queue holds it, an extra one that `seize` counted.
-    Mine,
+    /// Drop the future, then a reference: the worker's or, if the own node is queued, an extra one that `seize` counted.
+    Mine(OwnNode),
     /// Nothing: another worker polls the task, or has completed it. The worker's reference is dropped there.
     Elsewhere,
     /// Drop the worker's reference, which was left (`LEFT`). Otherwise as `Elsewhere`.
@@ -246,8 +254,11 @@ impl<M: Machine> State<M> {
                 // No worker polls it after this, so its own node is behind no run.
                 let next = (seen & !BEHIND) | SEIZED | CANCELLED | RUNNING;
                 let is_queued = seen & (SCHEDULED | BEHIND) != 0 && seen & LEFT == 0;
-                let more = if is_queued { ONE_REF } else { 0 };
-                (next + more, Seized::Mine)
+                if is_queued {
+                    (next + ONE_REF, Seized::Mine(OwnNode::Queued))
+                } else {
+                    (next, Seized::Mine(OwnNode::Free))
+                }
             };
             // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of `leave`. Release
             // pairs with the Acquire of `release`: a worker that finds the task seized releases it, and frees it

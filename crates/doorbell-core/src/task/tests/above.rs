@@ -2,8 +2,8 @@
 //! a waker, the join handle and a home worker that ends do to the word. One step is one transition.
 
 use super::super::state::{
-    BEHIND, By, COMPLETE, INHERITS, Left, Pause, RAISED, RUNNING, Released, SCHEDULED, Seized,
-    Start, State, Wake,
+    BEHIND, By, COMPLETE, INHERITS, Left, OwnNode, Pause, RAISED, RUNNING, Released, SCHEDULED,
+    Seized, Start, State, Wake,
 };
 use super::super::state::{Joined, WakerLeft};
 use super::super::state_inheritance::Above;
@@ -241,11 +241,13 @@ impl World {
     fn seize(&mut self, state: &State<Host>) {
         self.listed = false;
         match state.seize() {
-            Seized::Mine => {
+            Seized::Mine(own_node) => {
                 assert_eq!(self.runner, Runner::Nobody);
                 self.runner = Runner::Home;
                 // Else it is in a queue, or about to be: `check` counts one reference more.
-                if matches!(self.own, Own::Idle | Own::Left) {
+                let is_free = matches!(self.own, Own::Idle | Own::Left);
+                assert_eq!(own_node == OwnNode::Free, is_free);
+                if is_free {
                     self.own = Own::Runs;
                 }
             }

@@ -6,7 +6,7 @@ use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
 use crate::link::Node;
 use crate::queue::{Chain, Greed, Loot, Queue, Ready, Share, is_shareable};
 use crate::scheduler::Member;
-use crate::task::queue_node::{group_of, own_of};
+use crate::task::queue_node::group_of;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
@@ -163,13 +163,10 @@ impl<M: Machine> Local<M> {
         };
         // SAFETY: only tasks are in the queues, and it is alive.
         let group = unsafe { group_of(node) };
-        // The reference keeps the group's number in use until the poll is charged: this may be its last task.
-        // SAFETY: as above.
-        let keeps = (group != DEFAULT)
-            .then(|| unsafe { own_of(node) })
-            .flatten();
-        if let Some(task) = keeps {
-            task.header().state.retain();
+        // The worker counts in the group until the poll is charged: this may be its last task.
+        let counts_in = table.slot(group).filter(|_| group != DEFAULT);
+        if let Some(slot) = counts_in {
+            slot.join();
         }
         self.groups.set_running(group);
         self.run_task(node);
@@ -177,8 +174,8 @@ impl<M: Machine> Local<M> {
         self.groups.set_now(now_ns);
         // SAFETY: this worker's account, on its own thread.
         unsafe { table.charge(group, self.remote().worker(), from_ns, now_ns) };
-        if let Some(task) = keeps {
-            task.release();
+        if let Some(slot) = counts_in {
+            slot.leave();
         }
         // Last, because drops at the end of the task may spawn, and such a task belongs to the same group.
         self.groups.set_running(DEFAULT);

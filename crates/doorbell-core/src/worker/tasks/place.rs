@@ -99,9 +99,13 @@ impl<M: Machine> TaskRef<M> {
             Start::Cancel => {
                 self.drop_future();
                 self.finish();
+                self.leave_group();
                 self.release();
             }
-            Start::Over => self.release(),
+            Start::Over => {
+                self.leave_group();
+                self.release();
+            }
             Start::Poll | Start::Late => {}
         }
     }

@@ -1,9 +1,10 @@
 //! How a worker runs a task that it took from a queue, and what it does when the task is complete.
 
+use crate::group::DEFAULT;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::task::queue_node::find;
-use crate::task::state::{By, Left, Pause, Seized, Start};
+use crate::task::state::{By, Left, OwnNode, Pause, Seized, Start};
 use crate::task::{Kind, TaskRef};
 use crate::wheel::Base;
 use crate::worker::Local;
@@ -164,8 +165,9 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// A complete task leaves its home worker's list, and the worker's reference goes.
+    /// A complete task leaves its group and its home worker's list, and the worker's reference goes.
     fn dispose(self, local: &Local<M>) {
+        self.leave_group();
         let Some(home) = self.home() else {
             return self.release();
         };
@@ -183,6 +185,19 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
+    /// A task that has ended does not count in its group any more. The caller has the worker's reference, and the own
+    /// node is in no queue.
+    pub(in crate::worker) fn leave_group(self) {
+        let group = self.header().group;
+        if group == DEFAULT {
+            return;
+        }
+        let table = self.last().scheduler().groups().table();
+        if let Some(slot) = table.and_then(|table| table.slot(group)) {
+            slot.leave();
+        }
+    }
+
     /// Leaves the worker's reference, which the caller has and cannot hand on, to the home worker, or drops it.
     pub(crate) fn leave(self) {
         match self.header().state.leave() {
@@ -197,9 +212,13 @@ impl<M: Machine> TaskRef<M> {
         match self.header().state.seize() {
             Seized::Elsewhere => {}
             Seized::ElsewhereAndLeft => self.release(),
-            Seized::Mine => {
+            Seized::Mine(own_node) => {
                 self.drop_future();
                 self.finish();
+                // Otherwise the worker that takes the own node disposes.
+                if own_node == OwnNode::Free {
+                    self.leave_group();
+                }
                 self.release();
             }
         }

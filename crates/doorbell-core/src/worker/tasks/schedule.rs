@@ -2,7 +2,6 @@
 
 use super::raise;
 use crate::class::Class;
-use crate::group::DEFAULT;
 use crate::scheduler::{Member, RemoteRef, Stock};
 use crate::task::{Above, Schedule, SchedulerId, TaskRef};
 use crate::worker::Local;
@@ -50,15 +49,8 @@ impl<M: Machine> Schedule for M {
         })
     }
 
-    unsafe fn freed(last: *mut Member<M>, group: u8) {
+    unsafe fn freed(last: *mut Member<M>) {
         // SAFETY: the caller's promise.
-        let share = unsafe { RemoteRef::from_raw(last) };
-        if group == DEFAULT {
-            return;
-        }
-        let table = share.scheduler().groups().table();
-        if let Some(slot) = table.and_then(|table| table.slot(group)) {
-            slot.leave();
-        }
+        drop(unsafe { RemoteRef::from_raw(last) });
     }
 }
