@@ -375,6 +375,20 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
     f(current().as_deref())
 }
 
+/// The newest frame of this thread. The place of the panic is the caller's, which a closure for [`with_current`] does
+/// not have.
+///
+/// # Panics
+/// If this thread has entered no runtime.
+#[track_caller]
+#[inline]
+pub(crate) fn expect_current() -> Rc<Frame> {
+    match current() {
+        Some(frame) => frame,
+        None => panic!("{}", crate::NoRuntime),
+    }
+}
+
 /// Calls `f` with the newest frame of this thread, without keeping it alive: `f` takes no frame off and calls
 /// no code of a user.
 #[inline]

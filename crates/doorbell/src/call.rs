@@ -134,6 +134,7 @@ impl<R: Send + 'static> Call<R> {
 impl<R> Future for Call<R> {
     type Output = Result<R, CallError>;
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let CallState::Waiting(waiting, _) = &mut self.0 {
             self.0 = match ready!(waiting.as_mut().poll(cx)) {
@@ -195,10 +196,7 @@ where
     R: Send + 'static,
 {
     let core = core.into();
-    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
-        Some(frame) => post(frame.handle(), core, f),
-        None => panic!("{}", crate::NoRuntime),
-    }))
+    boxed_if_large!(f: F, Box::new => post(ambient::expect_current().handle(), core, f))
 }
 
 /// As [`call_on`], but does not wait for room in the core's mailbox.
@@ -217,10 +215,7 @@ where
     R: Send + 'static,
 {
     let core = core.into();
-    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
-        Some(frame) => try_post(frame.handle(), core, f),
-        None => panic!("{}", crate::NoRuntime),
-    }))
+    boxed_if_large!(f: F, Box::new => try_post(ambient::expect_current().handle(), core, f))
 }
 
 pub(crate) fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {

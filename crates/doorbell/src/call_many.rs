@@ -36,6 +36,7 @@ impl<R> Unpin for CallMany<R> {}
 impl<R> Future for CallMany<R> {
     type Output = Result<ManyResults<R>, CallError>;
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let CallManyState::Posted(many) = &mut self.0 {
             ready!(many.poll_ended(cx));
@@ -97,10 +98,7 @@ where
     F: Fn(CoreId) -> R + Send + Sync + 'static,
     R: Send + 'static,
 {
-    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
-        Some(frame) => post(frame.handle(), cores, f),
-        None => panic!("{}", crate::NoRuntime),
-    }))
+    boxed_if_large!(f: F, Box::new => post(ambient::expect_current().handle(), cores, f))
 }
 
 /// Runs a closure once on the Fair worker of every core of the current runtime that is on; see [`call_many`].
@@ -128,10 +126,10 @@ where
     F: Fn(CoreId) -> R + Send + Sync + 'static,
     R: Send + 'static,
 {
-    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
-        Some(frame) => post(frame.handle(), online(frame.handle()), f),
-        None => panic!("{}", crate::NoRuntime),
-    }))
+    boxed_if_large!(f: F, Box::new => {
+        let frame = ambient::expect_current();
+        post(frame.handle(), online(frame.handle()), f)
+    })
 }
 
 /// The numbers of the cores, after checking that each can be called and is named once.

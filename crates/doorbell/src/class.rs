@@ -57,6 +57,7 @@ impl Class {
     /// # Panics
     /// If the number is not one of 1 to 99. In a constant this is a compile error. [`Class::try_rt`] returns
     /// an error instead.
+    #[track_caller]
     pub const fn rt(number: u8) -> Class {
         match Class::try_rt(number) {
             Ok(class) => class,

@@ -27,7 +27,7 @@ use doorbell_core::worker::{Local, PollBudget};
 use doorbell_machine::Host;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A future that counts against the poll budget: see [`cooperative`].
 #[must_use = "futures do nothing unless polled"]
@@ -63,7 +63,10 @@ impl<F: Future + Unpin> Future for Cooperative<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        whole(cx, |cx| Pin::new(&mut self.0).poll(cx))
+        let budget = ready!(begin(cx));
+        let output = ready!(Pin::new(&mut self.0).poll(cx));
+        end(budget);
+        Poll::Ready(output)
     }
 }
 
@@ -101,23 +104,21 @@ pub(crate) fn count() {
     with_budget(|budget| budget.is_none_or(PollBudget::take));
 }
 
-/// Polls an operation of which it is not known whether its poll takes a place or also what is there. It takes one
-/// from the budget of the current poll when it is ready. If none is left, one such operation may be ready all the
-/// same; for those after it, this only wakes the task.
-pub(crate) fn whole<R>(
-    cx: &mut Context<'_>,
-    operation: impl FnOnce(&mut Context<'_>) -> Poll<R>,
-) -> Poll<R> {
+/// Begins an operation of which it is not known whether its poll takes a place or also what is there. Pass what this
+/// returns to [`end`] when it has completed: then it takes one from the budget of the current poll. If none is left,
+/// one such operation may complete all the same; for those after it, this only wakes the task.
+pub(crate) fn begin(cx: &Context<'_>) -> Poll<i32> {
     let before = with_budget(|budget| budget.map_or(Some(i32::MAX), PollBudget::begin));
     let Some(before) = before else {
         cx.waker().wake_by_ref();
         return Poll::Pending;
     };
-    let polled = operation(cx);
-    if polled.is_ready() {
-        with_budget(|budget| budget.into_iter().for_each(|budget| budget.end(before)));
-    }
-    polled
+    Poll::Ready(before)
+}
+
+/// Ends a completed operation, whose [`begin`] returned `before`.
+pub(crate) fn end(before: i32) {
+    with_budget(|budget| budget.into_iter().for_each(|budget| budget.end(before)));
 }
 
 /// Takes one from the budget of the current poll. If none is left, the other tasks of the worker have a turn

@@ -311,6 +311,7 @@ impl<T> Unpin for LocalJoinHandle<T> {}
 impl<T> Future for LocalJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.join.poll_complete(cx));
         ready!(coop::allow(cx));

@@ -44,10 +44,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     let core = core.into();
-    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
-        Some(frame) => post(frame.handle(), core, f),
-        None => panic!("{}", crate::NoRuntime),
-    }))
+    boxed_if_large!(f: F, Box::new => post(ambient::expect_current().handle(), core, f))
 }
 
 /// Why a closure was not posted.

@@ -263,6 +263,9 @@ impl Drop for Children {
 /// Awaiting it gives [`JoinError::Cancelled`] if the child was aborted or the runtime ends. It gives
 /// [`JoinError::Panicked`], with the message of the panic, if the child panicked; that ends the scope as
 /// well.
+///
+/// # Panics
+/// If it is polled again after it was ready.
 #[derive(Debug)]
 pub struct ScopedJoinHandle<T> {
     output: MaybeDone<oneshot::Receiver<Result<T, JoinError>>>,
@@ -290,12 +293,17 @@ impl<T> ScopedJoinHandle<T> {
 impl<T> Future for ScopedJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(
+            !matches!(self.output, MaybeDone::Gone),
+            "a scoped handle was polled again after it was ready"
+        );
         // The child's task wakes this handle, and a panic of the waker there would end the scope.
         ready!(contained(cx, |cx| Pin::new(&mut self.output).poll(cx)));
         ready!(coop::allow(cx));
         let output = Pin::new(&mut self.output).take_output();
-        let output = output.expect("a scoped handle was polled again after it was ready");
+        let output = output.expect("it is there, as it was ready above");
         Poll::Ready(output.unwrap_or(Err(JoinError::Cancelled)))
     }
 }

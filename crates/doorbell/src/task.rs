@@ -99,20 +99,16 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // Here, as a closure does not have the caller's location.
-    let about = About::default();
-    ambient::with_current(|frame| match frame {
-        // By reference: cloning the frame's handle would write a count that all workers share.
-        Some(frame) => JoinHandle(launch(
-            frame.handle(),
-            frame.next_core(),
-            Kind::Task,
-            frame.class(),
-            about,
-            future,
-        )),
-        None => panic!("{}", crate::NoRuntime),
-    })
+    // By reference: cloning the frame's handle would write a count that all workers share.
+    let frame = ambient::expect_current();
+    JoinHandle(launch(
+        frame.handle(),
+        frame.next_core(),
+        Kind::Task,
+        frame.class(),
+        About::default(),
+        future,
+    ))
 }
 
 /// Starts to describe a task of the current runtime; [`TaskBuilder::spawn`] spawns it.
@@ -424,6 +420,7 @@ impl<T> Unpin for JoinHandle<T> {}
 impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.0.poll_complete(cx));
         ready!(coop::allow(cx));

@@ -227,12 +227,16 @@ impl<T: 'static, F> std::fmt::Debug for TaskLocalFuture<T, F> {
 impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
     type Output = F::Output;
 
+    #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
+        assert!(
+            this.future.is_some(),
+            "a task-local scope was polled again after it was ready"
+        );
         this.local.bind(this.value, || {
             let future = this.future.as_mut().as_pin_mut();
-            let future = future.expect("a task-local scope was polled again after it was ready");
-            let polled = future.poll(cx);
+            let polled = future.expect("it is there, see above").poll(cx);
             if polled.is_ready() {
                 this.future.set(None);
             }

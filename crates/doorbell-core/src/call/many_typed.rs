@@ -204,6 +204,7 @@ impl<R> Many<R> {
     ///
     /// # Panics
     /// If they were taken before.
+    #[track_caller]
     pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.outcomes {
             OutcomesState::There => return Poll::Ready(()),
@@ -221,6 +222,7 @@ impl<R> Many<R> {
     ///
     /// # Panics
     /// If it was not ready, or if they were taken before.
+    #[track_caller]
     pub fn take(&mut self) -> Vec<Outcome<R>> {
         assert!(
             self.outcomes == OutcomesState::There,

@@ -123,6 +123,7 @@ impl<T> Join<T> {
     ///
     /// # Panics
     /// If the output was taken before.
+    #[track_caller]
     pub fn poll_complete(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.output {
             OutputState::There => return Poll::Ready(()),
@@ -144,6 +145,7 @@ impl<T> Join<T> {
     ///
     /// # Panics
     /// If it was not ready, or if the output was taken before.
+    #[track_caller]
     pub fn take(&mut self) -> Result<T, JoinError> {
         assert!(
             self.output == OutputState::There,

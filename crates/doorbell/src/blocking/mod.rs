@@ -67,10 +67,7 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
-        Some(frame) => frame.handle().spawn_blocking(f),
-        None => panic!("{}", crate::NoRuntime),
-    }))
+    boxed_if_large!(f: F, Box::new => ambient::expect_current().handle().spawn_blocking(f))
 }
 
 impl Handle {
@@ -261,6 +258,7 @@ impl<T> Unpin for BlockingHandle<T> {}
 impl<T> Future for BlockingHandle<T> {
     type Output = Result<T, JoinError>;
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let BlockingState::Waiting(task) = &mut self.state {
             // `async-task` ends the process if a waker panics.

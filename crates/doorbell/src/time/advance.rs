@@ -37,10 +37,10 @@ use std::time::Duration;
 /// # Ok::<(), doorbell::BuildError>(())
 /// ```
 pub async fn advance(duration: Duration) {
-    let quiescent = ambient::with_current(|frame| match frame {
-        Some(frame) => frame.handle().inner().advance(ns_of(duration)),
-        None => panic!("{}", crate::NoRuntime),
-    });
+    let quiescent = {
+        let current = ambient::expect_current();
+        current.handle().inner().advance(ns_of(duration))
+    };
     let Some(quiescent) = quiescent else {
         panic!(
             "the clock of this runtime runs by itself; build it with start_paused(true) to advance it by hand"

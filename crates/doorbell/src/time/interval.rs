@@ -85,6 +85,7 @@ impl Interval {
     }
 
     /// Polls for the next tick. Ready with the moment at which it was due.
+    #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         if Pin::new(&mut self.sleep).poll(cx).is_pending() {
             return Poll::Pending;

@@ -118,13 +118,8 @@ impl Sleep {
 /// [`Ambient::arm_timer`](ambient::Ambient::arm_timer).
 #[track_caller]
 fn arm(window: Window, is_ahead: bool, waker: &Waker) -> Option<RawTimer> {
-    let armed = ambient::with_current(|frame| match frame {
-        Some(frame) => {
-            let runtime = frame.handle().inner();
-            runtime.arm_timer(window, is_ahead, waker)
-        }
-        None => panic!("{}", crate::NoRuntime),
-    });
+    let current = ambient::expect_current();
+    let armed = current.handle().inner().arm_timer(window, is_ahead, waker);
     match armed {
         Ok(timer) => timer,
         Err(Gone) => {
@@ -138,6 +133,7 @@ fn arm(window: Window, is_ahead: bool, waker: &Waker) -> Option<RawTimer> {
 impl Future for Sleep {
     type Output = ();
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let has_waited = matches!(self.state, SleepState::Armed(_));
         let polled = self.poll_time(cx);
@@ -152,6 +148,7 @@ impl Future for Sleep {
 
 impl Sleep {
     /// As `poll`, without counting against the poll budget.
+    #[track_caller]
     pub(super) fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.state {
             SleepState::Done => return Poll::Ready(()),

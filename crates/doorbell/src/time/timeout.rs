@@ -3,7 +3,7 @@
 use super::{Instant, Sleep, sleep, sleep_until};
 use crate::coop;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// The time limit passed before the future was ready.
@@ -62,6 +62,7 @@ impl<F> Timeout<F> {
 impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
+    #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: `future` is pinned with the timeout: it is never moved out of a pinned timeout, there is no
         // Drop, and Timeout is Unpin only if F is. `sleep` is Unpin.
@@ -69,12 +70,16 @@ impl<F: Future> Future for Timeout<F> {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), &mut this.sleep)
         };
-        coop::whole(cx, |cx| {
-            if let Poll::Ready(output) = future.poll(cx) {
-                return Poll::Ready(Ok(output));
+        let budget = ready!(coop::begin(cx));
+        let result = match future.poll(cx) {
+            Poll::Ready(output) => Ok(output),
+            Poll::Pending => {
+                // Without the budget: the future may spend all of it in each poll.
+                ready!(sleep.poll_time(cx));
+                Err(Elapsed(()))
             }
-            // Without the budget: the future may spend all of it in each poll.
-            sleep.poll_time(cx).map(|()| Err(Elapsed(())))
-        })
+        };
+        coop::end(budget);
+        Poll::Ready(result)
     }
 }
