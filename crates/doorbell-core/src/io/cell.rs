@@ -19,7 +19,7 @@ const STATE: u64 = 0b11;
 /// The first bit of the [`Readiness`] that ends the wait.
 const WANTED_BIT: u32 = 2;
 
-/// One arming.
+/// One wait.
 const TURN: u64 = 1 << 8;
 
 // The table below: state, what is wanted and turn lie side by side.
@@ -33,7 +33,7 @@ const _: () = assert!(((Readiness::ALL.bits() as u64) << WANTED_BIT) + STATE + 1
 /// |---|---|---|
 /// | 0–1 | state: `FREE`, `HELD`, `ARMED` | the thread that takes hold, by an exchange of the word it saw; the holder |
 /// | 2–7 | wanted: which readiness ends the wait | the holder, when it arms |
-/// | 8–63 | turn: which arming this is | as above |
+/// | 8–63 | turn: which wait this is; of two waits for a descriptor the older one has the smaller turn | as above |
 pub(super) struct WaitCell<M: Machine> {
     word: M::U64,
     waker: M::Cell<Option<Waker>>,
@@ -53,9 +53,17 @@ impl<M: Machine> std::fmt::Debug for WaitCell<M> {
     }
 }
 
-/// One arming of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The word of an armed cell: which wait this is, and what ends it. No other wait of the descriptor has the
+/// same turn, and those of one wait differ by their cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellTurn(u64);
+
+impl CellTurn {
+    /// The turn alone.
+    pub(super) fn number(self) -> u64 {
+        self.0 / TURN
+    }
+}
 
 /// A cell that this thread holds. Dropped, it is free and empty.
 pub(super) struct HeldCell<'a, M: Machine> {
@@ -130,33 +138,42 @@ impl<M: Machine> WaitCell<M> {
         self.hold_if(|word| word == turn.0)
     }
 
-    pub(super) fn is_armed(&self) -> bool {
+    /// The wait that some of `ready` ends, if there is one. An event calls this after its fence: either it sees
+    /// the arming, or the arming thread sees the event.
+    pub(super) fn armed_for(&self, ready: Readiness) -> Option<CellTurn> {
         // ORDER: Relaxed; a hint, or behind a fence.
-        self.word.load(Ordering::Relaxed) & STATE == ARMED
-    }
-
-    /// Takes out the waker, if it waits for some of `ready`. An event calls this after its fence: either it
-    /// sees the arming, or the arming thread sees the event.
-    pub(super) fn take(&self, ready: Readiness) -> Option<Waker> {
+        let word = self.word.load(Ordering::Relaxed);
         let wanted = u64::from(ready.bits()) << WANTED_BIT;
-        self.hold_if(|word| word & STATE == ARMED && word & wanted != 0)?
-            .take()
+        (word & STATE == ARMED && word & wanted != 0).then_some(CellTurn(word))
     }
 }
 
 impl<'a, M: Machine> HeldCell<'a, M> {
+    /// The turn of the wait of this very waker, if it waits here.
+    pub(super) fn turn_of(&self, waker: &Waker) -> Option<u64> {
+        // SAFETY: this thread holds the cell.
+        let old = self.cell.waker.with(|waker| unsafe { (*waker).as_ref() });
+        old.is_some_and(|old| old.will_wake(waker))
+            .then_some(self.word / TURN)
+    }
+
     /// Takes the waker out, and lets go.
     pub(super) fn take(self) -> Option<Waker> {
         // SAFETY: this thread holds the cell.
         self.cell.waker.with_mut(|waker| unsafe { (*waker).take() })
     }
 
-    /// Stores this waker, to be woken for `wanted`. The old one is dropped, unless it is the same. The caller
-    /// must look at the word of the descriptor once more after this.
+    /// Stores this waker, to be woken for `wanted` in that turn. The old one is dropped, unless it is the same.
+    /// The caller must look at the word of the descriptor once more after this.
     ///
     /// # Panics
     /// As the clone of the waker does; the cell is free then.
-    pub(super) fn arm(self, wanted: Readiness, waker: &Waker) -> (&'a WaitCell<M>, CellTurn) {
+    pub(super) fn arm(
+        self,
+        turn: u64,
+        wanted: Readiness,
+        waker: &Waker,
+    ) -> (&'a WaitCell<M>, CellTurn) {
         // SAFETY: this thread holds the cell.
         let old = self.cell.waker.with_mut(|waker| unsafe { (*waker).take() });
         let (new, old) = match old {
@@ -172,8 +189,7 @@ impl<'a, M: Machine> HeldCell<'a, M> {
         self.cell
             .waker
             .with_mut(|waker| unsafe { *waker = Some(new) });
-        let turn = (self.word & !(TURN - 1)).wrapping_add(TURN);
-        let armed = turn | u64::from(wanted.bits()) << WANTED_BIT | ARMED;
+        let armed = turn * TURN | u64::from(wanted.bits()) << WANTED_BIT | ARMED;
         let cell = self.cell;
         std::mem::forget(self);
         // ORDER: Release pairs with the Acquire of the thread that takes hold. It is a read-modify-write for

@@ -3,7 +3,8 @@
 use super::Station;
 use super::driver::{Driver, Refused};
 use super::place::Place;
-use super::source::{Direction, Source};
+use super::source::{Direction, Source, gone};
+use super::word::Event;
 use doorbell_machine::{Machine, Parker, Poller, PollerError};
 use std::io;
 use std::ptr::NonNull;
@@ -153,6 +154,20 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         self.heard((**self).poll_io_in(cx, direction, place, f))
     }
 
+    /// As [`Source::poll_ready_in`]; if it has to wait, turns on the events of a muted descriptor.
+    ///
+    /// # Errors
+    /// [`gone`] if the worker has ended; the error of the OS if the events cannot be turned on.
+    pub fn poll_ready_in<'a>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        place: &mut Place<'a>,
+    ) -> Poll<io::Result<Event>> {
+        let polled = (**self).poll_ready_in(cx, direction, place);
+        self.heard(polled.map(|event| self.used(event)))
+    }
+
     /// Turns events on for a task that waits.
     fn heard<R>(&self, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if polled.is_pending()
@@ -161,6 +176,15 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
             return Poll::Ready(Err(error));
         }
         polled
+    }
+
+    /// A task acts upon this event.
+    fn used(&self, event: Event) -> io::Result<Event> {
+        if event.is_shut() {
+            return Err(gone());
+        }
+        self.note_used(event);
+        Ok(event)
     }
 
     fn unmute(&self) -> io::Result<()> {

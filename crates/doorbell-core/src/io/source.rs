@@ -1,6 +1,6 @@
 //! The source: what the runtime keeps of a descriptor, its word and its waiters.
 
-use super::place::Place;
+use super::place::{Place, Wait};
 use super::waiters::Waiters;
 use super::word::{Cleared, Delivered, Event, ReadyWord, Shut};
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
@@ -41,6 +41,15 @@ fn widened(interest: Readiness) -> Readiness {
         wanted = wanted.and(Readiness::WRITE_CLOSED);
     }
     wanted
+}
+
+/// What a wait does that an event has ended, if nothing is ready any more: another task was quicker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OnEvent {
+    /// It waits on, in its turn: the caller wants what the event has brought.
+    Look,
+    /// It ends: the caller wants to know that there was an event.
+    End,
 }
 
 /// A descriptor that is registered. The driver makes it and frees it.
@@ -149,8 +158,19 @@ impl<M: Machine> Source<M> {
         place: &mut Place<'a>,
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let ready = || self.wait_in(cx, direction.wanted(), place);
+        let ready = || self.wait_in(cx, direction.wanted(), place, OnEvent::Look);
         self.poll_by(direction, ready, f)
+    }
+
+    /// As [`Source::poll_ready`], but waits in a place of its own: if several tasks do, each is woken. The event
+    /// that wakes it ends the wait, also if a task that was woken by the same event has cleared the word since.
+    pub fn poll_ready_in<'a>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        place: &mut Place<'a>,
+    ) -> Poll<Event> {
+        self.wait_in(cx, direction.wanted(), place, OnEvent::End)
     }
 
     fn poll_by<R>(
@@ -177,7 +197,7 @@ impl<M: Machine> Source<M> {
         }
     }
 
-    fn note_used(&self, event: Event) {
+    pub(super) fn note_used(&self, event: Event) {
         // ORDER: Relaxed; the number of events in vain is a guess.
         if self.used.load(Ordering::Relaxed) != event.tick() {
             // ORDER: Relaxed, as above.
@@ -225,17 +245,22 @@ impl<M: Machine> Source<M> {
         cx: &Context<'_>,
         wanted: Readiness,
         place: &mut Place<'a>,
+        on_event: OnEvent,
     ) -> Poll<Event> {
         let event = self.word.look();
         let polled = if event.concerns(wanted) {
             Poll::Ready(event)
         } else {
             let mine = std::ptr::from_ref(self).addr();
-            place.arm(mine, (wanted, cx.waker()), || {
-                let (cell, turn) = self.waiters.arm_spare(wanted, cx.waker());
-                (cell, turn)
-            });
-            self.look_again(wanted)
+            match place.go_on(mine, wanted, cx.waker()) {
+                Wait::Pending => self.look_again(wanted),
+                Wait::Ended if on_event == OnEvent::End => Poll::Ready(self.word.look()),
+                Wait::Ended | Wait::New => {
+                    let armed = self.waiters.arm_spare(place.turn(mine), wanted, cx.waker());
+                    place.begin(mine, (armed.0, armed.1));
+                    self.look_again(wanted)
+                }
+            }
         };
         if polled.is_ready() {
             place.disarm();
@@ -318,6 +343,7 @@ impl<M: Machine> Future for WhenReady<'_, M> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Event> {
         let it = self.get_mut();
-        it.source.wait_in(cx, it.wanted, &mut it.place)
+        it.source
+            .wait_in(cx, it.wanted, &mut it.place, OnEvent::End)
     }
 }

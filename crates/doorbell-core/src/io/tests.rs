@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod muted;
+mod turns;
 
 use super::{Cleared, Direction, Driver, Event, Place, Registration, Source, Station, Swept};
 use crate::bell::Bell;

@@ -7,16 +7,25 @@
 use super::Direction;
 use super::cell::{CellTurn, HeldCell, WaitCell};
 use crate::quiet::drop_quietly;
-use doorbell_machine::{Machine, Ordering, PtrWord, Readiness};
+use doorbell_machine::{Machine, Ordering, PtrWord, Readiness, Word};
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::task::Waker;
+
+/// So many waiters an event finds in one walk, and wakes before the next walk.
+const BATCH: usize = 16;
 
 /// The waiters of a descriptor.
 pub(super) struct Waiters<M: Machine> {
     slots: [WaitCell<M>; 2],
     more: M::Ptr<WaitCell<M>>,
+    /// How many waits have begun: the turn of the last one.
+    turns: M::U64,
 }
+
+/// Waits that one event ends, in the order in which they began; behind the last one there is nothing.
+type Batch<'a, M> = [Option<(CellTurn, &'a WaitCell<M>)>; BATCH];
 
 // SAFETY: the cells of the list are those of boxes that live as long as this, and are Sync.
 unsafe impl<M: Machine> Send for Waiters<M> {}
@@ -34,7 +43,15 @@ impl<M: Machine> Waiters<M> {
         Waiters {
             slots: [WaitCell::new(), WaitCell::new()],
             more: M::Ptr::new(null_mut()),
+            turns: M::U64::new(0),
         }
+    }
+
+    /// The turn of a wait that begins.
+    fn next_turn(&self) -> u64 {
+        // ORDER: Relaxed; only a number. With the arming behind it and its fence, and the fence of an event, this
+        // is store buffering: an event that sees the arming sees this too.
+        self.turns.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Lets this waker wait in the slot of its direction, in place of the waker there. If another thread
@@ -42,12 +59,19 @@ impl<M: Machine> Waiters<M> {
     pub(super) fn arm_slot(&self, direction: Direction, waker: &Waker) {
         let held = self.slots[direction as usize].hold();
         let held = held.unwrap_or_else(|| self.hold_spare());
-        let _ = held.arm(direction.wanted(), waker);
+        let turn = held.turn_of(waker).unwrap_or_else(|| self.next_turn());
+        let _ = held.arm(turn, direction.wanted(), waker);
     }
 
-    /// Lets this waker wait in a place of its own, which is told.
-    pub(super) fn arm_spare(&self, wanted: Readiness, waker: &Waker) -> (&WaitCell<M>, CellTurn) {
-        self.hold_spare().arm(wanted, waker)
+    /// Lets this waker wait in a cell of its own, which is returned, in this turn, or in one that begins.
+    pub(super) fn arm_spare(
+        &self,
+        turn: Option<u64>,
+        wanted: Readiness,
+        waker: &Waker,
+    ) -> (&WaitCell<M>, CellTurn) {
+        let turn = turn.unwrap_or_else(|| self.next_turn());
+        self.hold_spare().arm(turn, wanted, waker)
     }
 
     /// A cell of the list that is free, or a new one.
@@ -93,35 +117,70 @@ impl<M: Machine> Waiters<M> {
         self.slots.iter().chain(self.list())
     }
 
-    /// Wakes all wakers that wait for some of `ready`. Wakers are foreign code: none is called while a cell is
-    /// held, and if one panics the others are woken all the same.
+    /// Wakes all wakers that wait for some of `ready`, the one that has waited longest first. Wakers are foreign
+    /// code: none is called while a cell is held, and if one panics the others are woken all the same.
     pub(super) fn wake(&self, ready: Readiness) {
-        for cell in self.all() {
-            if let Some(waker) = cell.take(ready)
-                && let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
-            {
-                drop_quietly(payload);
+        // ORDER: Relaxed, behind the fence of the event: see `next_turn`. A wait that begins later sees the event.
+        let last = self.turns.load(Ordering::Relaxed);
+        let mut from = 0;
+        while from <= last {
+            let batch = self.oldest(ready, from..=last);
+            for (turn, cell) in batch.iter().flatten() {
+                if let Some(waker) = cell.hold_turn(*turn).and_then(HeldCell::take)
+                    && let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+                {
+                    drop_quietly(payload);
+                }
             }
+            let Some((turn, _)) = batch[BATCH - 1] else {
+                return;
+            };
+            from = turn.number() + 1;
         }
+    }
+
+    /// The oldest waits of these turns that some of `ready` ends, in their order.
+    fn oldest(&self, ready: Readiness, turns: RangeInclusive<u64>) -> Batch<'_, M> {
+        let mut batch: Batch<'_, M> = [None; BATCH];
+        let mut len = 0;
+        for cell in self.all() {
+            let Some(turn) = cell.armed_for(ready) else {
+                continue;
+            };
+            let is_newer = |at: &Option<(CellTurn, _)>| at.is_some_and(|(it, _)| it > turn);
+            let at = batch[..len].iter().position(is_newer).unwrap_or(len);
+            if at == BATCH || !turns.contains(&turn.number()) {
+                continue;
+            }
+            len = (len + 1).min(BATCH);
+            batch[at..len].rotate_right(1);
+            batch[at] = Some((turn, cell));
+        }
+        batch
     }
 
     /// Whether any waker waits. After a fence: either this sees the arming, or the arming thread sees what the
     /// caller has written before the fence.
     pub(super) fn any(&self) -> bool {
-        self.all().any(WaitCell::is_armed)
+        self.all()
+            .any(|cell| cell.armed_for(Readiness::ALL).is_some())
     }
 
     /// Drops all wakers in cells that no other thread holds.
     pub(super) fn forget(&self) {
         for cell in self.all() {
-            drop_quietly(cell.take(Readiness::ALL));
+            let armed = cell.armed_for(Readiness::ALL);
+            let held = armed.and_then(|turn| cell.hold_turn(turn));
+            drop_quietly(held.and_then(HeldCell::take));
         }
     }
 
     /// How many cells there are, and how many of them are armed. For tests.
     #[cfg(test)]
     pub(super) fn count(&self) -> (usize, usize) {
-        let armed = self.all().filter(|cell| cell.is_armed());
+        let armed = self
+            .all()
+            .filter(|cell| cell.armed_for(Readiness::ALL).is_some());
         (self.all().count(), armed.count())
     }
 }

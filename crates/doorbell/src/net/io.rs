@@ -52,6 +52,14 @@ pub(crate) trait Registered: Debug + Send + Sync {
         spot: Spot<'_, 'a>,
         f: Try<'_>,
     ) -> Poll<io::Result<()>>;
+
+    /// Ready when an operation in this direction may succeed, or after an event that ended this wait.
+    fn poll_ready_in<'a>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        place: &mut Place<'a>,
+    ) -> Poll<io::Result<Event>>;
 }
 
 impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
@@ -87,6 +95,15 @@ impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
             Some(place) => self.poll_io_in(cx, direction, place, || f(self)),
             None => Registration::poll_io(self, cx, direction, || f(self)),
         }
+    }
+
+    fn poll_ready_in<'a>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        place: &mut Place<'a>,
+    ) -> Poll<io::Result<Event>> {
+        Registration::poll_ready_in(self, cx, direction, place)
     }
 }
 
@@ -230,14 +247,18 @@ impl<T: AsFd> Io<T> {
         coop::allow(cx).map(|()| ready)
     }
 
-    /// As [`Io::poll_ready`], but wakes each task that waits.
+    /// As [`Io::poll_ready`], but wakes each task that waits. An event that comes while this waits ends it, also
+    /// if another task has taken what the event has brought.
     pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
         let mut place = Place::default();
-        let ready =
-            poll_fn(|cx| self.poll_registered(cx, direction, Some(&mut place), |_, _| Ok(())));
+        let ready = poll_fn(|cx| {
+            self.poll_by(cx, |registered, cx| {
+                registered.poll_ready_in(cx, direction, &mut place)
+            })
+        });
         let ready = ready.await;
         consume_budget().await;
-        ready
+        ready.map(drop)
     }
 
     /// Calls `f` once, and clears the known readiness if it returns `WouldBlock`.
@@ -305,6 +326,30 @@ impl<T: AsFd> Io<T> {
         spot: Spot<'_, 'a>,
         mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
+        let mut result = None;
+        let polled = self.poll_by(cx, |registered, cx| {
+            registered.poll_io(cx, direction, spot, &mut |registered| {
+                loop {
+                    match f(&self.inner, Some(registered)) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                        Ok(it) => {
+                            result = Some(it);
+                            return Ok(());
+                        }
+                    }
+                }
+            })
+        });
+        polled.map(|polled| polled.map(|()| result.expect("set where it succeeded")))
+    }
+
+    /// Polls by the registration of the caller's class, which is made if there is none.
+    fn poll_by<'a, R>(
+        &'a self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&'a dyn Registered, &Context<'_>) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
         let registered = match self.registered() {
             Ok(Some(registered)) => registered,
             Ok(None) => {
@@ -313,24 +358,14 @@ impl<T: AsFd> Io<T> {
             }
             Err(error) => return Poll::Ready(Err(error)),
         };
-        let mut result = None;
-        let polled = registered.poll_io(cx, direction, spot, &mut |registered| {
-            loop {
-                match f(&self.inner, Some(registered)) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                    Ok(it) => {
-                        result = Some(it);
-                        return Ok(());
-                    }
-                }
-            }
-        });
+        let polled = poll(registered, cx);
         if polled.is_pending() {
             // The caller waits by `registered`, so that one is not muted.
-            self.all().for_each(|(_, it)| it.mute_if_in_vain());
+            for (_, it) in self.all() {
+                it.mute_if_in_vain();
+            }
         }
-        polled.map(|polled| polled.map(|()| result.expect("set where it succeeded")))
+        polled
     }
 }
 

@@ -9,8 +9,9 @@
 //! the first one still poll its descriptor. When the first one has ended, waiting for the socket returns an
 //! error that says so. `into_std` and `from_std` make a socket that can be registered again.
 //!
-//! Any number of tasks may wait for one socket in `accept`, `read`, `recv_from` and the like; each of them is
-//! woken. The `poll_…` forms, and the traits of other crates, keep one waker for each direction: that of the
+//! Any number of tasks may wait for one socket in `accept`, `read`, `recv_from` and the like. Each of them is
+//! woken, the one that has waited longest first. `readable` and `writable` end for all tasks that wait when the
+//! socket becomes ready, also if one of them is quicker and takes all there is. The `poll_…` forms, and the traits of other crates, keep one waker for each direction: that of the
 //! task that polled last. A future that is dropped leaves nothing behind.
 //!
 //! ```
