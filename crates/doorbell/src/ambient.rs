@@ -16,8 +16,8 @@ use doorbell_core::task::{About, BodyVtable, Kind, RawJoin};
 use doorbell_core::wheel::Holds;
 use doorbell_core::wheel::Window;
 use doorbell_core::worker::timer::RawTimer;
-use doorbell_core::worker::{PollBudget, TaskSeen};
-use doorbell_machine::slots;
+use doorbell_core::worker::{Local, PollBudget, TaskSeen};
+use doorbell_machine::{Host, slots};
 use event_listener::EventListener;
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -250,6 +250,9 @@ pub(crate) struct Frame {
     locals: Locals,
     /// The poll budget of the future inside `block_on`. A worker has a budget of its own.
     budget: PollBudget,
+    /// Where a worker has entered a runtime that is not its own: the poll in which it did. After that poll the frame
+    /// counts no more. A local task may keep it, and the worker polls others meanwhile.
+    entered_in: Option<u64>,
     older: Cell<*const Frame>,
 }
 
@@ -298,12 +301,18 @@ fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Ent
         role,
         locals: Locals::default(),
         budget: PollBudget::default(),
+        entered_in: core.map_or_else(poll_number, |_| None),
         older: Cell::new(slots::ambient().cast()),
     });
     // SAFETY: only this module uses the slot. `EnteredRuntime` takes the frame off the stack before the frame
     // goes away.
     unsafe { slots::set_ambient(Rc::as_ptr(&frame).cast()) };
     EnteredRuntime { frame }
+}
+
+/// The number of the poll that the calling worker is inside of; `None` on a thread that is not a worker.
+fn poll_number() -> Option<u64> {
+    Local::<Host>::with_current(|worker| worker.map(Local::poll_number))
 }
 
 impl EnteredRuntime {
@@ -337,14 +346,27 @@ impl Drop for EnteredRuntime {
     }
 }
 
+/// The newest frame of this thread that counts; null if there is none.
+#[inline]
+fn newest() -> *const Frame {
+    let mut frame = slots::ambient().cast::<Frame>();
+    // SAFETY: every frame on the stack is alive, and nothing in here takes one off.
+    while let Some(it) = unsafe { frame.as_ref() }
+        && it.is_over()
+    {
+        frame = it.older.get();
+    }
+    frame
+}
+
 /// The newest frame of this thread, kept alive by the returned `Rc`.
 #[inline]
 fn current() -> Option<Rc<Frame>> {
-    let frame = slots::ambient().cast::<Frame>();
+    let frame = newest();
     if frame.is_null() {
         return None;
     }
-    // SAFETY: the slot points to a frame on the stack.
+    // SAFETY: it is on the stack.
     Some(unsafe { keep(frame) })
 }
 
@@ -394,10 +416,16 @@ pub(crate) fn expect_current() -> Rc<Frame> {
 #[inline]
 pub(crate) fn peek<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
     // SAFETY: every frame on the stack is alive, and nothing in `f` takes one off.
-    f(unsafe { slots::ambient().cast::<Frame>().as_ref() })
+    f(unsafe { newest().as_ref() })
 }
 
 impl Frame {
+    /// Whether the poll in which a worker entered it has ended.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.entered_in.is_some() && self.entered_in != poll_number()
+    }
+
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

@@ -95,6 +95,25 @@ impl Handle {
 
     /// Makes this runtime the current one of the thread until the guard is dropped. Guards may be dropped in
     /// any order.
+    ///
+    /// On a worker the guard counts until the end of the poll in which it was made. A local task may keep it over
+    /// an await, but then it counts no more: the worker polls other tasks meanwhile, and none of them may see what
+    /// another has entered. To use another runtime in a task, use the methods of its handle.
+    ///
+    /// ```
+    /// use doorbell::{Builder, Handle};
+    ///
+    /// let (mine, other) = (Builder::new().cores(1).build()?, Builder::new().cores(1).build()?);
+    /// let handle = other.handle().clone();
+    /// let task = mine.spawn_local_on(0, move || async move {
+    ///     let _entered = handle.enter();
+    ///     let in_this_poll = Handle::current().is(&handle);
+    ///     doorbell::yield_now().await;
+    ///     (in_this_poll, Handle::current().is(&handle))
+    /// });
+    /// assert_eq!(mine.block_on(task)?, (true, false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn enter(&self) -> EnterGuard {
         EnterGuard {
             _entered: ambient::enter(self.clone()),

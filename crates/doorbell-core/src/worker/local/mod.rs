@@ -392,6 +392,12 @@ impl<M: Machine> Local<M> {
             .remove(remote.worker(), || remote.has_work());
     }
 
+    /// A number that changes when a poll begins, and when it ends.
+    pub fn poll_number(&self) -> u64 {
+        let in_poll = u64::from(self.poll_refs.is_in_poll());
+        self.remote.pulse().wrapping_mul(2) + in_poll
+    }
+
     /// The budget of the current poll. `None` outside of a poll, as in calls and hooks: no operation is refused there.
     #[inline]
     pub fn budget(&self) -> Option<&PollBudget> {
