@@ -144,6 +144,19 @@
 //! # }).unwrap();
 //! ```
 //!
+//! # Limits
+//! | what a client may not do for ever | setting | default |
+//! |---|---|---|
+//! | send the head of a request | [`header_timeout`](Server::header_timeout) | 30 s |
+//! | let a handler wait for the next bytes of a body | [`body_timeout`](Server::body_timeout) | 60 s |
+//! | take nothing of what it is sent | [`write_timeout`](Server::write_timeout) | 60 s |
+//! | be slow | [`minimum_rate`](Server::minimum_rate) | no limit |
+//! | have one request | [`request_timeout`](Server::request_timeout) | no limit |
+//! | be idle | [`keep_alive_timeout`](Server::keep_alive_timeout) | 75 s |
+//!
+//! With the defaults an answer may go on for ever, as server-sent events and streams in both directions do,
+//! and pause as long as it likes.
+//!
 //! # TLS
 //! The server has no TLS; put it behind a proxy that has. To serve TLS yourself:
 //! 1. Accept connections from a [`TcpListener`](doorbell::net::TcpListener).
@@ -179,5 +192,7 @@ pub use connector::{ConnectError, Connecting, DoorbellConnector};
 pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
-pub use server::{ClassServer, RequestBody, ServeError, Served, Server, ServerIo, serve};
+pub use server::{
+    BodyError, ClassServer, RequestBody, ServeError, Served, Server, ServerIo, serve,
+};
 pub use timer::DoorbellTimer;

@@ -5,7 +5,7 @@ mod common;
 use common::{Client2, Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::sync::CancellationToken;
-use doorbell::time::{Duration, sleep};
+use doorbell::time::{Duration, Instant, sleep};
 use doorbell::{Builder, Class, current_class};
 use doorbell_hyper::{RequestBody, ServeError, Served, Server};
 use futures::poll;
@@ -322,4 +322,42 @@ async fn a_listener_that_was_shut_down_ends_the_server() {
     let listener = TcpListener::from_std(listener).unwrap();
     let ended = within(doorbell_hyper::serve(listener, hello)).await;
     assert!(matches!(ended, Err(ServeError::Listener(_))), "{ended:?}");
+}
+
+/// How long a server waits at most for clients without a request in flight, on a loaded machine.
+const SOON: Duration = Duration::from_secs(20);
+
+#[doorbell::test]
+async fn half_a_first_head_does_not_hold_the_end_of_a_server() {
+    let gate = Gate::new();
+    let (server, service, address, end) = server(&gate);
+    let server = server.header_timeout(None);
+    let server = doorbell::spawn(server.drain_timeout(SOON * 2).serve(service));
+    let (half, next) = (connect(address).await, connect(address).await);
+    half.write_all(&REQUEST[..20]).await.unwrap();
+    ask(&next).await;
+    next.write_all(&REQUEST[..20]).await.unwrap();
+    // Until the server has read both.
+    sleep(Duration::from_millis(500)).await;
+    let start = Instant::now();
+    end.cancel();
+    let served = within(server).await.unwrap().unwrap();
+    assert_eq!(counts(served), [2, 0, 2, 0]);
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+#[doorbell::test]
+async fn a_head_that_is_completed_soon_after_the_signal_is_answered() {
+    let gate = Gate::new();
+    let (server, service, address, end) = server(&gate);
+    let server = doorbell::spawn(server.serve(service));
+    let half = connect(address).await;
+    half.write_all(&REQUEST[..20]).await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    end.cancel();
+    sleep(Duration::from_millis(500)).await;
+    half.write_all(&REQUEST[20..]).await.unwrap();
+    within(answer(&half)).await;
+    within(closes(&half)).await;
+    assert_eq!(counts(within(server).await.unwrap().unwrap())[3], 0);
 }

@@ -410,3 +410,33 @@ fn a_tunnel_over_http_2_is_a_request_in_flight() {
         drop(tunnel);
     }
 }
+
+#[test]
+fn a_tunnel_that_has_ended_does_not_hold_the_end_of_a_server() {
+    let _alone = alone();
+    for by in BOTH {
+        let echoes = Echoes::start(by, |server| server.drain_timeout(LONG));
+        let (runtime, address) = (&echoes.runtime, echoes.address);
+        let client = runtime.block_on(async {
+            let (client, connection) = client_2(address).await;
+            let asked = Request::connect("there:80").body(Empty::new()).unwrap();
+            let answer = within(client.clone().send_request(asked)).await.unwrap();
+            let mut tunnel = within(hyper::upgrade::on(answer)).await.unwrap();
+            within(write_all(&mut tunnel, b"hello")).await.unwrap();
+            within(read(&mut tunnel, &mut [0; 5])).await.unwrap();
+            poll_fn(|cx| Pin::new(&mut tunnel).poll_shutdown(cx))
+                .await
+                .unwrap();
+            // Until the other end has closed too.
+            assert_eq!(within(read(&mut tunnel, &mut [0; 5])).await.unwrap(), 0);
+            (client, connection)
+        });
+        let start = Instant::now();
+        echoes.end.cancel();
+        let served = runtime.block_on(echoes.task).unwrap().unwrap();
+        let seen = (served.accepted, served.drained, served.cut);
+        assert_eq!(seen, (1, 1, 0), "{by:?}");
+        assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
+        drop(client);
+    }
+}

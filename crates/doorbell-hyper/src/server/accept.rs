@@ -125,7 +125,9 @@ async fn drain(
         // A connection inside a poll ends after it.
         let _ = timeout(CUT, &mut gone).await;
     }
-    served.drained = were - served.cut;
+    served.cut += shared.cut_early();
+    served.drained = were - served.cut.min(were);
+    served.timed_out = shared.timed_out();
 }
 
 /// The output of the future; `None` if the signal came first. A rescue does not poll the signal, which is

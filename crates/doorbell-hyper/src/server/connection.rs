@@ -1,13 +1,16 @@
 //! The task of a connection.
 
 use super::accept::Open;
-use super::alarm::{Alarm, Times, Verdict};
+use super::alarm::{Alarm, Verdict};
 use super::in_flight::Counting;
-use super::progress::{Progress, ServerIo};
+use super::limits::Limits;
+use super::progress::Progress;
 use super::protocol::{Protocol, Settings};
 use super::request_body::RequestBody;
-use super::tasks::Tasks;
+use super::server_io::ServerIo;
+use super::tasks::{Beside, Tasks};
 use async_lock::{OnceCell, SemaphoreGuardArc};
+use crossbeam_utils::atomic::AtomicCell;
 use doorbell::net::TcpStream;
 use hyper::body::{Body, Incoming};
 use hyper::service::{HttpService, Service};
@@ -22,23 +25,56 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 pub(super) struct Shared {
     settings: Settings,
-    times: Times,
+    limits: Limits,
     tasks: Tasks,
     /// Set when each connection must end as soon as it has no request in flight.
     stop: OnceCell<()>,
     /// Set when every connection must end at once.
     cut: OnceCell<()>,
+    /// Number of connections, and of requests over HTTP/2, that were dropped in flight for reaching a limit.
+    timed_out: AtomicCell<u64>,
+    /// Number of connections among them that were dropped after `stop` was set.
+    cut_early: AtomicCell<u64>,
 }
 
 impl Shared {
-    pub(super) fn new(times: Times, tasks: Tasks, half_close: bool) -> Arc<Self> {
+    pub(super) fn new(limits: Limits, tasks: Tasks, half_close: bool) -> Arc<Self> {
         Arc::new(Shared {
-            settings: Settings::new(tasks, half_close),
-            times,
+            settings: Settings::new(half_close),
+            limits,
             tasks,
             stop: OnceCell::new(),
             cut: OnceCell::new(),
+            timed_out: AtomicCell::new(0),
+            cut_early: AtomicCell::new(0),
         })
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Notes that something in flight was dropped for reaching a limit.
+    pub(super) fn limit_reached(&self) {
+        self.timed_out.fetch_add(1);
+    }
+
+    /// Notes that a connection was dropped with its requests in flight for reaching a limit.
+    fn connection_limit_reached(&self) {
+        self.limit_reached();
+        if self.stop.is_initialized() {
+            self.cut_early.fetch_add(1);
+        }
+    }
+
+    /// Number of connections that were dropped after [`Shared::stop`] for reaching a limit.
+    pub(super) fn cut_early(&self) -> u64 {
+        self.cut_early.load()
+    }
+
+    /// How often [`Shared::limit_reached`] was called.
+    pub(super) fn timed_out(&self) -> u64 {
+        self.timed_out.load()
     }
 
     /// Spawns the connections.
@@ -111,7 +147,7 @@ where
     ) -> Self {
         let progress = Progress::new();
         let io = ServerIo::new(stream, Arc::clone(&progress), permit);
-        let service = Counting::new(service, Arc::clone(&progress));
+        let service = Counting::new(service, Arc::clone(&progress), Arc::clone(&shared));
         Connection {
             protocol: Protocol::new(io, service),
             alarm: Alarm::new(progress),
@@ -149,7 +185,12 @@ where
                 this.alarm.leaves();
                 this.protocol.as_mut().graceful_shutdown();
             }
-            if this.protocol.as_mut().poll(cx, &shared.settings).is_ready() {
+            let beside = || Beside {
+                shared: Arc::clone(shared),
+                progress: Arc::clone(this.alarm.progress()),
+            };
+            let protocol = this.protocol.as_mut();
+            if protocol.poll(cx, &shared.settings, beside).is_ready() {
                 return Poll::Ready(());
             }
             let known = this.woken.as_ref();
@@ -157,9 +198,14 @@ where
             if !known {
                 this.alarm.rearm();
             }
-            match this.alarm.poll(cx, shared.times) {
+            match this.alarm.poll(cx, &shared.limits) {
                 Verdict::Wait => {}
+                Verdict::Again => continue,
                 Verdict::Drop => return Poll::Ready(()),
+                Verdict::Cut => {
+                    shared.connection_limit_reached();
+                    return Poll::Ready(());
+                }
                 Verdict::Close => {
                     *this.leaves = true;
                     this.alarm.leaves();

@@ -43,8 +43,13 @@ pub struct Served {
     pub refused: u64,
     /// Number of connections that were open at the signal and ended within the drain timeout.
     pub drained: u64,
-    /// Number of connections that were still open after the drain timeout, and were dropped.
+    /// Number of connections that were dropped with a request in flight after the signal: because they were
+    /// still open after the drain timeout, or reached a limit before.
     pub cut: u64,
+    /// Number of connections, and of requests over HTTP/2, that were dropped in flight because they reached
+    /// [`write_timeout`](crate::Server::write_timeout), [`request_timeout`](crate::Server::request_timeout) or
+    /// [`minimum_rate`](crate::Server::minimum_rate), or the time for another request's head over HTTP/2.
+    pub timed_out: u64,
 }
 
 /// What to do after `accept` has failed.

@@ -5,20 +5,22 @@ mod alarm;
 mod by_class;
 mod connection;
 mod error;
+mod frames;
 mod in_flight;
+mod limits;
 mod opening;
 mod progress;
 mod protocol;
 mod request_body;
+mod server_io;
 mod tasks;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
-pub use progress::ServerIo;
-pub use request_body::RequestBody;
+pub use request_body::{BodyError, RequestBody};
+pub use server_io::ServerIo;
 
 use accept::{Acceptor, Signal};
-use alarm::Times;
 use async_lock::Semaphore;
 use connection::Shared;
 use doorbell::net::TcpListener;
@@ -26,9 +28,10 @@ use doorbell::{Handle, JoinHandle};
 use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
+use limits::Limits;
 use std::error::Error;
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 use tasks::Tasks;
@@ -40,14 +43,13 @@ use tasks::Tasks;
 ///
 /// An upgraded connection (`hyper::upgrade::on`) belongs to the task that took it. It still counts for
 /// [`connection_limit`](Server::connection_limit), but timeouts and the end of the server do not affect it. A
-/// tunnel over HTTP/2 (`CONNECT`) stays part of its connection, which is then never closed for being idle. At
-/// the end of the server the tunnel counts as a request in flight. A handler that answers every method with
+/// tunnel over HTTP/2 (`CONNECT`) stays part of its connection, and is a request in flight until it ends. A handler that answers every method with
 /// success opens a tunnel for any client: refuse `CONNECT` unless you want tunnels.
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct Server {
     listener: TcpListener,
     limit: Option<NonZeroUsize>,
-    times: Times,
+    limits: Limits,
     /// Whether its tasks are rescuable.
     rescuable: bool,
     half_close: bool,
@@ -60,7 +62,7 @@ impl fmt::Debug for Server {
         f.debug_struct("Server")
             .field("listener", &self.listener)
             .field("limit", &self.limit)
-            .field("times", &self.times)
+            .field("limits", &self.limits)
             .field("drain_timeout", &self.drain_timeout)
             .finish_non_exhaustive()
     }
@@ -72,10 +74,7 @@ impl Server {
         Server {
             listener,
             limit: None,
-            times: Times {
-                header: Some(Duration::from_secs(30)),
-                keep_alive: Some(Duration::from_secs(75)),
-            },
+            limits: Limits::DEFAULT,
             rescuable: false,
             half_close: false,
             signal: None,
@@ -94,15 +93,55 @@ impl Server {
     /// For the first head of a connection, and for the preface of HTTP/2, the time counts from the accept. A
     /// connection that takes longer is dropped. Default: 30 s; `None` means no limit.
     pub fn header_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.times.header = timeout;
+        self.limits.header = timeout;
         self
     }
 
-    /// Sets how long a connection may stay open without a request in flight. The time counts from the end of
-    /// a request, over HTTP/2 also from the accept. Then the connection is closed as at the end of the
-    /// server. Over HTTP/2 it may take twice as long. Default: 75 s; `None` means no limit.
+    /// Sets how long a handler may wait for the next bytes of a request's body. Then the body ends with
+    /// [`BodyError::TimedOut`]. Time in which the handler does not wait for the body does not count. Nor does
+    /// any time after the handler's answer has begun, so streams in both directions may pause. Default: 60 s;
+    /// `None` means no limit.
+    ///
+    /// A call of gRPC whose only stream is the client's has no answer before its end. If its client pauses
+    /// for longer, set a longer time.
+    pub fn body_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.limits.body = timeout;
+        self
+    }
+
+    /// Sets how long a client may take nothing of what is owed to it. Then its connection is dropped, with
+    /// its requests. An answer whose handler has nothing to send is not limited, however long it lives. Over
+    /// HTTP/2 the connection counts as a whole: a stream that the client does not read is dropped only with a
+    /// connection of which it reads nothing. Default: 60 s; `None` means no limit.
+    pub fn write_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.limits.write = timeout;
+        self
+    }
+
+    /// Sets how long a request may take, from its head to the last byte of its answer. Then its connection is
+    /// dropped, over HTTP/2 only the request, also if it has become a tunnel. Default: `None`, no limit:
+    /// answers may be streams that live long.
+    pub fn request_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.limits.request = timeout;
+        self
+    }
+
+    /// Sets how many bytes per second a client must send of a request's body and take of an answer. It may be
+    /// slower in the first 5 s of each body or answer, and while it is not waited for. A slower body ends with
+    /// [`BodyError::TooSlow`], as [`body_timeout`](Server::body_timeout) says; for a slower answer the
+    /// connection is dropped. Default: `None`, no limit.
+    pub fn minimum_rate(mut self, bytes_per_second: Option<NonZeroU64>) -> Self {
+        self.limits.rate = bytes_per_second;
+        self
+    }
+
+    /// Sets how long a connection may stay open without a request in flight. A request is in flight until its
+    /// answer is written to the socket. The time counts from the end of a request, over HTTP/2 also from the
+    /// accept. Then the connection is closed as at the end of the server. Over HTTP/2 it may take twice as
+    /// long, and a client that does not leave when it is asked to is dropped after another 5 s. Default: 75 s;
+    /// `None` means no limit.
     pub fn keep_alive_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.times.keep_alive = timeout;
+        self.limits.keep_alive = timeout;
         self
     }
 
@@ -115,7 +154,8 @@ impl Server {
     }
 
     /// Ends the server when `signal` is ready: it stops accepting and closes connections without a request in
-    /// flight. The others are closed after their request.
+    /// flight. The others are closed after their request. A client that has begun a request's head has 5 s to
+    /// complete it.
     pub fn shutdown_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.signal = Some(Box::pin(signal));
         self
@@ -160,7 +200,7 @@ impl Server {
         let tasks = Tasks {
             rescuable: self.rescuable,
         };
-        let shared = Shared::new(self.times, tasks, self.half_close);
+        let shared = Shared::new(self.limits, tasks, self.half_close);
         let acceptor = Acceptor {
             listener: self.listener,
             make_service,

@@ -1,16 +1,7 @@
-//! [`Phase`]: what a connection is doing. [`Progress`] shares it, [`ServerIo`] updates it.
+//! [`Progress`]: what a connection is doing, and what it owes to its client.
 
-use super::opening::{Given, Heard, Opening, Version};
-use crate::DoorbellIo;
-use crate::io::poll_read_seen;
-use async_lock::SemaphoreGuardArc;
 use crossbeam_utils::atomic::AtomicCell;
-use doorbell::net::TcpStream;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 /// What a connection is doing. HTTP/2 has phases of its own and is never in [`Phase::Head`]: bytes that come
 /// while no request is open may be a ping.
@@ -23,7 +14,7 @@ pub(super) enum Phase {
     Head,
     /// A request was read, and may be in flight.
     Busy,
-    /// No request is in flight.
+    /// No request is in flight, and nothing is owed to the client.
     Idle,
     /// Like [`Phase::Busy`], over HTTP/2.
     Busy2,
@@ -31,25 +22,61 @@ pub(super) enum Phase {
     Idle2,
 }
 
-/// The phase of a connection, shared by its task, its IO, its service, and each request in flight. Only the
-/// first three write it, and one task polls all three. The number of requests in flight is the number of
-/// holders beyond these three.
+/// The state of a connection, shared by its task, its IO, its service, each request in flight, and each piece
+/// of an answer that hyper has not written. The task, the IO and the service write `phase`; one task polls
+/// all three.
 #[derive(Debug)]
 pub(super) struct Progress {
     phase: AtomicCell<Phase>,
-    /// Set by the first HTTP/2 request that becomes a tunnel. It stays set, since nothing tells when a tunnel
-    /// ends.
-    has_tunnel: AtomicCell<bool>,
+    /// Number of requests read so far; it wraps.
+    begun: AtomicCell<u32>,
+    /// Number of [`InFlight`].
+    requests: AtomicCell<usize>,
+    /// Number of pieces of answers that hyper or h2 holds.
+    pieces: AtomicCell<usize>,
+    /// Number of bytes of these pieces that were written so far; it wraps.
+    taken: AtomicCell<u64>,
+    /// Whether the socket has not taken all that hyper wanted to write.
+    is_blocked: AtomicCell<bool>,
+    /// Number of bytes that the socket took so far; it wraps.
+    written: AtomicCell<u64>,
+    /// How many of them the client had acknowledged when the socket last took nothing.
+    acknowledged: AtomicCell<u64>,
+    /// Over HTTP/2 the number of the head that has begun and is not complete; 0 if there is none.
+    open_head: AtomicCell<u32>,
 }
 
-/// The task, the IO and the service.
-const HOLDERS: usize = 3;
+/// What a client has taken so far, of a connection that owes it something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// Bytes of answers that were written.
+    answers: u64,
+    /// Bytes that the client has acknowledged, if the socket is blocked. Otherwise they tell nothing: over
+    /// HTTP/2 a client may acknowledge answers to its pings, and take nothing of an answer.
+    acknowledged: Option<u64>,
+}
+
+impl Taken {
+    /// How many bytes the client has taken since `before`.
+    pub(super) fn since(self, before: Taken) -> u64 {
+        let answers = self.answers.wrapping_sub(before.answers);
+        let both = self.acknowledged.zip(before.acknowledged);
+        answers.max(both.map_or(0, |(now, before)| now.wrapping_sub(before)))
+    }
+}
 
 impl Progress {
     pub(super) fn new() -> Arc<Progress> {
         Arc::new(Progress {
             phase: AtomicCell::new(Phase::New),
-            has_tunnel: AtomicCell::new(false),
+            begun: AtomicCell::new(0),
+            requests: AtomicCell::new(0),
+            pieces: AtomicCell::new(0),
+            taken: AtomicCell::new(0),
+            is_blocked: AtomicCell::new(false),
+            written: AtomicCell::new(0),
+            acknowledged: AtomicCell::new(0),
+            open_head: AtomicCell::new(0),
         })
     }
 
@@ -61,174 +88,108 @@ impl Progress {
         self.phase.store(phase);
     }
 
-    /// Whether a request is in flight, or a tunnel may still be open. A request that another task has just
-    /// ended may still count.
-    pub(super) fn in_flight(this: &Arc<Progress>) -> bool {
-        Arc::strong_count(this) > HOLDERS || this.has_tunnel.load()
+    /// Notes that a request was read.
+    pub(super) fn begins(&self, busy: Phase) {
+        self.set(busy);
+        self.begun.fetch_add(1);
     }
 
-    /// Notes that an HTTP/2 request has become a tunnel.
-    pub(super) fn tunnels(&self) {
-        self.has_tunnel.store(true);
+    /// Number of requests read so far; it wraps.
+    pub(super) fn begun(&self) -> u32 {
+        self.begun.load()
     }
 
-    /// Notes the version of the connection.
-    fn begins(&self, version: Version) {
-        self.set(match version {
-            Version::Http1 => Phase::Head,
-            Version::Http2 => Phase::Idle2,
-        });
+    /// Whether a request is in flight: its handler runs, or its answer is not written to the socket. A
+    /// request that another task has just ended may still count.
+    pub(super) fn in_flight(&self) -> bool {
+        self.requests.load() > 0 || self.owes().is_some()
     }
 
-    /// Notes bytes from the client.
-    fn heard(&self, bytes: &[u8]) {
+    /// What the client has taken so far; `None` if it has taken all that there is.
+    pub(super) fn owes(&self) -> Option<Taken> {
+        let has_pieces = self.pieces.load() > 0;
+        let is_blocked = self.is_blocked.load();
+        (has_pieces || is_blocked).then(|| Taken {
+            answers: self.taken.load(),
+            acknowledged: is_blocked.then(|| self.acknowledged.load()),
+        })
+    }
+
+    /// Notes bytes from the client, over HTTP/1.
+    pub(super) fn heard(&self, bytes: &[u8]) {
         if self.phase() == Phase::Idle && !bytes.is_empty() {
             self.set(Phase::Head);
         }
     }
 
-    /// Notes a write. The buffered rest of an answer belongs to no request, but a client that still reads it
-    /// is not idle. Over HTTP/2 a write tells nothing: it may answer a ping.
-    fn said(&self) {
-        if self.phase() == Phase::Idle {
-            self.set(Phase::Busy);
+    /// Notes that the socket took bytes.
+    pub(super) fn wrote(&self, count: usize) {
+        self.written.fetch_add(count as u64);
+    }
+
+    /// Notes that the socket takes nothing now, and that the client has not acknowledged so many bytes.
+    pub(super) fn blocks(&self, unacknowledged: usize) {
+        let acknowledged = self.written.load().wrapping_sub(unacknowledged as u64);
+        self.acknowledged.store(acknowledged);
+        self.is_blocked.store(true);
+    }
+
+    /// Notes that the socket took everything.
+    pub(super) fn flushed(&self) {
+        if self.is_blocked.load() {
+            self.is_blocked.store(false);
         }
+    }
+
+    /// Notes whether a head over HTTP/2 has begun and is not complete.
+    pub(super) fn set_open_head(&self, number: u32) {
+        if self.open_head.load() != number {
+            self.open_head.store(number);
+        }
+    }
+
+    /// The number of the head over HTTP/2 that has begun and is not complete; 0 if there is none.
+    pub(super) fn open_head(&self) -> u32 {
+        self.open_head.load()
     }
 }
 
-/// The IO of a connection of [`Server`](crate::Server). `hyper::upgrade::Upgraded` holds it, and `downcast`
-/// returns it.
-///
-/// ```no_run
-/// use doorbell::net::TcpStream;
-/// use doorbell_hyper::ServerIo;
-/// use hyper::body::Bytes;
-/// use hyper::upgrade::Upgraded;
-///
-/// /// The socket, and the bytes that hyper has already read. `None` over HTTP/2: its requests share a socket.
-/// fn socket(upgraded: Upgraded) -> Option<(TcpStream, Bytes)> {
-///     let parts = upgraded.downcast::<ServerIo>().ok()?;
-///     Some((parts.io.into_inner(), parts.read_buf))
-/// }
-/// ```
+/// A request in flight.
 #[derive(Debug)]
-pub struct ServerIo {
-    io: DoorbellIo,
-    /// `None` once hyper has it.
-    opening: Option<Box<Opening>>,
-    progress: Arc<Progress>,
-    /// An upgraded connection counts as open too.
-    _permit: Option<SemaphoreGuardArc>,
-}
+pub(super) struct InFlight(Arc<Progress>);
 
-impl ServerIo {
-    pub(super) fn new(
-        stream: TcpStream,
-        progress: Arc<Progress>,
-        permit: Option<SemaphoreGuardArc>,
-    ) -> Self {
-        ServerIo {
-            io: DoorbellIo::new(stream),
-            opening: Some(Box::default()),
-            progress,
-            _permit: permit,
-        }
+impl InFlight {
+    pub(super) fn new(progress: &Arc<Progress>) -> InFlight {
+        progress.requests.fetch_add(1);
+        InFlight(Arc::clone(progress))
     }
 
-    /// Returns the socket.
-    pub fn get(&self) -> &TcpStream {
-        self.io.get()
-    }
-
-    /// Unwraps the socket. The connection then stops counting for
-    /// [`connection_limit`](crate::Server::connection_limit).
-    pub fn into_inner(self) -> TcpStream {
-        self.io.into_inner()
-    }
-
-    /// The HTTP version, as soon as the first bytes tell it; `None` if the client goes away before.
-    pub(super) fn poll_version(&mut self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
-        let Some(opening) = &mut self.opening else {
-            return Poll::Ready(None);
-        };
-        loop {
-            let read = ready!(self.io.get().poll_read(cx, opening.room()));
-            let Ok(count @ 1..) = read else {
-                return Poll::Ready(None);
-            };
-            if let Heard::Version(version) = opening.add(count) {
-                self.progress.begins(version);
-                return Poll::Ready(Some(version));
-            }
-        }
+    /// A piece of this request's answer is about to be given to hyper.
+    pub(super) fn piece(&self) -> Piece {
+        self.0.pieces.fetch_add(1);
+        Piece(Arc::clone(&self.0))
     }
 }
 
-impl ServerIo {
-    /// Reads the bytes behind the opening.
-    fn poll_read_more(
-        &self,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let see = |bytes: &[u8]| self.progress.heard(bytes);
-        poll_read_seen(self.io.get(), cx, buffer, see)
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1);
     }
 }
 
-impl Read for ServerIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        mut buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Some(opening) = &mut self.opening else {
-            return self.poll_read_more(cx, buffer);
-        };
-        if opening.give(&mut buffer) == Given::All {
-            self.opening = None;
-        }
-        if buffer.remaining() == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        // Read the bytes behind the opening at once: for a second read hyper would enlarge its buffer.
-        match self.poll_read_more(cx, buffer) {
-            Poll::Pending => Poll::Ready(Ok(())),
-            Poll::Ready(read) => Poll::Ready(read),
-        }
+/// A piece of an answer that hyper has not written completely.
+#[derive(Debug)]
+pub(super) struct Piece(Arc<Progress>);
+
+impl Piece {
+    /// Notes that some of it was written.
+    pub(super) fn advance(&self, count: usize) {
+        self.0.taken.fetch_add(count as u64);
     }
 }
 
-impl Write for ServerIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buffer))?;
-        self.progress.said();
-        Poll::Ready(Ok(written))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffers: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, buffers))?;
-        self.progress.said();
-        Poll::Ready(Ok(written))
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.0.pieces.fetch_sub(1);
     }
 }

@@ -1,8 +1,8 @@
 //! [`Protocol`]: a connection that hyper serves, once its HTTP version is known.
 
 use super::opening::Version;
-use super::progress::ServerIo;
-use super::tasks::Tasks;
+use super::server_io::ServerIo;
+use super::tasks::Beside;
 use crate::DoorbellTimer;
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
@@ -13,22 +13,26 @@ use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// hyper's builders for connections.
+/// What hyper's builders for connections are told.
 #[derive(Debug)]
 pub(super) struct Settings {
     http1: http1::Builder,
-    http2: http2::Builder<Tasks>,
 }
 
 impl Settings {
-    pub(super) fn new(tasks: Tasks, half_close: bool) -> Self {
+    pub(super) fn new(half_close: bool) -> Self {
         let mut http1 = http1::Builder::new();
         // hyper's own timeout arms a new timer for each request; `Alarm` does not.
         http1.timer(DoorbellTimer).header_read_timeout(None);
         http1.half_close(half_close);
-        let mut http2 = http2::Builder::new(tasks);
+        Settings { http1 }
+    }
+
+    /// A builder for one connection, which has that executor.
+    fn http2(&self, beside: Beside) -> http2::Builder<Beside> {
+        let mut http2 = http2::Builder::new(beside);
         http2.timer(DoorbellTimer);
-        Settings { http1, http2 }
+        http2
     }
 }
 
@@ -44,7 +48,7 @@ pin_project! {
         Unknown { opening: Option<(ServerIo, S)> },
         Http1 { #[pin] connection: http1::UpgradeableConnection<ServerIo, S> },
         // Boxed: it is larger, and idle HTTP/1 connections should not pay for it.
-        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, Tasks>>> },
+        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, Beside>>> },
     }
 }
 
@@ -69,7 +73,9 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         settings: &Settings,
+        beside: impl FnOnce() -> Beside,
     ) -> Poll<()> {
+        let mut beside = Some(beside);
         loop {
             let opening = match self.as_mut().project() {
                 ProtocolParts::Http1 { connection } => return connection.poll(cx).map(drop),
@@ -89,9 +95,15 @@ where
                 Version::Http1 => Protocol::Http1 {
                     connection: settings.http1.serve_connection(io, service).with_upgrades(),
                 },
-                Version::Http2 => Protocol::Http2 {
-                    connection: Box::pin(settings.http2.serve_connection(io, service)),
-                },
+                Version::Http2 => {
+                    let Some(beside) = beside.take() else {
+                        return Poll::Ready(());
+                    };
+                    let http2 = settings.http2(beside());
+                    Protocol::Http2 {
+                        connection: Box::pin(http2.serve_connection(io, service)),
+                    }
+                }
             });
         }
     }

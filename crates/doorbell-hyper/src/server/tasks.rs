@@ -1,8 +1,15 @@
 //! [`Tasks`]: spawns the tasks of a server.
 
+use super::connection::Shared;
+use super::progress::{InFlight, Progress};
+use doorbell::time::{Sleep, sleep};
 use hyper::rt::Executor;
+use pin_project_lite::pin_project;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-/// Spawns the connections of a server, and the tasks that hyper runs beside them.
+/// Spawns the connections of a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tasks {
     /// Whether the tasks are rescuable.
@@ -23,12 +30,54 @@ impl Tasks {
     }
 }
 
-impl<F> Executor<F> for Tasks
+/// Spawns the tasks that hyper runs beside an HTTP/2 connection: one for each request, and one for each
+/// tunnel. While they run, the connection has a request in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    pub(super) shared: Arc<Shared>,
+    pub(super) progress: Arc<Progress>,
+}
+
+impl<F> Executor<F> for Beside
 where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, future: F) {
-        self.spawn(future);
+        let limit = self.shared.limits().request;
+        self.shared.tasks().spawn(Limited {
+            future,
+            limit: limit.map(sleep),
+            shared: Arc::clone(&self.shared),
+            _in_flight: InFlight::new(&self.progress),
+        });
+    }
+}
+
+pin_project! {
+    /// A task that ends at its limit.
+    struct Limited<F> {
+        #[pin]
+        future: F,
+        limit: Option<Sleep>,
+        shared: Arc<Shared>,
+        // Last, so that the future is dropped before it.
+        _in_flight: InFlight,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Limited<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if this.future.poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(limit) = this.limit else {
+            return Poll::Pending;
+        };
+        ready!(Pin::new(limit).poll(cx));
+        this.shared.limit_reached();
+        Poll::Ready(())
     }
 }

@@ -23,6 +23,7 @@ use hyper::header::{HeaderMap, HeaderValue, TRAILER};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use rustix::time::{ClockId, clock_gettime};
+use std::error::Error;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -140,7 +141,7 @@ async fn wait(seen: &Arc<Seen>) {
 
 async fn handle<R>(request: Request<R>, seen: Arc<Seen>) -> io::Result<Response<Pieces>>
 where
-    R: Body<Error = hyper::Error>,
+    R: Body<Error: Error + Send + Sync + 'static>,
 {
     seen.handlers.lock().unwrap().push(current_class());
     let path = request.uri().path().to_owned();
@@ -199,7 +200,7 @@ pub(crate) fn service<R>(
 + Send
 + use<R>
 where
-    R: Body<Error = hyper::Error, Data: Send> + Send + 'static,
+    R: Body<Error: Error + Send + Sync + 'static, Data: Send> + Send + 'static,
 {
     let seen = Arc::clone(seen);
     service_fn(move |request| handle(request, Arc::clone(&seen)))

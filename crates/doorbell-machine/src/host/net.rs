@@ -296,3 +296,17 @@ pub fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
         gid: cred.gid,
     })
 }
+
+/// Number of bytes that were written to a TCP socket, and that the other end has not acknowledged.
+///
+/// # Errors
+/// The OS's error.
+pub fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: for this request the kernel writes one `c_int` there, which outlives the call.
+    let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usize::try_from(count).unwrap_or(0))
+}

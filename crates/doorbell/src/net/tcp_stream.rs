@@ -114,6 +114,17 @@ impl TcpStream {
         self.io.get().nodelay()
     }
 
+    /// Returns how many of the bytes that were written the other end's OS has not acknowledged (`SIOCOUTQ`).
+    ///
+    /// A write becomes possible only when much of the OS's buffer is free, which a slow reader may take long
+    /// for. This number shows sooner that it reads.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn unacknowledged(&self) -> io::Result<usize> {
+        net::unacknowledged(self.io.get())
+    }
+
     /// Sets what happens to unsent bytes when the stream is closed (`SO_LINGER`). The time is rounded down to
     /// whole seconds:
     ///

@@ -1,0 +1,179 @@
+//! [`ServerIo`].
+
+use super::frames::Frames;
+use super::opening::{Given, Heard, Opening, Version};
+use super::progress::{Phase, Progress};
+use crate::DoorbellIo;
+use crate::io::poll_read_seen;
+use async_lock::SemaphoreGuardArc;
+use doorbell::net::TcpStream;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// The IO of a connection of [`Server`](crate::Server). `hyper::upgrade::Upgraded` holds it, and `downcast`
+/// returns it.
+///
+/// ```no_run
+/// use doorbell::net::TcpStream;
+/// use doorbell_hyper::ServerIo;
+/// use hyper::body::Bytes;
+/// use hyper::upgrade::Upgraded;
+///
+/// /// The socket, and the bytes that hyper has already read. `None` over HTTP/2: its requests share a socket.
+/// fn socket(upgraded: Upgraded) -> Option<(TcpStream, Bytes)> {
+///     let parts = upgraded.downcast::<ServerIo>().ok()?;
+///     Some((parts.io.into_inner(), parts.read_buf))
+/// }
+/// ```
+#[derive(Debug)]
+pub struct ServerIo {
+    io: DoorbellIo,
+    /// `None` once hyper has it.
+    opening: Option<Box<Opening>>,
+    /// Over HTTP/2 the frames that it reads.
+    frames: Option<Box<Frames>>,
+    progress: Arc<Progress>,
+    /// An upgraded connection counts as open too.
+    _permit: Option<SemaphoreGuardArc>,
+}
+
+impl ServerIo {
+    pub(super) fn new(
+        stream: TcpStream,
+        progress: Arc<Progress>,
+        permit: Option<SemaphoreGuardArc>,
+    ) -> Self {
+        ServerIo {
+            io: DoorbellIo::new(stream),
+            opening: Some(Box::default()),
+            frames: None,
+            progress,
+            _permit: permit,
+        }
+    }
+
+    /// Returns the socket.
+    pub fn get(&self) -> &TcpStream {
+        self.io.get()
+    }
+
+    /// Unwraps the socket. The connection then stops counting for
+    /// [`connection_limit`](crate::Server::connection_limit).
+    pub fn into_inner(self) -> TcpStream {
+        self.io.into_inner()
+    }
+
+    /// The HTTP version, as soon as the first bytes tell it; `None` if the client goes away before.
+    pub(super) fn poll_version(&mut self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
+        let Some(opening) = &mut self.opening else {
+            return Poll::Ready(None);
+        };
+        loop {
+            let read = ready!(self.io.get().poll_read(cx, opening.room()));
+            let Ok(count @ 1..) = read else {
+                return Poll::Ready(None);
+            };
+            if let Heard::Version(version) = opening.add(count) {
+                self.begins(version);
+                return Poll::Ready(Some(version));
+            }
+        }
+    }
+}
+
+impl ServerIo {
+    fn begins(&mut self, version: Version) {
+        self.progress.set(match version {
+            Version::Http1 => Phase::Head,
+            Version::Http2 => Phase::Idle2,
+        });
+        self.frames = (version == Version::Http2).then(Box::default);
+    }
+
+    /// Reads the bytes behind the opening.
+    fn poll_read_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let (progress, frames) = (&self.progress, &mut self.frames);
+        let see = |bytes: &[u8]| match frames {
+            Some(frames) => progress.set_open_head(frames.see(bytes)),
+            None => progress.heard(bytes),
+        };
+        poll_read_seen(self.io.get(), cx, buffer, see)
+    }
+
+    /// Notes a write. After one that took only a part, hyper tries the rest at once.
+    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(count)) => self.progress.wrote(*count),
+            // Without the number all counts as acknowledged.
+            Poll::Pending => self
+                .progress
+                .blocks(self.get().unacknowledged().unwrap_or(0)),
+            Poll::Ready(Err(_)) => {}
+        }
+        written
+    }
+}
+
+impl Read for ServerIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(opening) = &mut self.opening else {
+            return self.poll_read_more(cx, buffer);
+        };
+        if opening.give(&mut buffer) == Given::All {
+            self.opening = None;
+        }
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        // Read the bytes behind the opening at once: for a second read hyper would enlarge its buffer.
+        match self.poll_read_more(cx, buffer) {
+            Poll::Pending => Poll::Ready(Ok(())),
+            Poll::Ready(read) => Poll::Ready(read),
+        }
+    }
+}
+
+impl Write for ServerIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buffer);
+        self.note(written)
+    }
+
+    /// hyper calls this when the socket has taken all that there was to write.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.progress.flushed();
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, buffers);
+        self.note(written)
+    }
+}
