@@ -372,6 +372,11 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn random() -> u64;
     /// The CPUs that this process may use.
     fn topology() -> Topology;
+    /// A number of this process. It is another one in a child that fork(2) makes: there only the thread that forked
+    /// goes on, and descriptors are shared with the parent.
+    fn process() -> u32 {
+        0
+    }
     /// How many CPUs of the machine are online, whether this process may use them or not.
     fn cpu_count() -> usize;
     /// The CPU on which the calling thread runs, by the machine's number. The answer may be outdated at once.

@@ -138,6 +138,7 @@ mod class_workers;
 pub mod coop;
 mod core_state;
 mod dump;
+mod forked;
 mod group;
 mod guard;
 mod handle;

@@ -4,6 +4,7 @@ use crate::ambient;
 use crate::blocking::{Blocking, Open, Pool};
 use crate::class::ClassKind;
 use crate::class_workers::ClassWorkers;
+use crate::forked::Forked;
 use crate::handle::Handle;
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt};
@@ -221,6 +222,7 @@ impl<M: Machine> Owner<M> {
             name: plan.name.clone(),
             stack_size: plan.stack_size,
             me: Weak::clone(me),
+            forked: Forked::here(),
             switches,
             cursor: M::Line::new(M::Counter::default),
             spin_ns: spin_of_threads_ns(plan.idle),
@@ -306,6 +308,10 @@ impl<M: Machine> Owner<M> {
     /// Ends the runtime, and waits for its threads for at most `timeout`. Returns the number of threads that
     /// had not ended.
     pub(crate) fn shutdown(&mut self, timeout: Duration) -> usize {
+        if self.rt.forked.is_child() {
+            // None of its threads is in this process.
+            return 0;
+        }
         self.close();
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = M::now_ns().saturating_add(timeout_ns);
@@ -333,6 +339,11 @@ impl<M: Machine> Owner<M> {
 
 impl<M: Machine> Drop for Owner<M> {
     fn drop(&mut self) {
+        if self.rt.forked.is_child() {
+            // None of its threads is in this process, and one of them may have had any lock.
+            std::mem::forget((std::mem::take(&mut self.threads), self.blocking.take()));
+            return;
+        }
         self.close();
         // On a worker of any runtime this does not wait: the worker's other tasks would wait too, and two
         // runtimes that end each other would wait for ever. The workers end by themselves, after their

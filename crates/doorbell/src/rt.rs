@@ -3,6 +3,7 @@
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
 use crate::class_workers::{ClassWorkers, OpenError, Opened, obtain};
+use crate::forked::Forked;
 use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
 use crate::metrics::{Metrics, WorkerMetrics};
@@ -71,6 +72,7 @@ pub(crate) struct Rt<M: Machine> {
     /// The stack size of each worker's thread, in bytes; `None` for the machine's default.
     pub(crate) stack_size: Option<usize>,
     pub(crate) me: Weak<Rt<M>>,
+    pub(crate) forked: Forked<M>,
     pub(crate) switches: Arc<SwitchWord<M::Counter>>,
     /// The next core in turn. Every thread that is not a worker writes it, so it has a line of its own.
     pub(crate) cursor: M::Line<M::Counter>,
@@ -161,12 +163,21 @@ impl<M: Machine> Rt<M> {
     /// The workers that run tasks of a class: those of the class if it is open, else the Fair workers.
     #[inline]
     fn workers_for(&self, kind: ClassKind) -> &[Arc<WorkerShared<M>>] {
+        if let Some(ended) = self.in_child() {
+            return &ended.workers;
+        }
         if kind == ClassKind::Fair {
             return &self.workers;
         }
         let open = |class: &&ClassWorkers<M>| class.kind == kind && class.is_open();
         let class = self.classes.iter().find(open);
         class.map_or(&*self.workers, |class| &*class.workers)
+    }
+
+    /// The Fair workers.
+    #[inline]
+    fn fair(&self) -> &[Arc<WorkerShared<M>>] {
+        self.workers_for(ClassKind::Fair)
     }
 
     /// Whether the worker belongs to this runtime.
@@ -178,6 +189,9 @@ impl<M: Machine> Rt<M> {
     /// The workers of the calling worker's class; on any other thread the Fair workers.
     #[inline]
     fn workers_here(&self) -> &[Arc<WorkerShared<M>>] {
+        if let Some(ended) = self.in_child() {
+            return &ended.workers;
+        }
         Local::<M>::with_current(|local| {
             let mine = |class: &&ClassWorkers<M>| {
                 local.is_some_and(|local| local.is_of(class.workers[0].remote().scheduler()))
@@ -214,6 +228,10 @@ impl<M: Machine> Ambient for Rt<M> {
         if class.is_open() {
             return Ok(Opened::Before);
         }
+        if self.forked.is_child() {
+            // A thread of the parent may have had the lock below.
+            return Err(OpenError::RuntimeGone);
+        }
         if kind == ClassKind::Batch {
             // A thread begins under the policy of its starter, and without a privilege it cannot leave
             // `SCHED_IDLE`. So the Rt workers are started before any task runs on a Batch worker.
@@ -242,7 +260,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn has_ended(&self) -> bool {
-        self.workers[0].is_closing()
+        self.fair()[0].is_closing()
     }
 
     fn is_open(&self, kind: ClassKind) -> bool {
@@ -283,6 +301,9 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn open_rescue(&self) -> Result<(), OpenError> {
+        if self.forked.is_child() {
+            return Err(OpenError::RuntimeGone);
+        }
         // Under this lock, the Rt workers are not told to end before they have the guards.
         let late = self.late.lock_blocking();
         if late.ended {
@@ -292,6 +313,10 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
+        if self.forked.is_child() {
+            // The calls that follow find the workers gone.
+            return Some(false);
+        }
         // One switch at a time, so that all schedulers agree on which cores are on.
         let _cores = self.switching.lock_blocking();
         let switch = |class: &ClassWorkers<M>| {
@@ -362,6 +387,7 @@ impl<M: Machine> Ambient for Rt<M> {
     ) -> RawJoin {
         let of_kind = self.classes.iter().find(|class| class.kind == workers);
         let workers = of_kind.map_or(&self.workers, |class| &class.workers);
+        let workers = self.in_child().map_or(workers, |ended| &ended.workers);
         let remote = workers[core].remote().clone();
         // SAFETY: passed on from the caller.
         unsafe { launch_described(remote, Kind::Pinned, about_of(class, about), vtable, write) }
@@ -385,7 +411,7 @@ impl<M: Machine> Ambient for Rt<M> {
 
     unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { Parcels::<M>::send(&**self.workers[core].remote(), drawn, run) }
+        unsafe { Parcels::<M>::send(&**self.fair()[core].remote(), drawn, run) }
     }
 
     unsafe fn call_many(
@@ -395,7 +421,8 @@ impl<M: Machine> Ambient for Rt<M> {
         data: Layout,
         write: &mut dyn FnMut(NonNull<u8>),
     ) -> RawMany {
-        let remotes = cores.iter().map(|&core| &**self.workers[core].remote());
+        let workers = self.fair();
+        let remotes = cores.iter().map(|&core| &**workers[core].remote());
         // SAFETY: passed on from the caller.
         unsafe { launch_many(remotes, cores.len(), table, data, write) }
     }
@@ -453,13 +480,14 @@ impl<M: Machine> Ambient for Rt<M> {
         let remote = remote.unwrap_or_else(|| {
             let turns = (0..self.cores()).map(|_| self.next_core());
             let on = turns.into_iter().find(|core| self.is_on(*core));
-            self.workers[on.unwrap_or(0)].remote().clone()
+            self.fair()[on.unwrap_or(0)].remote().clone()
         });
         net::register(remote, fd)
     }
 
     fn blocking(&self) -> &dyn Blocking {
-        &self.blocking
+        self.in_child()
+            .map_or(&self.blocking, |ended| &ended.blocking)
     }
 
     fn metrics(&self) -> Metrics {

@@ -29,6 +29,12 @@ pub struct ShutdownTimeout {
 /// * The drop waits for closures of [`spawn_blocking`](crate::spawn_blocking()) that are under way, unless it
 ///   happens on a worker or inside such a closure.
 ///
+/// In a child process that `fork` makes, the threads of the runtime are not there. So it shows as a runtime that
+/// has ended: calls return [`CallError::RuntimeGone`](crate::CallError::RuntimeGone), new tasks are cancelled, and
+/// the drop waits for nothing. Tasks, timers and sockets of the parent do not go on in the child, and a socket that
+/// the child drops does not disturb the parent. A new runtime works there. This needs the C library's `fork`; a
+/// child that a worker makes must end or start another program.
+///
 /// Several runtimes may live at once. All methods of [`Handle`] can be called on a runtime.
 #[derive(Debug)]
 pub struct Runtime {

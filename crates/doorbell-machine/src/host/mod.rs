@@ -169,6 +169,11 @@ impl Machine for Host {
             .unwrap_or_else(|| thread::allowed_cpus().len())
     }
 
+    #[inline]
+    fn process() -> u32 {
+        thread::process()
+    }
+
     fn thread_number() -> u32 {
         rustix::thread::gettid()
             .as_raw_nonzero()

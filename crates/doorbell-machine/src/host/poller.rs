@@ -7,7 +7,7 @@
 //! for ever. Each call keeps them open while it runs, so that no call writes to a descriptor number that the
 //! OS has reused.
 
-use super::{Host, clock};
+use super::{Host, clock, thread};
 use crate::{PollEvents, Poller, PollerError, Readiness, WaitEnd};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -48,6 +48,8 @@ pub struct HostPoller {
     /// Whether the kernel refuses waits in nanoseconds: it is older than Linux 5.11, or a filter forbids
     /// them.
     is_coarse: AtomicU32,
+    /// The process that opened them. A child shares them, and must not take a descriptor of the parent out.
+    process: u32,
 }
 
 /// The syscalls of [`HostPoller::open`], so that tests can make each fail.
@@ -87,11 +89,16 @@ impl HostPoller {
             fds: Arc::downgrade(&fds),
             keeps_open: Mutex::new(Some(fds)),
             is_coarse: AtomicU32::new(0),
+            process: thread::process(),
         })
     }
 
-    /// Both descriptors, which stay open as long as the result lives; `None` once they are closed.
+    /// Both descriptors, which stay open as long as the result lives; `None` once they are closed, and in a child
+    /// of the process that opened them.
     fn fds(&self) -> Option<Arc<Fds>> {
+        if self.process != thread::process() {
+            return None;
+        }
         self.fds.upgrade()
     }
 

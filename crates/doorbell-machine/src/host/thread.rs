@@ -2,7 +2,8 @@
 
 use crate::{ThreadError, ThreadHandle, ThreadSpec};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, mpsc};
 
 /// A started Linux thread.
 #[derive(Debug)]
@@ -101,6 +102,28 @@ fn bind(cpus: &[usize]) -> std::io::Result<()> {
         set.set(cpu);
     }
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// How often this process and those before it have forked since one of them asked first.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn in_child() {
+    // ORDER: Relaxed; the child has one thread.
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// See [`Machine::process`](crate::Machine::process). A child that was made without the C library's fork(3) is not
+/// noticed.
+#[inline]
+pub(super) fn process() -> u32 {
+    static NOTED: Once = Once::new();
+    NOTED.call_once(|| {
+        // It fails only without memory; then no fork is noticed.
+        // SAFETY: the handler may run in the child of a process with many threads: it only adds to an atomic.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    // ORDER: Relaxed; it changes only in a child, before any thread of the child reads it.
+    FORKS.load(Ordering::Relaxed)
 }
 
 /// Makes the thread's sleeps end on time; by default Linux may delay them by up to 50 µs.
