@@ -215,13 +215,13 @@ pub enum PollerError {
     },
 }
 
-impl PollerError {
-    /// The kind of the OS's error.
-    pub fn kind(&self) -> io::ErrorKind {
-        match self {
+/// The error of the OS, with its number.
+impl From<PollerError> for io::Error {
+    fn from(error: PollerError) -> io::Error {
+        match error {
             PollerError::Set { source }
             | PollerError::Bell { source }
-            | PollerError::Join { source } => source.kind(),
+            | PollerError::Join { source } => source,
         }
     }
 }

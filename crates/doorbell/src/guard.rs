@@ -78,9 +78,7 @@ struct Guard<M: Machine> {
 impl<M: Machine> Guard<M> {
     /// `None` on a machine whose sets are not descriptors.
     fn new(ward: &RemoteRef<M>, worker: &RemoteRef<M>) -> io::Result<Option<Self>> {
-        let refused = |kind: io::ErrorKind| io::Error::from(kind);
-        let poller = ward.parker().open_poller();
-        let poller = poller.map_err(|error| refused(error.kind()))?;
+        let poller = ward.parker().open_poller()?;
         let Some(set) = poller.as_descriptor()? else {
             return Ok(None);
         };
@@ -89,10 +87,10 @@ impl<M: Machine> Guard<M> {
         let Some(fd) = M::Poller::name_of(fd) else {
             return Ok(None);
         };
-        let registration = Registration::new(worker.clone(), fd);
+        let registration = Registration::new(worker.clone(), fd)?;
         Ok(Some(Guard {
             ward: ward.clone(),
-            registration: registration.map_err(|error| refused(error.kind()))?,
+            registration,
             _set: set,
         }))
     }

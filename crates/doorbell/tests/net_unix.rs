@@ -8,6 +8,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -288,4 +289,92 @@ fn who_sends_and_always_finds_room_lets_the_others_of_its_core_run() {
         false
     });
     assert!(runtime.block_on(sender).unwrap(), "the other never ran");
+}
+
+/// An abstract name that no other test uses.
+fn abstract_name(name: &str) -> String {
+    format!("\0doorbell-{}-{name}", std::process::id())
+}
+
+#[test]
+fn n7_abstract_names_work_wherever_paths_do() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let name = abstract_name("stream");
+        let listener = UnixListener::bind(&name).unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(address.as_abstract_name(), Some(&name.as_bytes()[1..]));
+        let by_name = UnixStream::connect(&name).await.unwrap();
+        let by_address = UnixStream::connect_addr(&address).await.unwrap();
+        for ours in [by_name, by_address] {
+            let (theirs, _) = listener.accept().await.unwrap();
+            ours.write_all(b"x").await.unwrap();
+            theirs.read_exact(&mut [0]).await.unwrap();
+        }
+        let (one, two) = (abstract_name("one"), abstract_name("two"));
+        let ours = UnixDatagram::bind(&one).unwrap();
+        let theirs = UnixDatagram::bind(&two).unwrap();
+        let to = theirs.local_addr().unwrap();
+        ours.send_to(b"1", &two).await.unwrap();
+        ours.send_to_addr(b"2", &to).await.unwrap();
+        ours.try_send_to(b"3", &two).unwrap();
+        ours.try_send_to_addr(b"4", &to).unwrap();
+        for _ in 0..4 {
+            let (_, from) = theirs.recv_from(&mut [0; 4]).await.unwrap();
+            assert_eq!(from.as_abstract_name(), Some(&one.as_bytes()[1..]));
+        }
+        ours.connect(&two).unwrap();
+        ours.send(b"5").await.unwrap();
+        ours.connect_addr(&to).unwrap();
+        ours.send(b"6").await.unwrap();
+        assert_eq!(theirs.recv(&mut [0; 4]).await.unwrap(), 1);
+        // Addresses of files do as well.
+        let place = Place::new("addr");
+        let at = std::os::unix::net::SocketAddr::from_pathname(&place).unwrap();
+        let listener = UnixListener::bind_addr(&at).unwrap();
+        let _stream = UnixStream::connect_addr(&at).await.unwrap();
+        listener.accept().await.unwrap();
+        let error = UnixStream::connect("a\0b").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn n8_a_datagram_to_a_full_receiver_goes_when_there_is_room() {
+    use doorbell::time::Instant;
+    const ROUNDS: usize = 50;
+    // The clock goes on only when nothing happens: sleeps show.
+    let builder = Builder::new().cores(1).start_paused(true);
+    let runtime = builder.build().unwrap();
+    runtime.block_on(async {
+        let name = abstract_name("full");
+        let theirs = UnixDatagram::bind(&name).unwrap();
+        let ours = UnixDatagram::unbound().unwrap();
+        let mut room = 0;
+        while ours.try_send_to(b"x", &name).is_ok() {
+            room += 1;
+        }
+        let all = room * (ROUNDS + 1);
+        let reader = doorbell::spawn(async move {
+            for _ in 0..all {
+                theirs.recv(&mut [0; 4]).await.unwrap();
+            }
+            theirs
+        });
+        let start = Instant::now();
+        for _ in 0..room * ROUNDS {
+            ours.send_to(b"x", &name).await.unwrap();
+        }
+        let slept = start.elapsed();
+        let theirs = reader.await.unwrap();
+        assert!(slept < Duration::from_millis(10), "slept {slept:?}");
+        // If only others fill the queue, it looks at intervals.
+        let others = UnixDatagram::unbound().unwrap();
+        while others.try_send_to(b"x", &name).is_ok() {}
+        let send = doorbell::spawn(async move { ours.send_to(b"y", &name).await });
+        doorbell::time::sleep(Duration::from_millis(100)).await;
+        theirs.recv(&mut [0; 4]).await.unwrap();
+        let sent = doorbell::time::timeout(LONG, send).await;
+        sent.expect("no endless wait").unwrap().unwrap();
+    });
 }

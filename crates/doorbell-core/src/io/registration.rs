@@ -34,13 +34,13 @@ pub enum RegisterError {
     WorkerGone,
 }
 
-impl RegisterError {
-    /// The kind of the OS's error.
-    pub fn kind(&self) -> io::ErrorKind {
-        match self {
-            RegisterError::Poller(error) => error.kind(),
-            RegisterError::Refused { source } => source.kind(),
-            RegisterError::WorkerGone => io::ErrorKind::Other,
+/// The error of the OS, with its number, if there is one.
+impl From<RegisterError> for io::Error {
+    fn from(error: RegisterError) -> io::Error {
+        match error {
+            RegisterError::Poller(error) => error.into(),
+            RegisterError::Refused { source } => source,
+            RegisterError::WorkerGone => io::Error::other(error),
         }
     }
 }

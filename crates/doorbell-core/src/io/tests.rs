@@ -363,11 +363,14 @@ fn what_cannot_be_waited_for_is_refused_and_leaves_nothing() {
     let place = Here::default();
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     let refused = Registration::new(Arc::clone(&place), name(file.as_raw_fd()));
-    let error = refused.unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+    let error = io::Error::from(refused.unwrap_err());
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    assert!(error.raw_os_error().is_some(), "it is the OS's own");
     let pair = pair(&place);
     let twice = Registration::new(Arc::clone(&place), name(pair.ours.as_raw_fd()));
-    assert_eq!(twice.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    let twice = io::Error::from(twice.unwrap_err());
+    assert_eq!(twice.kind(), io::ErrorKind::AlreadyExists);
+    assert!(twice.raw_os_error().is_some(), "it is the OS's own");
     assert!(place.driver.has_sources());
     assert_eq!(sweep(&place), Swept::Freed(2));
     drop(pair.registration);

@@ -9,7 +9,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,13 +50,31 @@ pub fn begin_to_connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Connects to the listener at that path; the stream is non-blocking.
+/// The address of a Unix socket that a path names. A path that begins with a zero byte is an abstract name: that
+/// of a socket without a file.
 ///
 /// # Errors
-/// The OS's error; [`io::ErrorKind::WouldBlock`] if too many connections wait there to be accepted.
-pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+/// [`io::ErrorKind::InvalidInput`] if the path is too long, or has a zero byte elsewhere.
+pub fn unix_address(path: &Path) -> io::Result<UnixAddr> {
+    match path.as_os_str().as_bytes().strip_prefix(b"\0") {
+        Some(name) => UnixAddr::from_abstract_name(name),
+        None => UnixAddr::from_pathname(path),
+    }
+}
+
+/// Connects to the listener at that address; the stream is non-blocking.
+///
+/// # Errors
+/// The OS's error; [`io::ErrorKind::WouldBlock`] if too many connections wait there to be accepted;
+/// [`io::ErrorKind::InvalidInput`] if it is the address of a socket without a name.
+pub fn connect_unix(address: &UnixAddr) -> io::Result<UnixStream> {
+    let address = match (address.as_pathname(), address.as_abstract_name()) {
+        (Some(path), _) => SocketAddrUnix::new(path)?,
+        (None, Some(name)) => SocketAddrUnix::new_abstract_name(name)?,
+        (None, None) => return Err(io::ErrorKind::InvalidInput.into()),
+    };
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    connect(&socket, &address)?;
     Ok(UnixStream::from(socket))
 }
 

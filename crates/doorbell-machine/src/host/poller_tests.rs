@@ -243,17 +243,15 @@ fn a_parker_is_rung_where_it_has_chosen_to_park() {
 #[test]
 fn each_step_that_the_os_refuses_is_named() {
     let _alone = DESCRIPTORS.lock();
-    let refuse = || io::Error::from_raw_os_error(libc::EMFILE);
-    let open = |steps: &Steps| {
-        let error = HostPoller::open_by(steps).unwrap_err();
-        assert_eq!(error.kind(), refuse().kind());
-        error
-    };
+    let open = |steps: &Steps| HostPoller::open_by(steps).unwrap_err();
+    let number = |error: PollerError| io::Error::from(error).raw_os_error();
     let no_set = Steps {
         set: || Err(io::Error::from_raw_os_error(libc::EMFILE)),
         ..STEPS
     };
-    assert!(matches!(open(&no_set), PollerError::Set { .. }));
+    let error = open(&no_set);
+    assert!(matches!(error, PollerError::Set { .. }));
+    assert_eq!(number(error), Some(libc::EMFILE));
     let no_bell = Steps {
         bell: || Err(io::Error::from_raw_os_error(libc::EMFILE)),
         ..STEPS
@@ -261,11 +259,14 @@ fn each_step_that_the_os_refuses_is_named() {
     let error = open(&no_bell);
     assert!(matches!(error, PollerError::Bell { .. }));
     assert!(error.to_string().contains("ulimit -n"), "{error}");
+    assert_eq!(number(error), Some(libc::EMFILE));
     let no_join = Steps {
         join: |_, _| Err(io::Error::from_raw_os_error(libc::EMFILE)),
         ..STEPS
     };
-    assert!(matches!(open(&no_join), PollerError::Join { .. }));
+    let error = open(&no_join);
+    assert!(matches!(error, PollerError::Join { .. }));
+    assert_eq!(number(error), Some(libc::EMFILE));
 }
 
 /// How many descriptors of the kinds that a poller makes this process has open.

@@ -11,7 +11,8 @@ use std::task::{Context, Poll};
 ///
 /// The descriptor must be non-blocking (`O_NONBLOCK`); this type does not make it so. It is registered with a
 /// worker when a task has to wait for the first time. The OS cannot wait for files and directories: waiting
-/// for one returns an error that says so.
+/// for one returns the OS's error `EPERM`. `ENOSPC` means too many registrations (`fs.epoll.max_user_watches`),
+/// `EMFILE` that the worker got no poller (`ulimit -n`).
 ///
 /// All methods take `&self`, so several tasks can share one `AsyncFd`. If two of them, or one and a socket of
 /// this module, have the same descriptor and wait with the same worker, the second wait returns an error

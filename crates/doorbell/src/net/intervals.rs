@@ -1,9 +1,11 @@
-//! Retries of syscalls for which the OS does not report when they may succeed.
+//! Retries of syscalls for which the OS does not always report when they may succeed.
 
 use crate::time::sleep;
 use crate::{Handle, coop};
+use futures_util::future::{Either, select};
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 /// The first pause.
@@ -12,9 +14,15 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause. Each pause is twice as long as the one before.
 const PAUSE_MOST: Duration = Duration::from_millis(50);
 
-/// Calls `f` again and again, with growing pauses, until it returns something else than `WouldBlock`. Each
-/// attempt takes one from the budget of the poll.
-pub(super) async fn again_at_intervals<R>(mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+/// Calls `f` again and again, with growing pauses, until it returns something else than `WouldBlock`. A pause
+/// ends early when the future of `hint` does. Each attempt takes one from the budget of the poll.
+pub(super) async fn again_at_intervals<R, H>(
+    mut f: impl FnMut() -> io::Result<R>,
+    hint: impl Fn() -> H,
+) -> io::Result<R>
+where
+    H: Future<Output = io::Result<()>>,
+{
     let mut pause = PAUSE;
     loop {
         match poll_fn(|cx| coop::allow(cx).map(|()| f())).await {
@@ -23,7 +31,12 @@ pub(super) async fn again_at_intervals<R>(mut f: impl FnMut() -> io::Result<R>) 
             result => return result,
         }
         Handle::try_current().map_err(io::Error::other)?;
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MOST);
+        match select(pin!(hint()), pin!(sleep(pause))).await {
+            Either::Left((hinted, _)) => {
+                hinted?;
+                pause = PAUSE;
+            }
+            Either::Right(((), _)) => pause = (pause * 2).min(PAUSE_MOST),
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::ambient::{self, Ambient};
 use crate::coop::{self, consume_budget};
 use crate::{ClassKind, NoRuntime};
 use async_lock::{OnceCell, RwLock};
-use doorbell_core::io::{Cleared, Direction, Event, Place, RegisterError, Registration};
+use doorbell_core::io::{Cleared, Direction, Event, Place, Registration};
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_machine::{Machine, Poller};
 use futures_util::FutureExt;
@@ -115,8 +115,7 @@ pub(crate) fn register<M: Machine>(
     let Some(fd) = M::Poller::name_of(fd) else {
         return Err(io::ErrorKind::Unsupported.into());
     };
-    let said = |error: RegisterError| io::Error::new(error.kind(), error);
-    Ok(Box::new(Registration::new(remote, fd).map_err(said)?))
+    Ok(Box::new(Registration::new(remote, fd)?))
 }
 
 /// The registration for the tasks of one class.

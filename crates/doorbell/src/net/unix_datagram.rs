@@ -20,12 +20,21 @@ pub struct UnixDatagram {
 }
 
 impl UnixDatagram {
-    /// Makes a socket that is bound to a new file at `path`. Dropping the socket does not delete the file.
+    /// Makes a socket that is bound to a new file at `path`. Dropping the socket does not delete the file. A path
+    /// that begins with a zero byte is an abstract name: that of a socket without a file.
     ///
     /// # Errors
     /// The OS's error, for example if the file exists.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixDatagram> {
-        UnixDatagram::from_std(std_unix::UnixDatagram::bind(path)?)
+        UnixDatagram::bind_addr(&net::unix_address(path.as_ref())?)
+    }
+
+    /// As [`UnixDatagram::bind`], at an address.
+    ///
+    /// # Errors
+    /// As for [`UnixDatagram::bind`].
+    pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixDatagram> {
+        UnixDatagram::from_std(std_unix::UnixDatagram::bind_addr(address)?)
     }
 
     /// Makes a socket without an address. It can send.
@@ -73,12 +82,21 @@ impl UnixDatagram {
         self.io.into_inner()
     }
 
-    /// Connects to the socket at `path`: this socket then sends to it, and receives from it only.
+    /// Connects to the socket at `path`: this socket then sends to it, and receives from it only. A path that
+    /// begins with a zero byte is an abstract name, here and in the other methods.
     ///
     /// # Errors
     /// The OS's error.
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        self.io.get().connect(path)
+        self.connect_addr(&net::unix_address(path.as_ref())?)
+    }
+
+    /// As [`UnixDatagram::connect`], to the socket at an address.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
+        self.io.get().connect_addr(address)
     }
 
     /// Sends a datagram to the connected socket. Returns the number of bytes sent.
@@ -135,15 +153,27 @@ impl UnixDatagram {
             .try_io(Direction::Read, |socket| socket.recv(buffer))
     }
 
-    /// Sends a datagram to the socket at `path`. Returns the number of bytes sent. While the receiver's queue
-    /// is full, this tries again at intervals that grow from 1 ms to 50 ms, because the OS reports room only
-    /// to a connected sender.
+    /// Sends a datagram to the socket at `path`. Returns the number of bytes sent.
+    ///
+    /// While the receiver's queue is full, this tries again when the receiver takes a datagram of this socket. If
+    /// only others fill the queue, the OS reports room to connected senders alone: then this tries again at
+    /// intervals that grow from 1 ms to 50 ms.
     ///
     /// # Errors
     /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn send_to(&self, datagram: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        let send = || self.io.get().send_to(datagram, path.as_ref());
-        again_at_intervals(send).await
+        let to = net::unix_address(path.as_ref())?;
+        self.send_to_addr(datagram, &to).await
+    }
+
+    /// As [`UnixDatagram::send_to`], to the socket at an address.
+    ///
+    /// # Errors
+    /// As for [`UnixDatagram::send_to`].
+    pub async fn send_to_addr(&self, datagram: &[u8], to: &SocketAddr) -> io::Result<usize> {
+        let send = || self.try_send_to_addr(datagram, to);
+        // The OS reports each datagram of this socket that a receiver takes as room to write.
+        again_at_intervals(send, move || self.io.ready(Direction::Write)).await
     }
 
     /// As [`UnixDatagram::send_to`], but returns an error instead of waiting.
@@ -151,7 +181,15 @@ impl UnixDatagram {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
     pub fn try_send_to(&self, datagram: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        let send = |socket: &std_unix::UnixDatagram| socket.send_to(datagram, path);
+        self.try_send_to_addr(datagram, &net::unix_address(path.as_ref())?)
+    }
+
+    /// As [`UnixDatagram::try_send_to`], to the socket at an address.
+    ///
+    /// # Errors
+    /// As for [`UnixDatagram::try_send_to`].
+    pub fn try_send_to_addr(&self, datagram: &[u8], to: &SocketAddr) -> io::Result<usize> {
+        let send = |socket: &std_unix::UnixDatagram| socket.send_to_addr(datagram, to);
         self.io.try_io(Direction::Write, send)
     }
 

@@ -22,12 +22,36 @@ fn accept(listener: &std_unix::UnixListener) -> io::Result<(UnixStream, SocketAd
 }
 
 impl UnixListener {
-    /// Listens at a new file at `path`. Dropping the listener does not delete the file.
+    /// Listens at a new file at `path`. Dropping the listener does not delete the file. A path that begins with a
+    /// zero byte is an abstract name: that of a socket without a file.
     ///
     /// # Errors
     /// The OS's error, for example if the file exists.
+    ///
+    /// ```
+    /// use doorbell::net::{UnixListener, UnixStream};
+    ///
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let name = format!("\0doorbell-example-{}", std::process::id());
+    /// let listener = UnixListener::bind(&name)?;
+    /// let _stream = UnixStream::connect(&name).await?;
+    /// listener.accept().await?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
-        UnixListener::from_std(std_unix::UnixListener::bind(path)?)
+        UnixListener::bind_addr(&net::unix_address(path.as_ref())?)
+    }
+
+    /// As [`UnixListener::bind`], at an address.
+    ///
+    /// # Errors
+    /// As for [`UnixListener::bind`].
+    pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixListener> {
+        let listener = UnixListener::from_std(std_unix::UnixListener::bind_addr(address)?)?;
+        // Not what the standard library asks for.
+        listener.set_backlog(u32::MAX)?;
+        Ok(listener)
     }
 
     /// Takes over a listener of the standard library, and makes it non-blocking.

@@ -6,6 +6,7 @@ use super::intervals::again_at_intervals;
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
 use doorbell_machine::host::net;
+use std::future::pending;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -36,14 +37,24 @@ pub struct UnixStream {
 }
 
 impl UnixStream {
-    /// Connects to the listener at `path`. While the listener's queue is full, this tries again at intervals
-    /// that grow from 1 ms to 50 ms.
+    /// Connects to the listener at `path`. A path that begins with a zero byte is an abstract name: that of a
+    /// socket without a file. While the listener's queue is full, this tries again at intervals that grow from
+    /// 1 ms to 50 ms, because the OS does not report room there.
     ///
     /// # Errors
     /// The OS's error. An error if it has to wait and the thread has no runtime.
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<UnixStream> {
-        let connect = || net::connect_unix(path.as_ref());
-        Ok(UnixStream::of(again_at_intervals(connect).await?))
+        UnixStream::connect_addr(&net::unix_address(path.as_ref())?).await
+    }
+
+    /// As [`UnixStream::connect`], to the listener at an address.
+    ///
+    /// # Errors
+    /// As for [`UnixStream::connect`].
+    pub async fn connect_addr(address: &SocketAddr) -> io::Result<UnixStream> {
+        let connect = || net::connect_unix(address);
+        let connected = again_at_intervals(connect, pending);
+        Ok(UnixStream::of(connected.await?))
     }
 
     /// Makes two sockets that are connected to each other.
