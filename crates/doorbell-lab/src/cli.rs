@@ -13,7 +13,7 @@ use crate::torture::TortureOptions;
 
 pub use child::{ClientCommand, HttpClientArgs, HttpServerArgs, ServerCommand};
 pub use info::InfoArgs;
-pub use lab::{CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, TourArgs, UrgentArgs};
+pub use lab::{BusyArgs, CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, TourArgs, UrgentArgs};
 pub use scenario::LabCommand;
 pub use sim::{CalibrateArgs, FuzzArgs, MutantsArgs, ReplayArgs, SimCommand};
 
@@ -52,6 +52,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab pingpong        pairs that exchange messages, and frames of short tasks\n  \
         doorbell lab pingpong --sim smt-20    the pairs on a simulated machine\n  \
         doorbell lab stuck           how others do the work of a core inside a long poll\n  \
+        doorbell lab busy            what waits while tasks compute and yield\n  \
         doorbell lab http            a small web server, greeting, computing and idle\n  \
         doorbell info                what this machine allows a runtime, and what to do about it\n  \
         doorbell torture             everything at once; every count must add up\n  \
@@ -70,8 +71,8 @@ pub struct Cli {
 pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
-    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, `timer-sleepers`,
-    /// which waits for long, and `requests`, which is simulated. It takes about three minutes, and a sentence
+    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, `busy` and
+    /// `timer-sleepers`, which take long, and `requests`, which is simulated. It takes about three minutes, and a sentence
     /// under each table says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the rounds,

@@ -98,6 +98,7 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::Wake(_) => scenario::wake::run(&options),
         LabCommand::Pingpong(_) => scenario::pingpong::run(&options),
         LabCommand::Stuck(_) => scenario::stuck::run(&options),
+        LabCommand::Busy(args) => scenario::busy::run(&options, args.seconds),
         LabCommand::Http(args) => scenario::http::run(&options, args.unprivileged),
         LabCommand::Rank(args) => {
             give_up_if(args.unprivileged)?;

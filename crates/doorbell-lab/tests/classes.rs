@@ -133,3 +133,36 @@ fn wakes_are_compared_with_tokio() {
         assert!(metric("cpu_us_per_op") > 0.0, "{row}");
     }
 }
+
+#[test]
+fn what_waits_beside_computing_tasks_is_compared_with_tokio() {
+    let Some(report) = report(&["busy", "--only", "doorbell (1 core, 1 task, 20 us"]) else {
+        return;
+    };
+    let parts = ["socket", "sleep", "spawn"].map(|part| format!("1 core, 1 task, 20 us: {part}"));
+    let both = ["tokio", "doorbell"];
+    let expected = both.map(|who| parts.each_ref().map(|part| (who, part.as_str())));
+    assert_eq!(names(&report), expected.concat());
+    assert_metrics(&report, &["p50_us", "max_us", "ratio_x", "computed_per_s"]);
+    let goals = promises(&report);
+    assert_eq!(goals[0], format!("{}, p50", parts[0]));
+    assert_eq!(goals.len(), 10);
+}
+
+#[test]
+fn a_lone_task_counts_its_yields_in_passes_of_a_second() {
+    let Some(report) = report(&[
+        "busy",
+        "--seconds",
+        "1",
+        "--only",
+        "doorbell (socket beside",
+    ]) else {
+        return;
+    };
+    let variant = "socket beside a lone task";
+    let expected = ["tokio", "doorbell"].map(|who| (who, variant));
+    assert_eq!(names(&report), expected);
+    assert_metrics(&report, &["p50_us", "yields_count", "yields_max_count"]);
+    assert_eq!(promises(&report).len(), 1);
+}

@@ -53,6 +53,7 @@ fn help_of_scenarios_teaches() {
         "pingpong",
         "rank",
         "rt",
+        "busy",
         "http",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);

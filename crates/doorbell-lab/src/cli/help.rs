@@ -1,7 +1,7 @@
 //! The long help of each scenario: examples, and the meaning of the columns.
 
 use crate::scenario::{
-    call, pingpong, rank, rt, simulated, timer_cost, timer_sleepers, urgent, wake,
+    busy, call, pingpong, rank, rt, simulated, timer_cost, timer_sleepers, urgent, wake,
 };
 
 pub(super) fn call_help() -> String {
@@ -27,6 +27,18 @@ pub(super) fn urgent_help() -> String {
         more,
     );
     help(&examples, urgent::reading(), &[])
+}
+
+pub(super) fn busy_help() -> String {
+    let more = "doorbell lab busy --seconds 60 --rounds 1    passes of a minute each: the maximum counts\n  \
+        doorbell lab busy --only lone                only rows with `lone` in their names\n  ";
+    let examples = examples(
+        "busy",
+        "the whole table, in about 20 minutes",
+        "doorbell",
+        more,
+    );
+    help(&examples, busy::reading(), &[])
 }
 
 pub(super) fn wake_help() -> String {

@@ -21,6 +21,9 @@ const SEEDS: u32 = 5;
 /// The periods that `rt` can have, in microseconds.
 const PERIODS_US: RangeInclusive<u64> = 50..=100_000;
 
+/// The longest pass of `busy`, in seconds.
+const SECONDS_MAX: i64 = 600;
+
 /// Options of the tour.
 #[derive(Debug, Args)]
 pub struct TourArgs {
@@ -95,6 +98,23 @@ pub struct UrgentArgs {
 }
 
 impl UrgentArgs {
+    pub(super) fn options(&self) -> Options {
+        self.common.options()
+    }
+}
+
+/// Options of `busy`.
+#[derive(Debug, Args)]
+pub struct BusyArgs {
+    #[command(flatten)]
+    common: LabArgs,
+
+    /// Seconds of each pass of a contestant [default: 3, with --quick 0.5]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
+    pub seconds: Option<u32>,
+}
+
+impl BusyArgs {
     pub(super) fn options(&self) -> Options {
         self.common.options()
     }

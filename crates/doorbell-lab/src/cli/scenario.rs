@@ -3,10 +3,10 @@
 use clap::Subcommand;
 
 use super::help::{
-    call_help, pingpong_help, rank_help, requests_help, rt_help, sleepers_help, timer_cost_help,
-    trial_help, urgent_help, wake_help,
+    busy_help, call_help, pingpong_help, rank_help, requests_help, rt_help, sleepers_help,
+    timer_cost_help, trial_help, urgent_help, wake_help,
 };
-use super::lab::{CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, UrgentArgs};
+use super::lab::{BusyArgs, CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, UrgentArgs};
 use crate::scenario::{Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_idle};
 
 /// The scenarios.
@@ -215,6 +215,17 @@ pub enum LabCommand {
     ))]
     Stuck(LabArgs),
 
+    /// Let tasks compute and yield, and measure how long others wait
+    ///
+    /// 1 to 16 tasks compute and yield for ever on one or two cores, 20 us to 1 ms in each poll. Measured are
+    /// how soon a task beside them reads what was written to a socket, how late a sleep of 5 ms ends, how soon
+    /// a task runs that a thread outside spawns, and how much is computed. One row has a lone task that yields
+    /// and counts how often until a ready socket is seen. In the last rows sleeps and ticks of a worker that
+    /// parks, spins or never parks. Contestants: doorbell, tokio with as many workers, tokio with a
+    /// current-thread runtime for each core, and smol.
+    #[command(after_long_help = busy_help())]
+    Busy(BusyArgs),
+
     /// Let a small web server greet, compute and wait
     ///
     /// Servers with two threads, each server in a process of its own, on the loopback: hyper on doorbell,
@@ -252,6 +263,7 @@ impl LabCommand {
             Self::Wake(_) => "wake",
             Self::Pingpong(_) => "pingpong",
             Self::Stuck(_) => "stuck",
+            Self::Busy(_) => "busy",
             Self::Http(_) => "http",
         }
     }
@@ -263,6 +275,7 @@ impl LabCommand {
             Self::Urgent(args) => args.options(),
             Self::Rank(args) => args.options(),
             Self::Rt(args) => args.options(),
+            Self::Busy(args) => args.options(),
             Self::Http(args) => args.options(),
             Self::Spawn(args)
             | Self::Flood(args)

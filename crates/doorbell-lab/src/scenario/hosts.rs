@@ -75,16 +75,28 @@ pub(super) trait Host: Sized + fmt::Debug + 'static {
 #[derive(Debug)]
 pub(super) struct Doorbell(doorbell::Runtime);
 
+impl Doorbell {
+    /// One whose workers run where the OS puts them, with further settings.
+    pub(super) fn free(
+        workers: usize,
+        set: impl FnOnce(doorbell::Builder) -> doorbell::Builder,
+    ) -> Result<Self, LabError> {
+        let builder = doorbell::Builder::new().cores(workers).pin(false);
+        Ok(Self(set(builder).name("lab").build()?))
+    }
+}
+
 impl Host for Doorbell {
     const NAME: &'static str = "doorbell";
 
     fn start(workers: Workers) -> Result<Self, LabError> {
-        let builder = doorbell::Builder::new();
-        let builder = match workers {
-            Workers::Bound(cpus) => builder.core_list(cpus),
-            Workers::Free(count) => builder.cores(count).pin(false),
-        };
-        Ok(Self(builder.name("lab").build()?))
+        match workers {
+            Workers::Bound(cpus) => {
+                let builder = doorbell::Builder::new().core_list(cpus);
+                Ok(Self(builder.name("lab").build()?))
+            }
+            Workers::Free(count) => Self::free(count, |builder| builder),
+        }
     }
 
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), LabError> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::contestant::Stage;
 use super::trial::Trial;
 use super::{
-    call, flood, http, idle, pingpong, rank, rt, shootdown, spawn, stuck, timer_acc, timer_cost,
-    timer_idle, timer_sleepers, urgent, wake,
+    busy, call, flood, http, idle, pingpong, rank, rt, shootdown, spawn, stuck, timer_acc,
+    timer_cost, timer_idle, timer_sleepers, urgent, wake,
 };
 
 /// "name (variant)" of each contestant of the scenario with this command-line name.
@@ -32,6 +32,7 @@ pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
         "rank" => rank::contestants(stage),
         "rt" => rt::contestants(&[0, 1], rt::PERIOD),
         "stuck" => stuck::contestants(stage),
+        "busy" => busy::contestants(),
         "http" => http::contestants(false),
         other => panic!("{other} is no scenario"),
     };

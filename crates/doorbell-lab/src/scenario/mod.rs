@@ -2,6 +2,7 @@
 //!
 //! A scenario names its contestants, its limit and its columns; the rounds are driven here.
 
+pub mod busy;
 pub mod call;
 mod common;
 mod contestant;

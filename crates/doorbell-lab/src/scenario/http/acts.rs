@@ -99,6 +99,7 @@ pub(super) fn computing(site: &Site, way: Way, seconds: u32) -> Result<Outcome, 
         operations: found.requests,
         figures,
         late: probed.late,
+        ..Outcome::default()
     })
 }
 

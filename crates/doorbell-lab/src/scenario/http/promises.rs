@@ -1,10 +1,9 @@
 //! The goals for doorbell's figures.
 
 use super::super::limits::{Bound, Limit};
-use super::super::trial::Rated;
+use super::super::trial::{Rated, ratio};
 use super::part::{ACTS, Part};
 use super::servers::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO};
-use super::tables::ratio;
 
 /// Greetings, relative to tokio's.
 const HELLO_X: f64 = 1.05;

@@ -2,11 +2,10 @@
 
 use super::super::common::figure_of;
 use super::super::limits;
-use super::super::trial::{Conclusion, Rated};
+use super::super::trial::{Conclusion, Rated, ratio};
 use super::part::{ACTS, Part};
 use super::promises::{self, Most};
 use super::servers::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO};
-use crate::measure::median;
 use crate::report::{MainTable, SideTable, figure, known};
 
 /// The content of a cell.
@@ -160,24 +159,6 @@ fn text(rated: &[Rated<'_>], one: &Rated<'_>, cell: Cell) -> String {
         Cell::Ratio(other) => known(ratio(rated, one, other, "rate_per_s")),
         Cell::OfTokio(name) => known(ratio(rated, one, BASELINE, name)),
     }
-}
-
-/// A figure of one row divided by that of another contestant in the same variant: the median of the ratios
-/// of the rounds, or the ratio of the rows' figures if no round has it.
-pub(super) fn ratio(rated: &[Rated<'_>], one: &Rated<'_>, other: &str, name: &str) -> Option<f64> {
-    let variant = &one.row.variant;
-    let is_other = |row: &&Rated<'_>| row.row.contestant == other && row.row.variant == *variant;
-    let other = rated.iter().find(is_other)?;
-    let pairs = one
-        .over_rounds(name)
-        .into_iter()
-        .zip(other.over_rounds(name));
-    let ratios = pairs.map(|(own, theirs)| own / theirs);
-    let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
-    median(&ratios).or_else(|| {
-        let of_all = |row: &Rated<'_>| row.row.metrics.get(name);
-        Some(of_all(one)? / of_all(other)?).filter(|ratio| ratio.is_finite())
-    })
 }
 
 /// What the tables show.

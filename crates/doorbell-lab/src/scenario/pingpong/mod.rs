@@ -166,6 +166,7 @@ fn of_pairs(found: Exchanged) -> Outcome {
             ("op_us", 1e6 * seconds / exchanges),
         ]),
         late: found.round_trips,
+        ..Outcome::default()
     }
 }
 
@@ -177,6 +178,7 @@ fn of_frames(found: Shown) -> Outcome {
             ("skipped_count", f64::from(found.skipped)),
         ]),
         late: found.took,
+        ..Outcome::default()
     }
 }
 

@@ -97,6 +97,7 @@ impl<H: Ranked> Trial for Rank<H> {
             operations,
             figures,
             late: waited.waits,
+            ..Outcome::default()
         })
     }
 

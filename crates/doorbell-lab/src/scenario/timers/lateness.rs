@@ -39,6 +39,7 @@ impl Lateness {
             operations: self.count(),
             figures: BTreeMap::from([("early_count", self.early_count as f64)]),
             late: self.late_ns,
+            ..Outcome::default()
         }
     }
 }

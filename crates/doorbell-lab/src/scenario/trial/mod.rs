@@ -8,6 +8,7 @@ mod runner;
 use super::contestant::Stage;
 use super::options::Options;
 use crate::error::LabError;
+use crate::measure::median;
 use crate::report::{Chart, Column, MainTable, Report, Row, SideTable};
 
 use runner::Figures;
@@ -48,6 +49,24 @@ impl Rated<'_> {
     pub(super) fn over_rounds(&self, name: &str) -> Vec<f64> {
         rows::over_rounds(self.rounds, name)
     }
+}
+
+/// A figure of one row divided by that of another contestant in the same variant: the median of the ratios
+/// of the rounds, or the ratio of the rows' figures if no round has it.
+pub(super) fn ratio(rated: &[Rated<'_>], one: &Rated<'_>, other: &str, name: &str) -> Option<f64> {
+    let variant = &one.row.variant;
+    let is_other = |row: &&Rated<'_>| row.row.contestant == other && row.row.variant == *variant;
+    let other = rated.iter().find(is_other)?;
+    let pairs = one
+        .over_rounds(name)
+        .into_iter()
+        .zip(other.over_rounds(name));
+    let ratios = pairs.map(|(own, theirs)| own / theirs);
+    let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+    median(&ratios).or_else(|| {
+        let of_all = |row: &Rated<'_>| row.row.metrics.get(name);
+        Some(of_all(one)? / of_all(other)?).filter(|ratio| ratio.is_finite())
+    })
 }
 
 /// A scenario's conclusion from its rows.

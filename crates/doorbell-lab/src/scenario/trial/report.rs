@@ -41,7 +41,7 @@ pub(super) fn run(
     progress.clear();
 
     let rows = rows(&plan, &trials, &tapes);
-    let both = rows.iter().zip(&tapes);
+    let both = rows.iter().zip(tapes.iter().flatten());
     let rated = both.map(|(row, tape)| Rated {
         row,
         rounds: &tape.rounds,
@@ -88,19 +88,26 @@ fn chosen(all: Vec<Box<dyn Trial>>, only: Option<&str>) -> Result<Vec<Box<dyn Tr
         .collect())
 }
 
-fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Tape]) -> Vec<Row> {
-    let baseline_of = |group: &str| {
+fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Vec<Tape>]) -> Vec<Row> {
+    let baseline_of = |group: &str, part: &str| {
         let place = trials
             .iter()
             .position(|one| one.is_baseline() && one.group() == group)?;
-        Some(&tapes[place])
+        tapes[place].iter().find(|tape| tape.part == part)
     };
-    let made = trials.iter().zip(tapes).map(|(one, tape)| {
-        let names = (one.name(), one.variant());
-        let baseline = baseline_of(one.group());
-        row(names, tape, baseline, plan.compared, plan.spreads)
-    });
-    made.collect()
+    let mut all = Vec::new();
+    for (one, tapes) in trials.iter().zip(tapes) {
+        for tape in tapes {
+            let variant = match tape.part {
+                "" => one.variant().to_owned(),
+                part => format!("{}: {part}", one.variant()),
+            };
+            let baseline = baseline_of(one.group(), tape.part);
+            let names = (one.name(), variant.as_str());
+            all.push(row(names, tape, baseline, plan.compared, plan.spreads));
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct Outcome {
     pub figures: BTreeMap<&'static str, f64>,
     /// Latenesses or durations, for percentiles.
     pub late: Samples,
+    /// Times of several kinds, instead of `late`: each is a row of its own, with this name after the variant.
+    pub parts: Vec<(&'static str, Samples)>,
 }
 
 /// A contestant of a scenario without a limit.
@@ -74,9 +76,11 @@ pub trait Trial {
 /// The figures of one contestant in one round: those of [`Outcome`] and those of the process.
 pub(super) type Figures = BTreeMap<&'static str, f64>;
 
-/// The results of one contestant.
+/// The results of one row.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
+    /// The name of its kind of times, if its contestant has several.
+    pub(super) part: &'static str,
     /// The figures of each round.
     pub(super) rounds: Vec<Figures>,
     /// The samples of all rounds.
@@ -94,9 +98,10 @@ pub(super) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs every contestant in every round. The tapes are in the order of the contestants.
-    pub(super) fn run(&self, trials: &mut [Box<dyn Trial>]) -> Result<Vec<Tape>, LabError> {
-        let mut tapes: Vec<Tape> = trials.iter().map(|_| Tape::default()).collect();
+    /// Runs every contestant in every round. The tapes are in the order of the contestants, for each one or
+    /// as many as it has kinds of times.
+    pub(super) fn run(&self, trials: &mut [Box<dyn Trial>]) -> Result<Vec<Vec<Tape>>, LabError> {
+        let mut tapes: Vec<Vec<Tape>> = trials.iter().map(|_| Vec::new()).collect();
         for round in 0..self.rounds {
             for index in order(round, trials.len()) {
                 let trial = trials[index].as_mut();
@@ -104,8 +109,7 @@ impl Runner<'_> {
                 let outcome = self
                     .round_of(trial, round)
                     .map_err(|error| error.in_contestant(trial.name(), trial.variant()))?;
-                tapes[index].late.add(&outcome.late);
-                tapes[index].rounds.push(outcome.figures);
+                keep(&mut tapes[index], outcome);
                 self.progress.advance();
             }
         }
@@ -158,7 +162,6 @@ impl Runner<'_> {
                 ];
                 outcome.figures.extend(both);
             }
-            outcome.figures.extend(percentiles(&outcome.late));
             Ok(outcome)
         })
     }
@@ -197,6 +200,26 @@ impl Runner<'_> {
         let value = result?;
         ended?;
         Ok(value)
+    }
+}
+
+/// Adds a round to the tapes of a contestant.
+fn keep(tapes: &mut Vec<Tape>, outcome: Outcome) {
+    let mut parts = outcome.parts;
+    if parts.is_empty() {
+        parts.push(("", outcome.late));
+    }
+    for (place, (part, late)) in parts.into_iter().enumerate() {
+        if place == tapes.len() {
+            tapes.push(Tape {
+                part,
+                ..Tape::default()
+            });
+        }
+        let mut figures = outcome.figures.clone();
+        figures.extend(percentiles(&late));
+        tapes[place].late.add(&late);
+        tapes[place].rounds.push(figures);
     }
 }
 
@@ -248,7 +271,7 @@ mod tests {
         }
     }
 
-    fn act(rounds: u32, fails: bool) -> (Result<Vec<Tape>, LabError>, Vec<String>) {
+    fn act(rounds: u32, fails: bool) -> (Result<Vec<Vec<Tape>>, LabError>, Vec<String>) {
         let log = Rc::new(RefCell::new(Vec::new()));
         let time_limit = TimeLimit::start().expect("a thread can be started");
         let runner = Runner {
@@ -279,12 +302,36 @@ mod tests {
         let pass = ["setup", "run 2", "run 10", "teardown"];
         assert_eq!(log, [pass, pass].concat());
         let tapes = tapes.expect("nothing fails");
-        assert_eq!((tapes.len(), tapes[0].rounds.len()), (1, 2));
-        let figures = &tapes[0].rounds[0];
+        assert_eq!((tapes.len(), tapes[0].len()), (1, 1));
+        assert_eq!((tapes[0][0].part, tapes[0][0].rounds.len()), ("", 2));
+        let figures = &tapes[0][0].rounds[0];
         assert!((figures["op_ns"] - 5.0).abs() < 1e-9);
         assert!((figures["operations_count"] - 10.0).abs() < 1e-9);
         assert!(figures.contains_key("wakeups_per_op"));
         assert!(!figures.contains_key("syscalls_per_1k"), "nobody counted");
+    }
+
+    #[test]
+    fn each_kind_of_times_is_kept_by_itself() {
+        let mut tapes = Vec::new();
+        for us in [3, 5] {
+            let [mut first, second] = [Samples::default(), Samples::default()];
+            first.record(us * 1_000);
+            keep(
+                &mut tapes,
+                Outcome {
+                    figures: BTreeMap::from([("polls_per_s", 7.0)]),
+                    parts: vec![("read", first), ("sleep", second)],
+                    ..Outcome::default()
+                },
+            );
+        }
+        let found: Vec<_> = tapes
+            .iter()
+            .map(|tape| (tape.part, tape.late.len(), tape.rounds[1].get("max_us")))
+            .collect();
+        assert_eq!(found, [("read", 2, Some(&5.0)), ("sleep", 0, None)]);
+        assert!(tapes.iter().all(|tape| tape.rounds[0]["polls_per_s"] > 6.0));
     }
 
     #[test]

@@ -291,6 +291,7 @@ impl Trial for Wake {
             operations: wakes,
             figures,
             late,
+            ..Outcome::default()
         })
     }
 
