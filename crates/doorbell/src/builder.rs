@@ -220,6 +220,10 @@ impl Default for Builder {
     }
 }
 
+// By hand: a builder is only a description; what a hook of a user's does is that user's.
+impl std::panic::UnwindSafe for Builder {}
+impl std::panic::RefUnwindSafe for Builder {}
+
 impl Builder {
     /// A runtime with one core for each CPU in the affinity mask of the thread that builds. The CPU quotas of
     /// its control groups limit the number: with `cpu.max` at `150000 100000` it is at most two.

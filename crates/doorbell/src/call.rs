@@ -5,6 +5,7 @@ use crate::large::boxed_if_large;
 use crate::room::{Place, Room};
 use crate::task::launch_call;
 use crate::{Class, ClassKind, CoreId, JoinError, Payload, ambient, coop};
+use async_lock::Mutex;
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{Join, Once};
 use std::any::Any;
@@ -92,8 +93,9 @@ impl CallError {
 pub struct Call<R>(CallState<R>);
 
 enum CallState<R> {
-    /// The mailbox is full: the future posts the call when there is room.
-    Waiting(Waiting<R>, Handle),
+    /// The mailbox is full: the future posts the call when there is room. The lock is never taken: with it, the call
+    /// can be shared although the future cannot.
+    Waiting(Mutex<Waiting<R>>, Handle),
     Posted(Join<R>),
     Refused(Option<CallError>),
 }
@@ -111,6 +113,10 @@ impl<R> std::fmt::Debug for CallState<R> {
     }
 }
 
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl<R> std::panic::UnwindSafe for Call<R> {}
+impl<R> std::panic::RefUnwindSafe for Call<R> {}
+
 impl<R> Unpin for Call<R> {}
 
 impl<R> Call<R> {
@@ -126,6 +132,7 @@ impl<R: Send + 'static> Call<R> {
     pub fn detach(mut self) {
         let state = std::mem::replace(&mut self.0, CallState::Refused(None));
         if let CallState::Waiting(waiting, handle) = state {
+            let waiting = waiting.into_inner();
             drop(handle.spawn(async move { drop(waiting.await) }));
         }
     }
@@ -137,7 +144,7 @@ impl<R> Future for Call<R> {
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let CallState::Waiting(waiting, _) = &mut self.0 {
-            self.0 = match ready!(waiting.as_mut().poll(cx)) {
+            self.0 = match ready!(waiting.get_mut().as_mut().poll(cx)) {
                 Ok(join) => CallState::Posted(join),
                 Err(error) => CallState::Refused(Some(error)),
             };
@@ -313,7 +320,7 @@ where
         check(&then, CoreId::new(core))?;
         Ok(launch_in(&then, core, place, f))
     };
-    CallState::Waiting(Box::pin(waiting), handle)
+    CallState::Waiting(Mutex::new(Box::pin(waiting)), handle)
 }
 
 pub(crate) fn blocking<F, R>(handle: &Handle, core: CoreId, f: F) -> Result<R, CallError>

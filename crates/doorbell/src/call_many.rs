@@ -28,8 +28,12 @@ pub struct CallMany<R>(CallManyState<R>);
 enum CallManyState<R> {
     Posted(Many<R>),
     /// Nothing was posted.
-    Ended(Option<Result<ManyResults<R>, CallError>>),
+    Ended(Option<Result<(), CallError>>),
 }
+
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl<R> std::panic::UnwindSafe for CallMany<R> {}
+impl<R> std::panic::RefUnwindSafe for CallMany<R> {}
 
 impl<R> Unpin for CallMany<R> {}
 
@@ -46,7 +50,9 @@ impl<R> Future for CallMany<R> {
             CallManyState::Posted(many) => Ok(results(many.take())),
             CallManyState::Ended(result) => {
                 let result = result.take();
-                result.expect("calls to many cores were polled again after being ready")
+                let result =
+                    result.expect("calls to many cores were polled again after being ready");
+                result.map(|()| Vec::new())
             }
         })
     }
@@ -183,7 +189,7 @@ where
 {
     let cores = match checked(handle, cores) {
         Ok(cores) if cores.is_empty() => {
-            return CallMany(CallManyState::Ended(Some(Ok(Vec::new()))));
+            return CallMany(CallManyState::Ended(Some(Ok(()))));
         }
         Ok(cores) => cores,
         Err(error) => return CallMany(CallManyState::Ended(Some(Err(error)))),

@@ -56,6 +56,10 @@ impl std::fmt::Debug for EnterGuard {
     }
 }
 
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl std::panic::UnwindSafe for Handle {}
+impl std::panic::RefUnwindSafe for Handle {}
+
 impl Handle {
     pub(crate) fn new(inner: Arc<dyn Ambient>) -> Self {
         Handle { inner }

@@ -51,6 +51,10 @@ impl<T> Future for Ending<T> {
     }
 }
 
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl<T> std::panic::UnwindSafe for JoinSet<T> {}
+impl<T> std::panic::RefUnwindSafe for JoinSet<T> {}
+
 impl<T> std::fmt::Debug for JoinSet<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JoinSet").field("len", &self.len()).finish()

@@ -306,6 +306,10 @@ impl<T> LocalJoinHandle<T> {
     }
 }
 
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl<T> std::panic::UnwindSafe for LocalJoinHandle<T> {}
+impl<T> std::panic::RefUnwindSafe for LocalJoinHandle<T> {}
+
 impl<T> Unpin for LocalJoinHandle<T> {}
 
 impl<T> Future for LocalJoinHandle<T> {

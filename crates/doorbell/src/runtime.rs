@@ -42,6 +42,10 @@ pub struct Runtime {
     owner: Owner<Host>,
 }
 
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl std::panic::UnwindSafe for Runtime {}
+impl std::panic::RefUnwindSafe for Runtime {}
+
 impl Runtime {
     /// Starts a runtime with the defaults of [`Builder`].
     ///

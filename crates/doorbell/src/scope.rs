@@ -4,8 +4,9 @@ use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
 use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload, TaskBuilder, coop};
+use async_lock::Mutex;
 use futures_channel::{mpsc, oneshot};
-use futures_util::future::{AbortHandle, Abortable, MaybeDone, maybe_done};
+use futures_util::future::{AbortHandle, Abortable};
 use futures_util::{FutureExt, StreamExt};
 use std::any::Any;
 use std::future::poll_fn;
@@ -101,6 +102,10 @@ pub struct Scope {
     admit: mpsc::UnboundedSender<JoinHandle<()>>,
 }
 
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl std::panic::UnwindSafe for Scope {}
+impl std::panic::RefUnwindSafe for Scope {}
+
 impl Scope {
     /// Spawns a child that may run on any core.
     ///
@@ -184,7 +189,7 @@ fn child<F: Future>(
             resume_unwind(panic);
         }
     };
-    let output = maybe_done(output);
+    let output = ScopedOutput::Awaited(output);
     (task, ScopedJoinHandle { output, abort })
 }
 
@@ -268,9 +273,24 @@ impl Drop for Children {
 /// If it is polled again after it was ready.
 #[derive(Debug)]
 pub struct ScopedJoinHandle<T> {
-    output: MaybeDone<oneshot::Receiver<Result<T, JoinError>>>,
+    output: ScopedOutput<T>,
     abort: AbortHandle,
 }
+
+#[derive(Debug)]
+enum ScopedOutput<T> {
+    Awaited(oneshot::Receiver<Result<T, JoinError>>),
+    /// It waits until the budget of a poll allows it to be taken. The lock is never taken: with it, the handle can
+    /// be shared also where `T` cannot.
+    There(Mutex<Result<T, JoinError>>),
+    Taken,
+}
+
+impl<T> Unpin for ScopedJoinHandle<T> {}
+
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl<T> std::panic::UnwindSafe for ScopedJoinHandle<T> {}
+impl<T> std::panic::RefUnwindSafe for ScopedJoinHandle<T> {}
 
 impl<T> ScopedJoinHandle<T> {
     /// Cancels the child: its future is dropped on a worker instead of being polled again.
@@ -295,15 +315,20 @@ impl<T> Future for ScopedJoinHandle<T> {
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        assert!(
-            !matches!(self.output, MaybeDone::Gone),
-            "a scoped handle was polled again after it was ready"
-        );
-        // The child's task wakes this handle, and a panic of the waker there would end the scope.
-        ready!(contained(cx, |cx| Pin::new(&mut self.output).poll(cx)));
-        ready!(coop::allow(cx));
-        let output = Pin::new(&mut self.output).take_output();
-        let output = output.expect("it is there, as it was ready above");
-        Poll::Ready(output.unwrap_or(Err(JoinError::Cancelled)))
+        if let ScopedOutput::Awaited(output) = &mut self.output {
+            // The child's task wakes this handle, and a panic of the waker there would end the scope.
+            let output = ready!(contained(cx, |cx| Pin::new(output).poll(cx)));
+            let output = output.unwrap_or(Err(JoinError::Cancelled));
+            self.output = ScopedOutput::There(Mutex::new(output));
+        }
+        if let ScopedOutput::There(_) = self.output {
+            ready!(coop::allow(cx));
+        }
+        match std::mem::replace(&mut self.output, ScopedOutput::Taken) {
+            ScopedOutput::There(output) => Poll::Ready(output.into_inner()),
+            ScopedOutput::Awaited(_) | ScopedOutput::Taken => {
+                panic!("a scoped handle was polled again after it was ready")
+            }
+        }
     }
 }

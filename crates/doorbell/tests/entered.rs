@@ -1,5 +1,11 @@
 //! What a task has entered is seen by no other task.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::{Builder, Handle, Runtime, yield_now};
 use std::net::SocketAddr;

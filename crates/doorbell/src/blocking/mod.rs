@@ -12,6 +12,7 @@ use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
 use crate::{JoinError, Payload, ThreadError, ambient, coop};
+use async_lock::Mutex;
 use async_task::FallibleTask;
 use doorbell_core::quiet::Quiet;
 use futures_util::future::AbortHandle;
@@ -195,7 +196,8 @@ type Outcome<T> = Quiet<Result<T, JoinError>>;
 
 enum BlockingState<T> {
     Waiting(FallibleTask<Outcome<T>>),
-    Ready(Outcome<T>),
+    /// The lock is never taken: with it, the handle can be shared also where `T` cannot.
+    Ready(Mutex<Outcome<T>>),
     Taken,
 }
 
@@ -246,12 +248,16 @@ impl<T> BlockingHandle<T> {
             Poll::Pending => true,
             Poll::Ready(None) => false,
             Poll::Ready(Some(outcome)) => {
-                self.state = BlockingState::Ready(outcome);
+                self.state = BlockingState::Ready(Mutex::new(outcome));
                 true
             }
         }
     }
 }
+
+// By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
+impl<T> std::panic::UnwindSafe for BlockingHandle<T> {}
+impl<T> std::panic::RefUnwindSafe for BlockingHandle<T> {}
 
 impl<T> Unpin for BlockingHandle<T> {}
 
@@ -264,13 +270,13 @@ impl<T> Future for BlockingHandle<T> {
             // `async-task` ends the process if a waker panics.
             let outcome = ready!(contained(cx, |cx| Pin::new(task).poll(cx)));
             let outcome = outcome.unwrap_or_else(|| Quiet::of(Err(JoinError::Cancelled)));
-            self.state = BlockingState::Ready(outcome);
+            self.state = BlockingState::Ready(Mutex::new(outcome));
         }
         if let BlockingState::Ready(_) = self.state {
             ready!(coop::allow(cx));
         }
         match std::mem::replace(&mut self.state, BlockingState::Taken) {
-            BlockingState::Ready(outcome) => Poll::Ready(outcome.take()),
+            BlockingState::Ready(outcome) => Poll::Ready(outcome.into_inner().take()),
             BlockingState::Waiting(_) | BlockingState::Taken => {
                 panic!("a blocking handle was polled again after it was ready")
             }

@@ -133,6 +133,10 @@ pub struct Io<T: AsFd> {
     inner: T,
 }
 
+// By hand: a panic of a user's leaves the registrations whole.
+impl<T: AsFd + std::panic::UnwindSafe> std::panic::UnwindSafe for Io<T> {}
+impl<T: AsFd + std::panic::RefUnwindSafe> std::panic::RefUnwindSafe for Io<T> {}
+
 impl<T: AsFd> Io<T> {
     /// Takes over a non-blocking descriptor.
     pub(super) fn new(inner: T) -> Self {

@@ -59,6 +59,10 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 #[error("the mutex is locked; use lock().await to wait for it")]
 pub struct TryLockError(());
 
+// By hand: the queue is whole after a panic. A shared mutex is not unwind safe: a task that panics lets go of the
+// lock, and what that guards may be half-changed.
+impl<T: ?Sized + std::panic::UnwindSafe> std::panic::UnwindSafe for Mutex<T> {}
+
 impl<T> Mutex<T> {
     /// An unlocked mutex.
     pub fn new(value: T) -> Self {
