@@ -16,12 +16,18 @@ use syn::{Expr, Ident, ItemFn, Token, parse_macro_input};
 /// nothing is left to do) and `on_policy_refused = F` (what `Builder::on_policy_refused` takes: it
 /// hears of the first worker of each class that the OS schedules otherwise than it asked for).
 ///
+/// A function of another name may have arguments, `self` and generics. It builds a runtime each time that it is called,
+/// and the caller waits until its body has returned.
+///
 /// # Panics
 /// The program panics at its start if the runtime cannot be built, with the error's text.
 ///
 /// ```ignore
 /// #[doorbell::main(cores = 2, on_policy_refused = |worker| eprintln!("{worker}"))]
 /// async fn main() { /* … */ }
+///
+/// #[doorbell::main(cores = 1)]
+/// async fn answer_of<T: Into<u32>>(question: T) -> u32 { question.into() + 1 }
 /// ```
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -105,6 +111,19 @@ impl Parse for Named {
     }
 }
 
+/// The program calls `main` without arguments, and the harness does so with tests.
+fn check_arguments(function: &ItemFn, what: &Use) -> syn::Result<()> {
+    let message = match what {
+        Use::Test => "a test takes no arguments",
+        Use::Main if function.sig.ident == "main" => "`main` takes no arguments",
+        Use::Main => return Ok(()),
+    };
+    match function.sig.inputs.first() {
+        Some(argument) => Err(syn::Error::new(argument.span(), message)),
+        None => Ok(()),
+    }
+}
+
 fn expand(
     options: &Options,
     mut function: ItemFn,
@@ -114,11 +133,10 @@ fn expand(
         let message = "this attribute makes an async function run on doorbell; write `async fn`";
         return Err(syn::Error::new(function.sig.fn_token.span(), message));
     };
-    if let Some(argument) = function.sig.inputs.first() {
-        return Err(syn::Error::new(
-            argument.span(),
-            "this function can take no arguments",
-        ));
+    check_arguments(&function, what)?;
+    for attribute in &mut function.attrs {
+        // One that stands inside the body.
+        attribute.style = syn::AttrStyle::Outer;
     }
     let cores = match (&options.cores, what) {
         (Some(cores), _) => quote_spanned!(cores.span()=> .cores(#cores)),

@@ -3,6 +3,7 @@
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
+    clippy::unused_self,
     reason = "tests play the outside world"
 )]
 

@@ -47,3 +47,63 @@ fn runtime() -> u8 {
 async fn the_macro_takes_no_name_from_its_body() {
     assert_eq!(runtime(), 7);
 }
+
+/// Says what the function does.
+#[doorbell::main(cores = 1)]
+#[must_use]
+#[inline(never)]
+async fn join<T: ToString, const N: usize>(
+    parts: [T; N],
+    (left, mut right): (&str, String),
+) -> String
+where
+    T: Send,
+{
+    #![allow(clippy::unused_async)]
+    for part in &parts {
+        right += &part.to_string();
+    }
+    let right = doorbell::spawn(async move { right }).await.unwrap();
+    format!("{left}{right}")
+}
+
+struct Sum(u32);
+
+impl Sum {
+    #[doorbell::main(cores = 1)]
+    async fn with(&self, other: u32) -> u32 {
+        let task = doorbell::spawn(async move { other });
+        self.0 + task.await.unwrap()
+    }
+
+    #[doorbell::main(cores = 1)]
+    async fn add(&mut self, other: &u32) -> &mut Self {
+        self.0 += doorbell::spawn(std::future::ready(*other)).await.unwrap();
+        self
+    }
+
+    #[doorbell::main(cores = 1)]
+    async fn end(self) -> impl std::fmt::Display {
+        self.0
+    }
+}
+
+#[test]
+fn c6_main_runs_functions_with_arguments_generics_and_attributes() {
+    assert_eq!(join([1, 2], ("<", String::from("a"))), "<a12");
+}
+
+#[test]
+fn c6_main_runs_methods() {
+    let mut sum = Sum(40);
+    assert_eq!(sum.with(1), 41);
+    assert_eq!(sum.add(&2).0, 42);
+    assert_eq!(sum.end().to_string(), "42");
+}
+
+#[doorbell::test]
+#[cfg_attr(all(), allow(clippy::unused_async))]
+async fn c6_a_test_may_have_attributes_inside() {
+    #![allow(unused_variables)]
+    let unused = 1;
+}
