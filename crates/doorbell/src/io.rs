@@ -1,5 +1,5 @@
 //! The read and write traits of other crates, re-exported with their helpers. All streams of
-//! [`net`](crate::net) and their halves implement them, so a library that asks for these traits accepts
+//! [`net`](crate::net), references to them and their halves implement them, so a library that asks for these traits accepts
 //! doorbell's streams.
 //!
 //! * `tokio`, with the feature `tokio-io`: from `tokio::io`.

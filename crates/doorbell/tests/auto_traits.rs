@@ -142,7 +142,7 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         // Sockets.
         ALL => net::TcpListener, net::TcpStream, net::UdpSocket, net::UnixDatagram, net::UnixListener,
             net::UnixStream, net::AsyncFd<OwnedFd>, net::Addresses, net::NoAddress, net::AlreadyRegistered,
-            net::Backlog, net::PeerCred, Direction, OwnedReadHalf, OwnedWriteHalf, ReadHalf<'static>,
+            net::Backlog, net::PeerCred, net::TcpSocket, net::UnixSocket, Direction, OwnedReadHalf, OwnedWriteHalf, ReadHalf<'static>,
             WriteHalf<'static>, ReuniteError;
     };
     assert!(wrong.is_empty(), "{wrong:#?}");

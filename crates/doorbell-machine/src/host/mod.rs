@@ -12,6 +12,7 @@ mod policy;
 mod poller;
 #[cfg(test)]
 mod poller_tests;
+pub mod socket_options;
 mod sysfs;
 mod thread;
 

@@ -7,11 +7,11 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,16 +33,87 @@ pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     Ok((stream, from))
 }
 
+/// A non-blocking socket without an address.
+///
+/// # Errors
+/// The OS's error.
+pub fn new_socket(family: Family, kind: Kind) -> io::Result<OwnedFd> {
+    let family = match family {
+        Family::V4 => AddressFamily::INET,
+        Family::V6 => AddressFamily::INET6,
+        Family::Unix => AddressFamily::UNIX,
+    };
+    let kind = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Datagram => SocketType::DGRAM,
+    };
+    Ok(socket_with(family, kind, FLAGS, None)?)
+}
+
+/// The addresses that a socket takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+    /// Paths, and abstract names.
+    Unix,
+}
+
+/// What a socket carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes, over a connection.
+    Stream,
+    /// Datagrams.
+    Datagram,
+}
+
+/// Gives a socket its address.
+///
+/// # Errors
+/// The OS's error.
+pub fn bind(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
+    SockRef::from(&socket).bind(&address.into())
+}
+
+/// As [`bind`], of a Unix socket.
+///
+/// # Errors
+/// The OS's error; [`io::ErrorKind::InvalidInput`] if it is the address of a socket without a name.
+pub fn bind_unix(socket: impl AsFd, address: &UnixAddr) -> io::Result<()> {
+    Ok(rustix::net::bind(socket, &named(address)?)?)
+}
+
+/// The address of an IP socket.
+///
+/// # Errors
+/// The OS's error.
+pub fn local_addr(socket: impl AsFd) -> io::Result<SocketAddr> {
+    let address = SockRef::from(&socket).local_addr()?;
+    address
+        .as_socket()
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
 /// Begins to connect a non-blocking socket. It is connected once it is writable, unless it has an error then.
 ///
 /// # Errors
 /// The OS's error.
 pub fn begin_to_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
+        SocketAddr::V4(_) => Family::V4,
+        SocketAddr::V6(_) => Family::V6,
     };
-    let socket = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    begin_to_connect_by(new_socket(family, Kind::Stream)?, address)
+}
+
+/// As [`begin_to_connect`], by this socket.
+///
+/// # Errors
+/// The OS's error.
+pub fn begin_to_connect_by(socket: OwnedFd, address: SocketAddr) -> io::Result<TcpStream> {
     match connect(&socket, &address) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
@@ -68,14 +139,25 @@ pub fn unix_address(path: &Path) -> io::Result<UnixAddr> {
 /// The OS's error; [`io::ErrorKind::WouldBlock`] if too many connections wait there to be accepted;
 /// [`io::ErrorKind::InvalidInput`] if it is the address of a socket without a name.
 pub fn connect_unix(address: &UnixAddr) -> io::Result<UnixStream> {
-    let address = match (address.as_pathname(), address.as_abstract_name()) {
-        (Some(path), _) => SocketAddrUnix::new(path)?,
-        (None, Some(name)) => SocketAddrUnix::new_abstract_name(name)?,
-        (None, None) => return Err(io::ErrorKind::InvalidInput.into()),
-    };
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
-    connect(&socket, &address)?;
+    let socket = new_socket(Family::Unix, Kind::Stream)?;
+    connect_unix_by(&socket, address)?;
     Ok(UnixStream::from(socket))
+}
+
+/// As [`connect_unix`], by this socket.
+///
+/// # Errors
+/// As for [`connect_unix`].
+pub fn connect_unix_by(socket: impl AsFd, address: &UnixAddr) -> io::Result<()> {
+    Ok(connect(socket, &named(address)?)?)
+}
+
+fn named(address: &UnixAddr) -> io::Result<SocketAddrUnix> {
+    match (address.as_pathname(), address.as_abstract_name()) {
+        (Some(path), _) => Ok(SocketAddrUnix::new(path)?),
+        (None, Some(name)) => Ok(SocketAddrUnix::new_abstract_name(name)?),
+        (None, None) => Err(io::ErrorKind::InvalidInput.into()),
+    }
 }
 
 /// Whether a listener shares its address with others (`SO_REUSEPORT`): the OS gives each connection to one of
@@ -103,14 +185,14 @@ pub fn listen(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> 
     Ok(socket.into())
 }
 
-/// Sets how many connections may wait at a listener; the OS takes its own limit for a larger number.
+/// Makes a socket listen. So many connections may wait there; the OS takes its own limit for a larger number. Of
+/// a socket that listens already, this changes the number.
 ///
 /// # Errors
 /// The OS's error.
-pub fn set_backlog(listener: impl AsFd, most: u32) -> io::Result<()> {
-    // For a socket that listens already, this changes the number only.
+pub fn listen_by(socket: impl AsFd, most: u32) -> io::Result<()> {
     let most = i32::try_from(most).unwrap_or(BACKLOG);
-    Ok(rustix::net::listen(listener, most)?)
+    Ok(rustix::net::listen(socket, most)?)
 }
 
 /// The connections that wait at a TCP listener to be accepted.
@@ -233,6 +315,48 @@ pub fn read_into(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 pub fn read(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     let ((read, _), _) = recv(socket, buffer, RecvFlags::empty())?;
     Ok(read.len())
+}
+
+/// The sender of the next datagram, which stays in the socket.
+///
+/// # Errors
+/// The OS's error.
+pub fn peek_sender(socket: &UdpSocket) -> io::Result<SocketAddr> {
+    let sender = SockRef::from(socket).peek_sender()?;
+    sender
+        .as_socket()
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Reads a datagram into uninitialised memory; returns how many bytes it filled, from the front, and the sender.
+///
+/// # Errors
+/// The OS's error.
+pub fn read_from(
+    socket: &UdpSocket,
+    buffer: &mut [MaybeUninit<u8>],
+) -> io::Result<(usize, SocketAddr)> {
+    let (read, from) = SockRef::from(socket).recv_from(buffer)?;
+    let from = from.as_socket();
+    Ok((read, from.ok_or(io::ErrorKind::InvalidInput)?))
+}
+
+/// As [`read_from`], of a Unix socket.
+///
+/// # Errors
+/// The OS's error.
+pub fn read_from_unix(
+    socket: &UnixDatagram,
+    buffer: &mut [MaybeUninit<u8>],
+) -> io::Result<(usize, UnixAddr)> {
+    let (read, from) = SockRef::from(socket).recv_from(buffer)?;
+    let from = match (from.as_abstract_namespace(), from.as_pathname()) {
+        (Some(name), _) => UnixAddr::from_abstract_name(name),
+        (None, Some(path)) => UnixAddr::from_pathname(path),
+        // The address of a socket without a name.
+        (None, None) => UnixAddr::from_pathname(""),
+    };
+    Ok((read, from?))
 }
 
 /// Reads from a socket without taking the data out.

@@ -3,7 +3,7 @@
 use super::Direction;
 use super::io::Io;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::task::{Context, Poll};
 
 /// Any descriptor that the OS can wait for, for tasks that wait in a syscall on it: a pipe, an `eventfd`, a
@@ -127,6 +127,18 @@ impl<T: AsFd> AsyncFd<T> {
     /// As for [`AsyncFd::readable`].
     pub fn poll_ready(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<io::Result<()>> {
         self.io.poll_ready(cx, direction)
+    }
+}
+
+impl<T: AsFd> AsRawFd for AsyncFd<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl<T: AsFd + IntoRawFd> IntoRawFd for AsyncFd<T> {
+    fn into_raw_fd(self) -> RawFd {
+        self.into_inner().into_raw_fd()
     }
 }
 

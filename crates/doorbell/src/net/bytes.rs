@@ -240,9 +240,28 @@ impl<T: Bytes> Io<T> {
         poll_fn(|cx| self.poll_peek_at(cx, Some(&mut place), buffer)).await
     }
 
+    pub(super) fn poll_peek(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_peek_at(cx, None, buffer)
+    }
+
+    pub(super) fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let what = (Direction::Read, buffer.len());
+        self.try_bytes(what, |socket| net::peek(socket, buffer))
+    }
+
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let what = (Direction::Read, buffer.len());
         self.try_bytes(what, |socket| net::read_into(socket, buffer))
+    }
+
+    #[cfg(feature = "tokio-io")]
+    pub(super) fn try_read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        let what = (Direction::Read, buffer.len());
+        self.try_bytes(what, |socket| net::read(socket, buffer))
     }
 
     pub(super) fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {

@@ -91,6 +91,26 @@ macro_rules! read_methods {
             self.io().peek(buffer).await
         }
 
+        /// As `peek`, for code that polls. Of several tasks that poll this, only the last one is woken.
+        ///
+        /// # Errors
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
+        pub fn poll_peek(
+            & $($mut)? self,
+            cx: &mut Context<'_>,
+            buffer: &mut [u8],
+        ) -> Poll<io::Result<usize>> {
+            self.io().poll_peek(cx, buffer)
+        }
+
+        /// As `peek`, but returns an error instead of waiting.
+        ///
+        /// # Errors
+        /// [`io::ErrorKind::WouldBlock`] if no bytes have arrived; the OS's error.
+        pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.io().try_peek(buffer)
+        }
+
         /// Waits until there may be bytes to read, or the end of the stream. Then use `try_read`.
         ///
         /// # Errors
@@ -105,6 +125,17 @@ macro_rules! read_methods {
         /// [`io::ErrorKind::WouldBlock`] if no bytes have arrived; the OS's error.
         pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
             self.io().try_read(buffer)
+        }
+
+        /// As `try_read`, into the room that a `bytes::BufMut` has: for a `Vec`, its spare capacity, at least 64
+        /// bytes if there is none.
+        ///
+        /// # Errors
+        /// As for `try_read`.
+        #[cfg(feature = "tokio-io")]
+        pub fn try_read_buf<B: bytes::BufMut>(&self, buffer: &mut B) -> io::Result<usize> {
+            super::traits::fill(buffer, |room| Ok((self.io().try_read_uninit(room)?, ())))
+                .map(|(read, ())| read)
         }
 
         /// As `try_read`, into several buffers, which are filled in order.

@@ -36,17 +36,21 @@
 mod addresses;
 mod async_fd;
 mod bytes;
+mod fds;
 mod intervals;
 mod io;
 mod methods;
+mod options;
 mod split;
 mod tcp_listener;
+mod tcp_socket;
 mod tcp_stream;
 #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
 mod traits;
 mod udp;
 mod unix_datagram;
 mod unix_listener;
+mod unix_socket;
 mod unix_stream;
 
 pub use addresses::{Addresses, NoAddress, ToSocketAddrs, lookup_host};
@@ -57,8 +61,10 @@ pub use io::AlreadyRegistered;
 pub(crate) use io::{Registered, register};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use tcp_listener::{Backlog, TcpListener};
+pub use tcp_socket::TcpSocket;
 pub use tcp_stream::TcpStream;
 pub use udp::UdpSocket;
 pub use unix_datagram::UnixDatagram;
 pub use unix_listener::UnixListener;
+pub use unix_socket::UnixSocket;
 pub use unix_stream::{PeerCred, UnixStream};

@@ -101,7 +101,7 @@ impl TcpListener {
         Ok(TcpListener::of(listener))
     }
 
-    fn of(listener: std_net::TcpListener) -> TcpListener {
+    pub(super) fn of(listener: std_net::TcpListener) -> TcpListener {
         TcpListener {
             io: Io::new(listener),
         }
@@ -134,6 +134,14 @@ impl TcpListener {
         accepted.map_ok(|(stream, from)| (TcpStream::of(stream), from))
     }
 
+    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
+    ///
+    /// # Errors
+    /// The OS's error for this query.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get().take_error()
+    }
+
     /// The address at which it listens.
     ///
     /// # Errors
@@ -149,7 +157,7 @@ impl TcpListener {
     /// # Errors
     /// The OS's error.
     pub fn set_backlog(&self, most: u32) -> io::Result<()> {
-        net::set_backlog(self.io.get(), most)
+        net::listen_by(self.io.get(), most)
     }
 
     /// How many connections wait to be accepted, and how many packets of others found no room.

@@ -3,7 +3,9 @@
 use super::bytes::{ByteStream, Stream};
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
+use super::options::{ip_option_methods, option_methods};
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
+use crate::time::timeout;
 use doorbell_machine::host::net;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -40,7 +42,11 @@ impl TcpStream {
     pub async fn connect(addresses: impl ToSocketAddrs) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::InvalidInput, NoAddress);
         for address in lookup_host(addresses).await? {
-            match TcpStream::connect_to(address).await {
+            let connected = match net::begin_to_connect(address) {
+                Ok(stream) => TcpStream::once_connected(stream).await,
+                Err(error) => Err(error),
+            };
+            match connected {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
             }
@@ -48,8 +54,35 @@ impl TcpStream {
         Err(last)
     }
 
-    async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
-        let stream = TcpStream::of(net::begin_to_connect(address)?);
+    /// As [`TcpStream::connect`], but gives up after this time, in all, also for a name that is looked up.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] after that time; otherwise as for [`TcpStream::connect`].
+    ///
+    /// # Panics
+    /// If the thread has no runtime.
+    ///
+    /// ```no_run
+    /// use doorbell::time::Duration;
+    ///
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let within = Duration::from_secs(3);
+    /// let stream = doorbell::net::TcpStream::connect_timeout("example.org:80", within).await?;
+    /// # drop(stream);
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn connect_timeout(
+        addresses: impl ToSocketAddrs,
+        within: Duration,
+    ) -> io::Result<TcpStream> {
+        let connected = timeout(within, TcpStream::connect(addresses)).await;
+        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Waits until a connection that was begun stands.
+    pub(super) async fn once_connected(stream: std_net::TcpStream) -> io::Result<TcpStream> {
+        let stream = TcpStream::of(stream);
         let stands = |stream: &std_net::TcpStream| {
             if let Some(error) = stream.take_error()? {
                 return Err(error);
@@ -125,6 +158,16 @@ impl TcpStream {
         net::unacknowledged(self.io.get())
     }
 
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    option_methods! {
+        "whether data is acknowledged at once (`TCP_QUICKACK`); the OS may turn it off again"
+            bool: quickack set_quickack;
+    }
+    ip_option_methods!();
+
     /// Sets what happens to unsent bytes when the stream is closed (`SO_LINGER`). The time is rounded down to
     /// whole seconds:
     ///
@@ -137,6 +180,15 @@ impl TcpStream {
     /// The OS's error.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
         net::set_linger(self.io.get(), time)
+    }
+
+    /// As [`TcpStream::set_linger`] with a time of zero: unsent bytes are thrown away when the stream is closed,
+    /// and the other end gets a reset.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn set_zero_linger(&self) -> io::Result<()> {
+        net::set_linger(self.io.get(), Some(Duration::ZERO))
     }
 
     /// The value that [`TcpStream::set_linger`] sets, in whole seconds.

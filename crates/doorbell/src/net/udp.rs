@@ -2,7 +2,9 @@
 
 use super::addresses::addresses_of;
 use super::io::Io;
+use super::options::{ip_option_methods, option_methods};
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
+use doorbell_machine::host::net;
 use std::io;
 use std::net::{self as std_net, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,7 +28,7 @@ use std::task::{Context, Poll};
 /// ```
 #[derive(Debug)]
 pub struct UdpSocket {
-    io: Io<std_net::UdpSocket>,
+    pub(super) io: Io<std_net::UdpSocket>,
 }
 
 impl UdpSocket {
@@ -208,6 +210,70 @@ impl UdpSocket {
         self.io.io(Direction::Read, peek).await
     }
 
+    /// As [`UdpSocket::peek`].
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::recv`].
+    pub fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.io
+            .poll_io(cx, Direction::Read, |socket| socket.peek(buffer))
+    }
+
+    /// As [`UdpSocket::peek`], but returns an error instead of waiting.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::recv`]; [`io::ErrorKind::WouldBlock`] if there is no datagram.
+    pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.io
+            .try_io(Direction::Read, |socket| socket.peek(buffer))
+    }
+
+    /// As [`UdpSocket::peek_from`].
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::recv`].
+    pub fn poll_peek_from(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.io
+            .poll_io(cx, Direction::Read, |socket| socket.peek_from(buffer))
+    }
+
+    /// As [`UdpSocket::peek_from`], but returns an error instead of waiting.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::recv`]; [`io::ErrorKind::WouldBlock`] if there is no datagram.
+    pub fn try_peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io
+            .try_io(Direction::Read, |socket| socket.peek_from(buffer))
+    }
+
+    /// The sender of the next datagram, which stays in the socket.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::recv`].
+    pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
+        self.io.io(Direction::Read, net::peek_sender).await
+    }
+
+    /// As [`UdpSocket::peek_sender`].
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::recv`].
+    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
+        self.io.poll_io(cx, Direction::Read, net::peek_sender)
+    }
+
+    /// As [`UdpSocket::peek_sender`], but returns an error instead of waiting.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::recv`]; [`io::ErrorKind::WouldBlock`] if there is no datagram.
+    pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
+        self.io.try_io(Direction::Read, net::peek_sender)
+    }
+
     /// As [`UdpSocket::recv_from`], but leaves the datagram in the socket.
     ///
     /// # Errors
@@ -231,6 +297,76 @@ impl UdpSocket {
     /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn writable(&self) -> io::Result<()> {
         self.io.ready(Direction::Write).await
+    }
+
+    /// Ready when there may be a datagram. Of several tasks that poll this, only the last one is woken.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::readable`].
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Read)
+    }
+
+    /// Ready when there may be room to send. Of several tasks that poll this, only the last one is woken.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::readable`].
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Write)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    ip_option_methods!();
+
+    /// Sets whether datagrams to IPv4 multicast groups also come back to this machine (`IP_MULTICAST_LOOP`).
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn set_multicast_loop_v4(&self, on: bool) -> io::Result<()> {
+        self.io.get().set_multicast_loop_v4(on)
+    }
+
+    /// The value that [`UdpSocket::set_multicast_loop_v4`] sets.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn multicast_loop_v4(&self) -> io::Result<bool> {
+        self.io.get().multicast_loop_v4()
+    }
+
+    /// Sets how many routers a datagram to an IPv4 multicast group may pass (`IP_MULTICAST_TTL`).
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn set_multicast_ttl_v4(&self, hops: u32) -> io::Result<()> {
+        self.io.get().set_multicast_ttl_v4(hops)
+    }
+
+    /// The value that [`UdpSocket::set_multicast_ttl_v4`] sets.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
+        self.io.get().multicast_ttl_v4()
+    }
+
+    /// As [`UdpSocket::set_multicast_loop_v4`], for IPv6.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn set_multicast_loop_v6(&self, on: bool) -> io::Result<()> {
+        self.io.get().set_multicast_loop_v6(on)
+    }
+
+    /// The value that [`UdpSocket::set_multicast_loop_v6`] sets.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn multicast_loop_v6(&self) -> io::Result<bool> {
+        self.io.get().multicast_loop_v6()
     }
 
     /// Sets whether the socket may send to broadcast addresses (`SO_BROADCAST`).

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 /// woken. A send waits while the receiver's queue is full.
 #[derive(Debug)]
 pub struct UnixDatagram {
-    io: Io<std_unix::UnixDatagram>,
+    pub(super) io: Io<std_unix::UnixDatagram>,
 }
 
 impl UnixDatagram {
@@ -203,6 +203,19 @@ impl UnixDatagram {
         self.io.io(Direction::Read, recv).await
     }
 
+    /// As [`UnixDatagram::recv_from`].
+    ///
+    /// # Errors
+    /// As for [`UnixDatagram::recv_from`].
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.io
+            .poll_io(cx, Direction::Read, |socket| socket.recv_from(buffer))
+    }
+
     /// As [`UnixDatagram::recv_from`], but returns an error instead of waiting.
     ///
     /// # Errors
@@ -226,6 +239,22 @@ impl UnixDatagram {
     /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn writable(&self) -> io::Result<()> {
         self.io.ready(Direction::Write).await
+    }
+
+    /// Ready when there may be a datagram. Of several tasks that poll this, only the last one is woken.
+    ///
+    /// # Errors
+    /// As for [`UnixDatagram::readable`].
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Read)
+    }
+
+    /// Ready when there may be room to send. Of several tasks that poll this, only the last one is woken.
+    ///
+    /// # Errors
+    /// As for [`UnixDatagram::readable`].
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_ready(cx, Direction::Write)
     }
 
     /// Shuts down reading, writing or both.

@@ -95,7 +95,15 @@ impl UnixListener {
     /// # Errors
     /// The OS's error.
     pub fn set_backlog(&self, most: u32) -> io::Result<()> {
-        net::set_backlog(self.io.get(), most)
+        net::listen_by(self.io.get(), most)
+    }
+
+    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
+    ///
+    /// # Errors
+    /// The OS's error for this query.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get().take_error()
     }
 
     /// The address at which it listens.
