@@ -123,6 +123,12 @@ impl<M: Machine> Node<M> {
         self.next.store(Self::free(), Ordering::Relaxed);
     }
 
+    /// Whether its [`Deliver`] function is this one, or one with the same code. `false` proves nothing: a function may
+    /// have several addresses.
+    pub(crate) fn is_delivered_by(&self, deliver: Deliver<M>) -> bool {
+        std::ptr::fn_addr_eq(self.deliver, deliver)
+    }
+
     /// Calls the node's [`Deliver`] function.
     ///
     /// # Safety

@@ -237,6 +237,7 @@ fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
             "worker::loom::placed::mutant_refused_by_other",
             Shows::Assertion("a timer was refused"),
         ),
+        Bug::TaskListNoFence => ("worker::loom::relieve::mutant_list_no_fence", Shows::Race),
         Bug::SchedulerPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::WorkerStallNoFence => ("worker::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),

@@ -217,6 +217,8 @@ pub enum Bug {
     PullTrustsStuck,
     /// timer: with `timer_pull=base`, a timer is refused because the worker that seemed awake has ended.
     TimerRefusedByOther,
+    /// task: a worker that touches its list of tasks makes no fence, so a visitor may be there.
+    TaskListNoFence,
     /// timer: a worker that sleeps wakes for a timer with slack at its deadline.
     TimerWakesAtDeadline,
     /// timer: a worker that was woken for nothing fires timers that may still wait.
@@ -247,7 +249,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 115] = [
+    pub const ALL: [Bug; 116] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -350,6 +352,7 @@ impl Bug {
         Bug::PullReportsNothing,
         Bug::PullTrustsStuck,
         Bug::TimerRefusedByOther,
+        Bug::TaskListNoFence,
         Bug::TimerWakesAtDeadline,
         Bug::IdleWorkerFiresEarly,
         Bug::WheelWakesForFirstSlot,

@@ -154,6 +154,7 @@ mod owner;
 mod policy_hook;
 mod poll_times;
 mod post;
+mod relief;
 pub mod rescue;
 mod room;
 mod rt;

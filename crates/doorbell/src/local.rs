@@ -81,7 +81,10 @@ where
     F::Output: 'static,
 {
     // Here, as a closure does not have the caller's location.
-    let about = About::default();
+    let about = About {
+        stays: true,
+        ..About::default()
+    };
     ambient::with_worker(|worker| {
         let (worker, core) = worker
             .and_then(|l| Some((l, l.core()?)))
@@ -208,7 +211,7 @@ impl Handle {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
-        let task = self.task().on(core);
+        let task = self.task().on(core).stays();
         if const { size_of::<F>() > BOXED_ABOVE } {
             // Boxed where it is made, so that neither thread moves the large future.
             return task.spawn_described(Stays::of(move || Box::pin(make())));

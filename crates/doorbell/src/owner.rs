@@ -6,6 +6,7 @@ use crate::class::ClassKind;
 use crate::class_workers::ClassWorkers;
 use crate::forked::Forked;
 use crate::handle::Handle;
+use crate::relief::Relief;
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt};
 use async_lock::Mutex;
@@ -294,8 +295,12 @@ impl<M: Machine> Owner<M> {
         drop(late);
         for class in &self.rt.classes {
             let (begun, unbegun) = class.workers.split_at(class.begun());
-            begun.iter().for_each(|worker| worker.close());
-            unbegun.iter().for_each(|worker| worker.close_unbegun());
+            for worker in begun {
+                worker.close();
+            }
+            for worker in unbegun {
+                worker.close_unbegun();
+            }
         }
         if let Some(stalls) = self.stalls.take() {
             stalls.end();
@@ -313,26 +318,38 @@ impl<M: Machine> Owner<M> {
             return 0;
         }
         self.close();
+        let blocking = Arc::clone(&self.rt.blocking);
+        // A worker or a blocking closure could wait for itself.
+        let waits = !ambient::on_a_worker() && !ambient::on_a_blocking_thread();
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let until_ns = M::now_ns().saturating_add(timeout_ns);
-        // `drop` joins the workers that have ended, which takes no time. The others are detached.
+        let until_ns = M::now_ns().saturating_add(if waits { timeout_ns } else { 0 });
+        let running = self.wait(until_ns, || blocking.metrics().threads);
+        if running > 0 {
+            // `drop` joins the workers that have ended, which takes no time. The others are detached.
+            self.threads.retain(M::Thread::is_finished);
+            self.waits_for_blocking = false;
+        }
+        running
+    }
+
+    /// Waits until all workers have ended and no `others` are left, at most until `until_ns`. Returns how many
+    /// threads are left. Meanwhile it ends the tasks of workers that are inside a long poll: that poll may wait
+    /// for what such a task has.
+    fn wait(&self, until_ns: u64, others: impl Fn() -> usize) -> usize {
         let (word, parker) = (M::U32::new(0), M::Parker::new());
+        let mut relief = Relief::new(&self.rt);
+        let mut pause_ns = FIRST_LOOK_NS;
         loop {
             let workers = self.threads.iter().filter(|thread| !thread.is_finished());
-            let running = workers.count() + self.rt.blocking.metrics().threads;
+            let running = workers.count() + others();
             let now_ns = M::now_ns();
-            if running == 0 {
-                return 0;
-            }
-            // A worker or a blocking closure could wait for itself.
-            let waits = !ambient::on_a_worker() && !ambient::on_a_blocking_thread();
-            if now_ns >= until_ns || !waits {
-                self.threads.retain(M::Thread::is_finished);
-                self.waits_for_blocking = false;
+            if running == 0 || now_ns >= until_ns {
                 return running;
             }
-            let next_ns = now_ns.saturating_add(SHUTDOWN_LOOK_NS).min(until_ns);
+            relief.look(now_ns);
+            let next_ns = now_ns.saturating_add(pause_ns).min(until_ns);
             let _ = parker.park(&word, 0, Some(next_ns));
+            pause_ns = (2 * pause_ns).min(LOOK_NS);
         }
     }
 }
@@ -351,6 +368,7 @@ impl<M: Machine> Drop for Owner<M> {
         if ambient::on_a_worker() {
             return;
         }
+        self.wait(u64::MAX, || 0);
         for thread in self.threads.drain(..) {
             // A join never fails: a worker catches the panics of tasks, and its own panic aborts the process,
             // see `run_worker`.
@@ -364,5 +382,7 @@ impl<M: Machine> Drop for Owner<M> {
     }
 }
 
-/// Interval at which a shutdown with a timeout checks whether the threads have ended.
-const SHUTDOWN_LOOK_NS: u64 = 500_000;
+/// The first interval at which the thread that ends a runtime checks whether the workers have ended. It doubles
+/// each time, up to `LOOK_NS`.
+const FIRST_LOOK_NS: u64 = 20_000;
+const LOOK_NS: u64 = 500_000;

@@ -22,10 +22,14 @@ pub struct ShutdownTimeout {
 ///
 /// Dropping it ends the runtime:
 ///
-/// * Every task is cancelled and dropped on its worker.
+/// * Every task is cancelled, and dropped on its worker. While a worker is inside a long poll, the thread that
+///   ends the runtime drops the worker's other tasks, since that poll may wait for what one of them has, such as
+///   the sender of a std channel. Left to the worker are tasks whose future is not `Send`
+///   ([`spawn_local`](crate::spawn_local())) and calls. So a poll that waits for one of those waits for ever, and so
+///   does the drop of a future that waits for the drop of another one.
 /// * Calls that were posted before still run. Later calls return an error.
 /// * The drop waits for the threads of the workers. If it happens on a worker of any runtime, it does not
-///   wait: the threads then end by themselves after their current polls.
+///   wait: the threads then end by themselves after their current polls, and each drops its own tasks.
 /// * The drop waits for closures of [`spawn_blocking`](crate::spawn_blocking()) that are under way, unless it
 ///   happens on a worker or inside such a closure.
 ///

@@ -137,6 +137,7 @@ pub struct TaskBuilder {
     name: Option<Name>,
     group: Option<Belongs>,
     rescuable: bool,
+    stays: bool,
 }
 
 /// The group that a task was given.
@@ -155,6 +156,7 @@ impl TaskBuilder {
             name: None,
             group: None,
             rescuable: false,
+            stays: false,
         }
     }
 
@@ -209,6 +211,12 @@ impl TaskBuilder {
     /// rescues wakes or spawns it. For pinned tasks and Rt tasks this has no effect.
     pub fn rescuable(mut self) -> Self {
         self.rescuable = true;
+        self
+    }
+
+    /// Only the worker's own thread may drop the future. For pinned tasks.
+    pub(crate) fn stays(mut self) -> Self {
+        self.stays = true;
         self
     }
 
@@ -276,6 +284,7 @@ impl TaskBuilder {
             name: self.name.as_ref(),
             group: self.reserve_in_group(class)?,
             rescuable: self.rescuable,
+            stays: self.stays,
             ..About::default()
         };
         let join = launch(&self.handle, core, kind, class, about, future);
@@ -286,6 +295,8 @@ impl TaskBuilder {
     fn reserve_in_group(&self, class: Class) -> Result<Option<u8>, SpawnError> {
         match &self.group {
             None => Ok(None),
+            // Groups of a runtime that has ended get no place back.
+            Some(Belongs::To(_)) if self.handle.inner().has_ended() => Ok(None),
             Some(Belongs::ToNone) => Ok(Some(DEFAULT)),
             Some(Belongs::To(_)) if class != Class::FAIR => {
                 Err(SpawnError::GroupNeedsFair { class })

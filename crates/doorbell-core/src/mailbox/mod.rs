@@ -396,6 +396,31 @@ impl<M: Machine> Batch<M> {
         Some((unsafe { Chain::of(first, last) }, len))
     }
 
+    /// Takes out the nodes that `picks` names, oldest first. They are in no queue then.
+    pub(crate) fn pick(
+        &mut self,
+        picks: impl Fn(NonNull<Node<M>>) -> bool,
+    ) -> Vec<NonNull<Node<M>>> {
+        let (mut picked, mut kept) = (Vec::new(), Vec::new());
+        while let Some(node) = NonNull::new(self.next) {
+            // SAFETY: taken, so it is alive until delivered.
+            self.next = unsafe { node.as_ref() }.next();
+            if picks(node) {
+                // SAFETY: as above.
+                unsafe { node.as_ref() }.leave();
+                picked.push(node);
+            } else {
+                kept.push(node);
+            }
+        }
+        for node in kept.into_iter().rev() {
+            // SAFETY: as above.
+            unsafe { node.as_ref() }.set_next(self.next);
+            self.next = node.as_ptr();
+        }
+        picked
+    }
+
     /// Whether nothing is left.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -7,6 +7,7 @@ use crate::io::Driver;
 use crate::link::Node;
 use crate::mailbox::{Post, Posted, Pushed};
 use crate::queue::Queue;
+use crate::task::home::TaskList;
 use crate::wheel::{Gate, SharedGate, Visited};
 use crate::worker::remote::{Remote, RemoteSpec, posted_twice};
 use doorbell_machine::{Bug, Line, Machine};
@@ -19,6 +20,7 @@ pub struct Member<M: Machine> {
     gate: SharedGate<M, RemoteRef<M>>,
     scheduler: NonNull<Scheduler<M>>,
     off: OffWord<M>,
+    tasks: M::Line<TaskList<M>>,
     pub(super) driver: Driver<M>,
 }
 
@@ -50,8 +52,15 @@ impl<M: Machine> Member<M> {
             gate: Arc::new(M::Line::new(Gate::default)),
             scheduler,
             off: OffWord::default(),
+            tasks: M::Line::new(TaskList::default),
             driver: Driver::default(),
         }
+    }
+
+    /// The tasks whose home is this worker.
+    #[inline(always)]
+    pub(crate) fn task_list(&self) -> &TaskList<M> {
+        &self.tasks
     }
 
     /// Whether the worker was taken off; see [`Scheduler::take_off`].

@@ -29,6 +29,8 @@ pub struct About<'a> {
     /// should then be brief, see [`Local::is_rescue`](crate::worker::Local::is_rescue). No effect on pinned tasks, or
     /// where no scheduler is above.
     pub rescuable: bool,
+    /// Whether the future may be dropped only on the thread of its worker: it is not `Send`. Only for pinned tasks.
+    pub stays: bool,
     /// Where the task was spawned. Kept if it has a name or the scheduler records something for each task.
     pub spawned_at: &'static Location<'static>,
 }
@@ -42,6 +44,7 @@ impl Default for About<'_> {
             name: None,
             group: None,
             rescuable: false,
+            stays: false,
             spawned_at: Location::caller(),
         }
     }

@@ -59,19 +59,23 @@ pub(crate) struct Header<M: Schedule> {
 /// | 0 | `EXTRAS` | extras lie behind the body |
 /// | 1 | `RAISED_NODE` | a raised node lies behind the body: some scheduler is above the task's own |
 /// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `RAISED_NODE` |
+/// | 3 | `STAYS` | only the worker's own thread may drop the future |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behind(u8);
 
 const EXTRAS: u8 = 1 << 0;
 const RAISED_NODE: u8 = 1 << 1;
 const RESCUABLE: u8 = 1 << 2;
-const _: () = assert!(EXTRAS + RAISED_NODE + RESCUABLE == 0b111);
+const STAYS: u8 = 1 << 3;
+const _: () = assert!(EXTRAS + RAISED_NODE + RESCUABLE + STAYS == 0b1111);
 
 impl Behind {
-    pub(crate) fn of(extras: bool, raised_node: bool, rescuable: bool) -> Self {
+    fn of<M: Schedule>(spec: &CellSpec<M>) -> Self {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
-        let rescuable = bit(raised_node && rescuable, RESCUABLE);
-        Behind(bit(extras, EXTRAS) | bit(raised_node, RAISED_NODE) | rescuable)
+        let extras = bit(spec.extras.is_some(), EXTRAS);
+        let raised_node = bit(spec.has_raised_node, RAISED_NODE);
+        let rescuable = bit(spec.has_raised_node && spec.is_rescuable, RESCUABLE);
+        Behind(extras | raised_node | rescuable | bit(spec.stays, STAYS))
     }
 }
 
@@ -86,6 +90,11 @@ impl<M: Schedule> Header<M> {
     #[inline(always)]
     pub(crate) fn has_raised_node(&self) -> bool {
         self.behind.0 & RAISED_NODE != 0
+    }
+
+    /// Whether only the worker's own thread may drop the future.
+    pub(crate) fn stays(&self) -> bool {
+        self.behind.0 & STAYS != 0
     }
 
     /// Whether workers above may run it while its own are stuck.
@@ -127,6 +136,7 @@ pub(crate) struct CellSpec<M: Schedule> {
     pub(crate) group: u8,
     pub(crate) has_raised_node: bool,
     pub(crate) is_rescuable: bool,
+    pub(crate) stays: bool,
     pub(crate) extras: Option<Extras<M>>,
     /// The worker it is launched on. The task gets a share of its scheduler, which [`Schedule::freed`] returns.
     pub(crate) last: *mut M::Member,
@@ -162,7 +172,6 @@ impl<M: Schedule> TaskRef<M> {
             Kind::Call => deliver_call,
         };
         let header = memory.cast::<Header<M>>();
-        let has_extras = spec.extras.is_some();
         // SAFETY: freshly allocated with room for the header.
         unsafe {
             header.write(Header {
@@ -174,7 +183,7 @@ impl<M: Schedule> TaskRef<M> {
                 kind: spec.kind,
                 rank: spec.rank,
                 group: spec.group,
-                behind: Behind::of(has_extras, spec.has_raised_node, spec.is_rescuable),
+                behind: Behind::of(&spec),
                 body_use: M::Cell::new(()),
                 join_waker: M::Cell::new(None),
                 links: M::Cell::new(Links {
@@ -205,6 +214,17 @@ impl<M: Schedule> TaskRef<M> {
     pub(crate) unsafe fn from_node(node: NonNull<Node<M>>) -> Self {
         // The node is the header's first field.
         TaskRef(node.cast())
+    }
+
+    /// The task that this is the own node of; `None` if it is another node, or if that cannot be told.
+    ///
+    /// # Safety
+    /// `node` is alive.
+    pub(crate) unsafe fn of_task_node(node: NonNull<Node<M>>) -> Option<Self> {
+        // SAFETY: the caller's promise. A function with the same code says too that the node is a task's.
+        let is_task = unsafe { node.as_ref() }.is_delivered_by(deliver_task::<M>);
+        // SAFETY: as said just now.
+        is_task.then(|| unsafe { Self::from_node(node) })
     }
 
     /// The rank of the task with that node.

@@ -1,52 +1,198 @@
 //! A task's home worker: the worker that first took its own node from a queue. It keeps the task in its list until
 //! the task is complete, wherever the task runs.
+//!
+//! The worker touches its list without a lock. While its runtime ends, the thread that ends it may visit the list of a
+//! worker that is inside a long poll ([`TaskList::visit`]), and seize the tasks there:
+//!
+//! | word | value | meaning |
+//! |---|---|---|
+//! | `inside` | 1 | the worker touches its list |
+//! | `visited` | 0 `FREE` | the worker's |
+//! | | 1 `VISITED` | a visitor's |
+//! | | 2 `AWAITED` | a visitor's, and the worker, which ends, sleeps until the visitor has left |
+//!
+//! Store buffering, as at the gate of a wheel: the worker says that it is inside and looks at `visited`; the visitor
+//! marks that word and looks whether the worker is inside. With a fence on both sides at least one of them sees the
+//! other, and the one that does steps back. The worker's fence is the light one: the visitor pays. A worker that steps
+//! back does not wait: it cancels the task that was to enter, or leaves the worker's reference of the complete one to
+//! the thread that seizes it (`State::leave`). Only a worker that ends waits.
 
 use super::cell::TaskRef;
 use super::schedule::Schedule;
-use doorbell_machine::Cell as _;
-use std::cell::Cell;
+use crate::mailbox::Batch;
+use doorbell_machine::{Bug, Cell as _, Fenced, Ordering, ParkIn, Parker, Word};
 
-/// The tasks whose home worker this is and which have not left the list. Only the worker's own thread uses it.
-#[derive(Debug)]
+const FREE: u32 = 0;
+const VISITED: u32 = 1;
+const AWAITED: u32 = 2;
+const _: () = assert!(FREE < VISITED && VISITED < AWAITED);
+
+/// The tasks whose home worker this is and which have not left the list. The worker's thread uses it, or a visitor.
 pub(crate) struct TaskList<M: Schedule> {
-    /// Linked through the tasks' headers.
-    newest: Cell<Option<TaskRef<M>>>,
-    len: Cell<usize>,
+    inside: M::U32,
+    visited: M::U32,
+    listed: M::Cell<Listed<M>>,
 }
+
+/// What the list has.
+pub(crate) struct Listed<M: Schedule> {
+    /// Linked through the tasks' headers.
+    newest: Option<TaskRef<M>>,
+    len: usize,
+    /// What visitors took out of the mailbox and left to the worker.
+    pub(crate) mail: Vec<Batch<M>>,
+}
+
+// SAFETY: only the worker uses `listed`, or one visitor at a time, while the worker does not; see above.
+unsafe impl<M: Schedule> Sync for TaskList<M> {}
+// SAFETY: as for Sync. A visitor leaves the tasks in it whose future may not leave the worker's thread.
+unsafe impl<M: Schedule> Send for TaskList<M> {}
 
 impl<M: Schedule> Default for TaskList<M> {
     fn default() -> Self {
         TaskList {
-            newest: Cell::new(None),
-            len: Cell::new(0),
+            inside: M::U32::new(0),
+            visited: M::U32::new(FREE),
+            listed: M::Cell::new(Listed {
+                newest: None,
+                len: 0,
+                mail: Vec::new(),
+            }),
+        }
+    }
+}
+
+/// A visitor has the list for as long as this is there.
+struct ListVisit<'a, M: Schedule> {
+    list: &'a TaskList<M>,
+    /// The parker of the worker whose list it is.
+    parker: &'a M::Parker,
+}
+
+impl<M: Schedule> Drop for ListVisit<'_, M> {
+    fn drop(&mut self) {
+        let word = &self.list.visited;
+        // ORDER: AcqRel; Release pairs with the Acquire of the worker's look: what the visitor did is visible. Acquire
+        // pairs with the Release of the worker that waits: in which form its parker is to be rung.
+        if word.swap(FREE, Ordering::AcqRel) == AWAITED {
+            self.parker.ring(word);
         }
     }
 }
 
 impl<M: Schedule> TaskList<M> {
-    /// The number of tasks.
-    pub(crate) fn len(&self) -> usize {
-        self.len.get()
+    /// The worker touches its list. `None`, and nothing is done, while a visitor has it. `f` calls nothing that comes
+    /// back to the list. Only the worker's own thread calls this.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Listed<M>) -> R) -> Option<R> {
+        // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.
+        self.inside.store(1, Ordering::Relaxed);
+        if !M::breaks(Bug::TaskListNoFence) {
+            M::fence_light();
+        }
+        // ORDER: Acquire pairs with the Release of a visitor that leaves: what it did is visible.
+        let is_free = self.visited.load(Ordering::Acquire) == FREE;
+        // SAFETY: the worker is inside, and no visitor is.
+        let done = is_free.then(|| self.listed.with_mut(|listed| f(unsafe { &mut *listed })));
+        // ORDER: Release pairs with the Acquire of a visitor's look: what the worker did in there is visible.
+        self.inside.store(0, Ordering::Release);
+        done
     }
 
-    /// The task that entered last.
-    pub(crate) fn newest(&self) -> Option<TaskRef<M>> {
-        self.newest.get()
+    /// As [`TaskList::with`], but waits until no visitor has the list: for a worker that ends. It sleeps, because the
+    /// visitor may have lost its CPU to this worker.
+    pub(crate) fn with_waiting<R>(&self, parker: &M::Parker, f: impl Fn(&mut Listed<M>) -> R) -> R {
+        loop {
+            if let Some(done) = self.with(&f) {
+                return done;
+            }
+            parker.choose(ParkIn::Word);
+            // ORDER: Release pairs with the Acquire of a visitor that leaves: it sees what was chosen. Relaxed on
+            // failure: the visitor has left, or the worker has said before that it waits.
+            let _ = self.visited.compare_exchange(
+                VISITED,
+                AWAITED,
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            let _ = parker.park(&self.visited, AWAITED, None);
+        }
+    }
+
+    /// A thread that is not the worker has the list while it runs `f`. `None`, and nothing is done, while the worker
+    /// touches it, another visitor has it, or if the OS refuses the fence. `parker` is the worker's.
+    pub(crate) fn visit<R>(
+        &self,
+        parker: &M::Parker,
+        f: impl FnOnce(&mut Listed<M>) -> R,
+    ) -> Option<R> {
+        // ORDER: Acquire pairs with the Release of the last visitor. A read-modify-write, so of two visitors one is
+        // refused. Relaxed on failure: nothing is done.
+        self.visited
+            .compare_exchange(FREE, VISITED, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        let visit = ListVisit { list: self, parker };
+        M::fence_recheck();
+        if M::fence_heavy() == Fenced::Refused {
+            return None;
+        }
+        // ORDER: Acquire pairs with the Release of the worker that leaves.
+        if self.inside.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        // SAFETY: the worker is not inside, and sees the mark before it enters.
+        let done = self.listed.with_mut(|listed| f(unsafe { &mut *listed }));
+        drop(visit);
+        Some(done)
+    }
+
+    /// The number of tasks; 0 while a visitor has the list.
+    pub(crate) fn len(&self) -> usize {
+        self.with(|listed| listed.len).unwrap_or(0)
+    }
+
+    /// Makes this worker, of that number, the home worker of a task that has none, and adds the task. Returns whether
+    /// it did: not while a visitor has the list. The caller has taken the own node from a queue, or is about to put it
+    /// into the worker's own queue.
+    pub(crate) fn enter(&self, task: TaskRef<M>, worker: u16) -> bool {
+        self.with(|listed| {
+            task.settle(worker);
+            listed.add(task);
+        })
+        .is_some()
+    }
+
+    /// Removes a task that has entered this list. Returns whether it did: not if a visitor has seized the task, or has
+    /// the list. The caller has the worker's reference.
+    pub(crate) fn remove(&self, task: TaskRef<M>) -> bool {
+        let removed = self.with(|listed| {
+            let is_here = !task.header().state.is_seized();
+            if is_here {
+                listed.remove(task);
+            }
+            is_here
+        });
+        removed == Some(true)
+    }
+}
+
+impl<M: Schedule> Listed<M> {
+    /// Takes out the task that entered last.
+    pub(crate) fn pop_newest(&mut self) -> Option<TaskRef<M>> {
+        let newest = self.newest?;
+        self.remove(newest);
+        Some(newest)
     }
 
     /// The tasks, the newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = TaskRef<M>> {
-        std::iter::successors(self.newest.get(), |task| {
-            // SAFETY: the worker owns the links of the tasks in its list, and they are alive.
-            task.header().links.with(|links| unsafe { (*links).older })
-        })
+        std::iter::successors(self.newest, |task| task.older())
     }
 
-    /// Adds a task that is in no list.
-    pub(crate) fn enter(&self, task: TaskRef<M>) {
-        let older = self.newest.replace(Some(task));
-        self.len.set(self.len.get() + 1);
-        // SAFETY: the worker owns the links of its tasks.
+    fn add(&mut self, task: TaskRef<M>) {
+        let older = self.newest.replace(task);
+        self.len += 1;
+        // SAFETY: who has the list owns the links of its tasks.
         task.header()
             .links
             .with_mut(|links| unsafe { (*links).older = older });
@@ -60,23 +206,23 @@ impl<M: Schedule> TaskList<M> {
     }
 
     /// Removes a task that is in this list.
-    pub(crate) fn remove(&self, task: TaskRef<M>) {
-        // SAFETY: as in `enter`.
+    pub(crate) fn remove(&mut self, task: TaskRef<M>) {
+        // SAFETY: as in `add`.
         let (newer, older) = task
             .header()
             .links
             .with_mut(|links| unsafe { ((*links).newer.take(), (*links).older.take()) });
-        self.len.set(self.len.get() - 1);
+        self.len -= 1;
         match newer {
-            // SAFETY: as in `enter`.
+            // SAFETY: as in `add`.
             Some(newer) => newer
                 .header()
                 .links
                 .with_mut(|links| unsafe { (*links).older = older }),
-            None => self.newest.set(older),
+            None => self.newest = older,
         }
         if let Some(older) = older {
-            // SAFETY: as in `enter`.
+            // SAFETY: as in `add`.
             older
                 .header()
                 .links
@@ -86,16 +232,20 @@ impl<M: Schedule> TaskList<M> {
 }
 
 impl<M: Schedule> TaskRef<M> {
-    /// Makes `worker` the task's home worker, if it has none yet. Returns whether it had none. The caller has taken
-    /// the own node from a queue.
+    /// Makes `worker` the home worker of a task that has none.
     #[inline]
-    pub(crate) fn settle(self, worker: u16) -> bool {
-        self.header().home.with_mut(|home| {
-            // SAFETY: only the worker that has taken the own node accesses it. A worker above that polls the task
-            // reads it only if the task is not behind: then the own node has been taken, and this is over.
-            let home = unsafe { &mut *home };
-            home.is_none().then(|| *home = Some(worker)).is_some()
-        })
+    fn settle(self, worker: u16) {
+        // SAFETY: only the worker that has taken the own node accesses it. A worker above that polls the task reads it
+        // only if the task is not behind: then the own node has been taken, and this is over.
+        self.header()
+            .home
+            .with_mut(|home| unsafe { *home = Some(worker) });
+    }
+
+    /// The task that entered its list before this one and is still there. The caller has the list.
+    fn older(self) -> Option<TaskRef<M>> {
+        // SAFETY: who has the list owns the links of its tasks, and they are alive.
+        self.header().links.with(|links| unsafe { (*links).older })
     }
 
     /// Whether it has a home worker. The caller has taken the own node from a queue.

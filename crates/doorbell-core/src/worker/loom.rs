@@ -36,6 +36,7 @@ mod pair;
 mod placed;
 mod pull;
 mod push;
+mod relieve;
 mod spin;
 mod stalls;
 mod sweep;

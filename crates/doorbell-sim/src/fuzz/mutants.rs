@@ -251,6 +251,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     PullReportsNothing: Sc,
     PullTrustsStuck: Sc,
     TimerRefusedByOther: not_here PLACED,
+    TaskListNoFence: not_here LIGHT,
     TimerWakesAtDeadline: not_here SLACK,
     IdleWorkerFiresEarly: not_here SLACK,
     WheelWakesForFirstSlot: not_here SLACK,

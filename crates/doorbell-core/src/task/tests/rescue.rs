@@ -16,6 +16,7 @@ const RESCUABLE: About<'static> = About {
     name: None,
     group: None,
     rescuable: true,
+    stays: false,
     spawned_at: Location::caller(),
 };
 

@@ -21,7 +21,7 @@ use crate::mailbox::Posted;
 use crate::queue::{Chain, Ready, Share, is_shareable};
 use crate::scheduler::{Member, RemoteRef, Scheduler, Stock};
 use crate::task::SchedulerId;
-use crate::task::home::TaskList;
+use crate::task::home::Listed;
 use crate::task::poll_refs::PollRefs;
 use crate::task::queue_node::group_of;
 use crate::wheel::{Base, Clock, Wheel};
@@ -62,8 +62,6 @@ pub struct Local<M: Machine> {
     budget: PollBudget,
     /// How many complete tasks this worker has sent to their home workers.
     sent_home: Cell<u32>,
-    /// The tasks that live on this worker.
-    pub(in crate::worker) tasks: TaskList<M>,
     closed: Cell<bool>,
     pub(in crate::worker) wheel: Wheel<M, RemoteRef<M>>,
     pub(in crate::worker) clock: Arc<Clock<M>>,
@@ -114,7 +112,6 @@ impl<M: Machine> Local<M> {
             for_sleeper: Cell::new(false),
             budget: PollBudget::default(),
             sent_home: Cell::new(0),
-            tasks: TaskList::default(),
             closed: Cell::new(false),
             clock,
             due_ns: Cell::new(u64::MAX),
@@ -218,13 +215,7 @@ impl<M: Machine> Local<M> {
 
     /// How many tasks are in this worker's list: they ran here first.
     pub fn live(&self) -> usize {
-        self.tasks.len()
-    }
-
-    /// The tasks whose home is this worker.
-    #[inline]
-    pub(crate) fn task_list(&self) -> &TaskList<M> {
-        &self.tasks
+        self.remote.task_list().len()
     }
 
     /// The rank of the task under poll: the one that it was launched with, or that a call has
@@ -514,8 +505,14 @@ impl<M: Machine> Local<M> {
         self.closed.set(true);
         // First, so that no visitor holds the wheel when timers come by mail below.
         self.remote.gate().end(self.remote.parker());
-        // SAFETY: this is the worker's own thread.
-        unsafe { self.remote.close().deliver(self) };
+        let mail = self.remote.close();
+        let (list, parker) = (self.remote.task_list(), self.remote.parker());
+        for left in list.with_waiting(parker, |list| std::mem::take(&mut list.mail)) {
+            // SAFETY: this is the worker's own thread.
+            unsafe { left.deliver(self) };
+        }
+        // SAFETY: as above.
+        unsafe { mail.deliver(self) };
         // The first worker that ends closes this mailbox for all workers, because the runtime ends.
         // SAFETY: as above.
         unsafe { self.remote.scheduler().common().close().deliver(self) };
@@ -525,10 +522,10 @@ impl<M: Machine> Local<M> {
         loop {
             self.end_queued();
             // One by one, because the drop of a future may wake another task.
-            let Some(task) = self.tasks.newest() else {
+            let Some(task) = list.with_waiting(parker, Listed::pop_newest) else {
                 break;
             };
-            task.end_at_close(self);
+            task.end_at_close();
         }
         // After the futures, whose drops remove their timers from the wheel.
         self.wheel.close(self.remote.parker());

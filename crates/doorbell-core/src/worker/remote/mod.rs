@@ -365,6 +365,11 @@ impl<M: Machine> Remote<M> {
         }
     }
 
+    /// Takes the mailbox on a thread that is not the worker's, which may take it too.
+    pub(crate) fn take_mail_elsewhere(&self) -> Batch<M> {
+        self.shared.mailbox.take_shared()
+    }
+
     /// Takes the mailbox for the last time; later posts find it closed.
     pub fn close(&self) -> Batch<M> {
         self.shared.mailbox.close()

@@ -8,6 +8,7 @@
 //! | `raise.rs` | inheritance: a scheduler above polls a task that it awaits |
 //! | `delegate.rs` | wakes and raises by threads of a lower class |
 //! | `sweep.rs` | workers above run rescuable tasks while the tasks' own workers are stuck |
+//! | `relieve.rs` | ends the tasks of a worker that cannot, while its runtime ends |
 //! | `recorded.rs` | what telemetry records of tasks, and the list of a worker's tasks |
 //! | `schedule.rs` | implements `Schedule`, by which tasks reach their scheduler |
 
@@ -15,6 +16,7 @@ mod delegate;
 pub(super) mod place;
 mod raise;
 mod recorded;
+mod relieve;
 pub(super) mod run;
 mod schedule;
 mod submit;

@@ -79,7 +79,7 @@ pub(in crate::worker) fn place_anew<M: Machine>(from: &Member<M>, chain: Chain<M
 ///
 /// # Safety
 /// The node is that of a task, and is in no queue.
-unsafe fn end_unplaced<M: Machine>(node: NonNull<Node<M>>) {
+pub(super) unsafe fn end_unplaced<M: Machine>(node: NonNull<Node<M>>) {
     // SAFETY: passed on.
     match unsafe { queue_node::own_of(node) } {
         // In the list of its home worker, which ends it.

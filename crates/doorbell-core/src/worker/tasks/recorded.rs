@@ -115,6 +115,8 @@ impl<M: Machine> Local<M> {
             home: self.remote().worker(),
             age_ns: task.extras().and_then(Extras::age_ns),
         };
-        self.tasks.iter().map(see).collect()
+        let list = self.remote().task_list();
+        let seen = list.with(|list| list.iter().map(see).collect());
+        seen.unwrap_or_default()
     }
 }

@@ -51,11 +51,12 @@ pub(in crate::worker) unsafe fn take_delivered<M: Machine>(
     let task = unsafe { TaskRef::<M>::from_node(node) };
     if task.header().state.is_complete() {
         // Completed elsewhere and sent home to leave the list.
-        local.task_list().remove(task);
-        task.release();
-    } else {
+        task.leave_list(local);
+    } else if task.adopt(local) {
         // SAFETY: as above, on the worker that it is pinned to.
         unsafe { local.push_pinned(node) };
+    } else {
+        task.end_queued(local);
     }
 }
 
@@ -63,8 +64,11 @@ impl<M: Machine> TaskRef<M> {
     /// Runs a task whose own node was taken from a queue.
     #[inline]
     pub(in crate::worker) fn run(self, local: &Local<M>) {
-        self.adopt(local);
-        self.run_by(By::Own, local);
+        if self.adopt(local) {
+            self.run_by(By::Own, local);
+        } else {
+            self.end_queued(local);
+        }
     }
 
     /// Runs a task whose node `by` was taken from a queue.
@@ -158,10 +162,21 @@ impl<M: Machine> TaskRef<M> {
         self.complete();
     }
 
-    /// Enters the worker's list, if it is in none yet. The caller has taken its own node from a queue.
-    fn adopt(self, local: &Local<M>) {
-        if self.settle(local.remote().worker() as u16) {
-            local.task_list().enter(self);
+    /// Enters the worker's list, if it is in none yet. The caller has taken its own node from a queue, or is about to
+    /// put it into one of this worker. `false` if a visitor has the list: the runtime ends, and the task with it.
+    #[inline]
+    pub(in crate::worker) fn adopt(self, local: &Local<M>) -> bool {
+        let remote = local.remote();
+        self.has_settled() || remote.task_list().enter(self, remote.worker() as u16)
+    }
+
+    /// A complete task leaves the list of its home worker, which this is, and the worker's reference goes. If a visitor
+    /// seizes the task at this moment, of the two the one that comes second drops that reference.
+    fn leave_list(self, local: &Local<M>) {
+        if local.remote().task_list().remove(self) {
+            self.release();
+        } else {
+            self.leave();
         }
     }
 
@@ -174,8 +189,7 @@ impl<M: Machine> TaskRef<M> {
         // A raised run's worker is of another scheduler than the home worker.
         let home = &self.last().scheduler().remotes()[home];
         if local.is(home) {
-            local.task_list().remove(self);
-            return self.release();
+            return self.leave_list(local);
         }
         // Only that worker may touch its list.
         // SAFETY: the node is in no queue, and the reference goes with it.
@@ -206,10 +220,14 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Ends a task of a worker that closes.
-    pub(in crate::worker) fn end_at_close(self, local: &Local<M>) {
-        local.task_list().remove(self);
-        match self.header().state.seize() {
+    /// Ends a task of a worker that closes. It has left the list.
+    pub(in crate::worker) fn end_at_close(self) {
+        self.end_seized(self.header().state.seize());
+    }
+
+    /// Ends a task that was seized, as far as that is the caller's.
+    pub(in crate::worker) fn end_seized(self, seized: Seized) {
+        match seized {
             Seized::Elsewhere => {}
             Seized::ElsewhereAndLeft => self.release(),
             Seized::Mine(own_node) => {

@@ -55,6 +55,7 @@ pub unsafe fn launch_described<M: Machine>(
         group: join_group(&remote, kind, about.group),
         has_raised_node: kind == Kind::Task && !scheduler.above().is_empty(),
         is_rescuable: about.rescuable,
+        stays: about.stays,
         extras: Extras::of(kind, &about, is_recorded, is_timed),
         last: remote.into_raw(),
     };
@@ -185,11 +186,13 @@ impl<M: Machine> TaskRef<M> {
     }
 
     fn push_unless_closed(self, local: &Local<M>) -> bool {
-        if local.is_closed() {
-            return false;
+        // A pinned task is in the worker's list before another thread could miss it: no other takes it from the queue.
+        let is_taken =
+            !local.is_closed() && (self.header().kind != Kind::Pinned || self.adopt(local));
+        if is_taken {
+            self.push_here(local);
         }
-        self.push_here(local);
-        true
+        is_taken
     }
 
     /// Its poll on the caller's worker is over, and it was woken meanwhile.
