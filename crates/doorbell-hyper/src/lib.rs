@@ -118,8 +118,10 @@
 //!
 //! # How a server ends
 //! When the future given to [`shutdown_on`](Server::shutdown_on) is ready, the server stops accepting, closes
-//! idle connections, and answers requests in flight for up to [`drain_timeout`](Server::drain_timeout)
-//! (default: 30 s). Then it drops the remaining connections:
+//! idle connections, and waits for requests in flight and upgraded connections for up to
+//! [`drain_timeout`](Server::drain_timeout) (default: 30 s). Then it drops the remaining connections, but for
+//! upgraded ones. A handler whose answer would go on for ever, and a task with an upgraded connection, learn
+//! it from the [`ServerEnd`] in the request's extensions.
 //!
 //! ```
 //! use doorbell::net::TcpListener;
@@ -193,6 +195,6 @@ pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
 pub use server::{
-    BodyError, ClassServer, RequestBody, ServeError, Served, Server, ServerIo, serve,
+    BodyError, ClassServer, RequestBody, ServeError, Served, Server, ServerEnd, ServerIo, serve,
 };
 pub use timer::DoorbellTimer;

@@ -7,10 +7,10 @@ use doorbell::net::{TcpListener, TcpStream};
 use doorbell::sync::CancellationToken;
 use doorbell::time::{Duration, Instant, sleep};
 use doorbell::{Builder, Class, current_class};
-use doorbell_hyper::{RequestBody, ServeError, Served, Server};
-use futures::poll;
-use http_body_util::Full;
-use hyper::body::Bytes;
+use doorbell_hyper::{RequestBody, ServeError, Served, Server, ServerEnd};
+use futures::{StreamExt as _, poll, stream};
+use http_body_util::{Full, StreamBody};
+use hyper::body::{Bytes, Frame};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use std::convert::Infallible;
@@ -238,36 +238,6 @@ async fn a_handler_that_panics_ends_its_own_connection() {
 }
 
 #[doorbell::test]
-async fn one_beyond_the_limit_waits_until_another_leaves() {
-    let (listener, address) = bind();
-    let end = CancellationToken::new();
-    let server = Server::new(listener)
-        .connection_limit(2.try_into().unwrap())
-        .shutdown_on(end.clone().cancelled_owned());
-    let server = doorbell::spawn(server.serve(hello));
-    let (first, second, third) = (
-        connect(address).await,
-        connect(address).await,
-        connect(address).await,
-    );
-    ask(&first).await;
-    ask(&second).await;
-    third.write_all(REQUEST).await.unwrap();
-    {
-        let mut third = pin!(answer(&third));
-        let short = doorbell::time::timeout(Duration::from_millis(200), third.as_mut());
-        assert!(short.await.is_err());
-        ask(&second).await;
-        drop(first);
-        within(third).await;
-    }
-    // The signal is also heard while no connection can be accepted.
-    end.cancel();
-    let served = within(server).await.unwrap().unwrap();
-    assert_eq!(counts(served), [3, 0, 2, 0]);
-}
-
-#[doorbell::test]
 async fn connections_and_their_requests_run_in_the_class_of_the_task_that_serves() {
     let (listener, address) = bind();
     let class = || {
@@ -360,4 +330,49 @@ async fn a_head_that_is_completed_soon_after_the_signal_is_answered() {
     within(answer(&half)).await;
     within(closes(&half)).await;
     assert_eq!(counts(within(server).await.unwrap().unwrap())[3], 0);
+}
+
+#[doorbell::test]
+async fn an_answer_that_would_go_on_for_ever_learns_of_the_end() {
+    let (listener, address) = bind();
+    let end = CancellationToken::new();
+    let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
+    let events = || {
+        service_fn(async |request: Request<RequestBody>| {
+            let end = request.extensions().get::<ServerEnd>().cloned().unwrap();
+            assert!(!end.is_cancelled());
+            let first = stream::iter([Hello::TEXT]);
+            let last = stream::once(async move {
+                end.clone().cancelled_owned().await;
+                assert!(end.is_cancelled());
+                "goodbye, world"
+            });
+            let frame = |text| Ok::<_, Infallible>(Frame::data(Bytes::from(text)));
+            let body = StreamBody::new(first.chain(last).map(frame));
+            Ok::<_, Infallible>(Response::new(body))
+        })
+    };
+    let server = doorbell::spawn(server.serve(events));
+    let stream = connect(address).await;
+    stream.write_all(REQUEST).await.unwrap();
+    let (client, connection) = client_2(address).await;
+    let two = doorbell::spawn(async move { ask_2(&client, "/").await });
+    let mut all = String::new();
+    loop {
+        let mut some = [0; 512];
+        let count = within(stream.read(&mut some)).await.unwrap();
+        all += str::from_utf8(&some[..count]).unwrap();
+        if all.contains(Hello::TEXT) {
+            end.cancel();
+        }
+        if count == 0 {
+            break;
+        }
+    }
+    assert!(all.contains("goodbye, world"), "{all}");
+    let two = within(two).await.unwrap().unwrap();
+    assert_eq!(two, "hello, worldgoodbye, world");
+    drop(within(connection).await);
+    let served = within(server).await.unwrap().unwrap();
+    assert_eq!(counts(served), [2, 0, 2, 0]);
 }

@@ -92,19 +92,16 @@ impl Site {
 
 type Frames = mpsc::UnboundedReceiver<Result<Frame<Bytes>, Infallible>>;
 
+type Sender = mpsc::UnboundedSender<Result<Frame<Bytes>, Infallible>>;
+
 /// Sends a frame of data.
-fn send(to: &mpsc::UnboundedSender<Result<Frame<Bytes>, Infallible>>, data: &'static str) {
+fn send(to: &Sender, data: &'static str) {
     to.unbounded_send(Ok(Frame::data(Bytes::from(data))))
         .unwrap();
 }
 
 /// A request whose body comes from the sender.
-fn post(
-    path: &str,
-) -> (
-    Request<StreamBody<Frames>>,
-    mpsc::UnboundedSender<Result<Frame<Bytes>, Infallible>>,
-) {
+fn post(path: &str) -> (Request<StreamBody<Frames>>, Sender) {
     let (sender, frames) = mpsc::unbounded();
     let request = Request::post(format!("http://here{path}"));
     (request.body(StreamBody::new(frames)).unwrap(), sender)

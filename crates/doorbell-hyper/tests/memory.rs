@@ -136,7 +136,7 @@ fn a_slow_upload_that_is_collected_costs_about_what_was_sent() {
                 let cost = site.upload(sent, ahead);
                 println!("{class}, {sent:?}: {cost} bytes after {ahead} and {BYTES} single ones");
                 // What came at once is in the handler's memory, and made hyper's read buffer grow.
-                let most = MOST + 3 * ahead as i64;
+                let most = MOST + 3 * i64::try_from(ahead).unwrap();
                 assert!(
                     cost <= most,
                     "{class}, {sent:?}, {ahead} ahead: {cost} bytes"

@@ -14,7 +14,7 @@ use doorbell::net::TcpListener;
 use doorbell::sync::CancellationToken;
 use doorbell::time::sleep;
 use doorbell::{Builder, Class, ClassKind, JoinHandle, Runtime, current_class};
-use doorbell_hyper::{RequestBody, ServeError, Served, Server, ServerIo};
+use doorbell_hyper::{RequestBody, ServeError, Served, Server, ServerEnd, ServerIo};
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::header::{CONNECTION, UPGRADE};
@@ -101,6 +101,7 @@ async fn handle(
         return Ok(Response::new(Empty::new()));
     }
     let upgrading = hyper::upgrade::on(&mut request);
+    let end = request.extensions().get::<ServerEnd>().cloned().unwrap();
     if what == "late" {
         seen.late.fetch_add(1, SeqCst);
         seen.go.clone().cancelled_owned().await;
@@ -113,6 +114,11 @@ async fn handle(
             .push(current_class().unwrap().kind());
         let echoed = match what.as_str() {
             "socket" => echo_of_socket(upgraded).await,
+            "polite" => {
+                end.cancelled().await;
+                let mut upgraded = upgraded;
+                write_all(&mut upgraded, b"goodbye").await
+            }
             _ => echo(upgraded).await,
         };
         if !is_tunnel {
@@ -307,13 +313,15 @@ fn it_counts_as_open_until_the_socket_is_taken_out() {
 }
 
 #[test]
-fn neither_timeouts_nor_the_end_of_the_server_touch_it() {
+fn neither_timeouts_nor_the_end_of_the_server_close_it() {
     let _alone = alone();
     for by in BOTH {
         for is_dropped in [false, true] {
             let short = |server: Server| {
                 let server = server.header_timeout(Some(BRIEF));
-                server.keep_alive_timeout(Some(BRIEF))
+                let server = server.body_timeout(Some(BRIEF)).write_timeout(Some(BRIEF));
+                let server = server.keep_alive_timeout(Some(BRIEF));
+                server.request_timeout(Some(BRIEF)).drain_timeout(BRIEF)
             };
             let echoes = Echoes::start(by, short);
             let mut all = ["/fair/echo", "/rt/echo", "/fair/socket"].map(|path| {
@@ -334,8 +342,9 @@ fn neither_timeouts_nor_the_end_of_the_server_touch_it() {
             } else {
                 end.cancel();
                 let served = runtime.block_on(task).unwrap().unwrap();
-                let seen = (served.accepted, served.drained, served.cut);
-                assert_eq!(seen, (3, 0, 0), "{by:?}");
+                let seen = (served.accepted, served.drained, served.cut, served.outlived);
+                // The server has given one of the sockets away.
+                assert_eq!(seen, (3, 0, 0, 2), "{by:?}");
             }
             for mut stream in all {
                 assert_echoes(&mut stream, b"behind the server's end");
@@ -350,7 +359,7 @@ fn a_request_that_is_in_flight_at_the_signal_is_still_upgraded() {
     let _alone = alone();
     for by in BOTH {
         for path in ["/fair/late", "/rt/late"] {
-            let echoes = Echoes::start(by, |server| server);
+            let echoes = Echoes::start(by, |server| server.drain_timeout(2 * WHILE));
             let mut stream = echoes.ask(path, b"early");
             let start = Instant::now();
             while echoes.seen.late.load(SeqCst) == 0 {
@@ -367,7 +376,7 @@ fn a_request_that_is_in_flight_at_the_signal_is_still_upgraded() {
             assert_switched(&mut stream);
             assert_heard(&mut stream, b"early");
             let served = echoes.runtime.block_on(echoes.task).unwrap().unwrap();
-            assert!(served.drained > 0 && served.cut == 0, "{by:?}: {served:?}");
+            assert_eq!((served.outlived, served.cut), (1, 0), "{by:?}: {served:?}");
             assert_echoes(&mut stream, b"behind the server's end");
             assert_ends(stream);
         }
@@ -438,5 +447,33 @@ fn a_tunnel_that_has_ended_does_not_hold_the_end_of_a_server() {
         assert_eq!(seen, (1, 1, 0), "{by:?}");
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
         drop(client);
+    }
+}
+
+#[test]
+fn the_end_of_a_server_waits_for_it_and_its_task_is_told() {
+    let _alone = alone();
+    for by in BOTH {
+        let echoes = Echoes::start(by, |server| server.drain_timeout(LONG));
+        let mut all = ["/fair/polite", "/rt/polite", "/fair/echo"];
+        all.sort_unstable();
+        let [mut echo, fair, rt] = all.map(|path| echoes.upgrade(path, b""));
+        // Nothing ends before the signal.
+        assert_echoes(&mut echo, b"hello");
+        let Echoes {
+            runtime, task, end, ..
+        } = echoes;
+        end.cancel();
+        for mut stream in [fair, rt] {
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            assert_eq!(all, b"goodbye", "{by:?}");
+        }
+        assert!(!task.is_finished(), "one is open");
+        assert_echoes(&mut echo, b"still there");
+        assert_ends(echo);
+        let served = runtime.block_on(task).unwrap().unwrap();
+        let seen = (served.accepted, served.drained, served.cut, served.outlived);
+        assert_eq!(seen, (3, 3, 0, 0), "{by:?}");
     }
 }

@@ -2,17 +2,19 @@
 
 use super::connection::{Connection, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
+use super::idle::Idle;
+use super::open::Open;
+use super::progress::Progress;
 use super::request_body::RequestBody;
-use async_lock::Semaphore;
-use doorbell::net::TcpListener;
+use doorbell::net::{TcpListener, TcpStream};
 use doorbell::rescue;
-use doorbell::time::{sleep, timeout};
-use futures_channel::oneshot;
+use doorbell::time::timeout;
 use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use std::error::Error;
 use std::future::poll_fn;
+use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -21,7 +23,10 @@ use std::time::Duration;
 /// The pause after the first refusal of the OS. It doubles with each further refusal.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// How long a connection that was asked to make room may take before the next one is asked.
+const ROOM: Duration = Duration::from_millis(250);
 
 /// How long to wait for connections that were cut. Their tasks end at once, except those inside a poll.
 const CUT: Duration = Duration::from_secs(1);
@@ -34,7 +39,8 @@ pub(super) struct Acceptor<F> {
     pub(super) listener: TcpListener,
     pub(super) make_service: F,
     pub(super) shared: Arc<Shared>,
-    pub(super) limit: Option<Arc<Semaphore>>,
+    pub(super) limit: Option<NonZeroUsize>,
+    pub(super) idle: Idle,
     pub(super) signal: Option<Signal>,
     pub(super) drain_timeout: Duration,
 }
@@ -52,36 +58,23 @@ where
     /// Accepts until the signal, then waits for the open connections.
     pub(super) async fn run(mut self) -> Result<Served, ServeError> {
         let mut served = Served::default();
-        let (open, gone) = oneshot::channel();
-        let open = Arc::new(open);
-        self.accept(&open, &mut served).await?;
+        self.accept(&mut served).await?;
         drop(self.listener);
-        drain(&self.shared, open, gone, self.drain_timeout, &mut served).await;
+        drain(&self.shared, self.drain_timeout, &mut served).await;
         Ok(served)
     }
 
-    /// Accepts until the signal. Each connection has a share of `open`.
-    async fn accept(&mut self, open: &Open, served: &mut Served) -> Result<(), ServeError> {
+    /// Accepts until the signal.
+    async fn accept(&mut self, served: &mut Served) -> Result<(), ServeError> {
         let mut pause = PAUSE_MIN;
         loop {
-            let permit = match &self.limit {
-                None => None,
-                Some(limit) => match unless(&mut self.signal, limit.acquire_arc()).await {
-                    Some(permit) => Some(permit),
-                    None => return Ok(()),
-                },
-            };
             let error = match unless(&mut self.signal, self.listener.accept()).await {
                 None => return Ok(()),
                 Some(Ok((stream, _))) => {
-                    // A failure only makes answers slower.
-                    let _ = stream.set_nodelay(true);
-                    let shared = Arc::clone(&self.shared);
-                    let tasks = shared.tasks();
-                    let service = (self.make_service)();
-                    let open = Arc::clone(open);
-                    let connection = Connection::new(shared, stream, permit, service, open);
-                    tasks.spawn(connection);
+                    if self.room().await.is_none() {
+                        return Ok(());
+                    }
+                    self.begin(stream);
                     served.accepted += 1;
                     pause = PAUSE_MIN;
                     continue;
@@ -91,8 +84,10 @@ where
             match AfterRefusal::of(&error) {
                 AfterRefusal::Next => {}
                 AfterRefusal::Pause => {
-                    served.refused += 1;
-                    if unless(&mut self.signal, sleep(pause)).await.is_none() {
+                    // Without descriptors an accept is refused also where no connection waits.
+                    let waits = self.listener.has_waiting().unwrap_or(true);
+                    served.refused += u64::from(waits);
+                    if self.pause(pause, waits).await.is_none() {
                         return Ok(());
                     }
                     pause = PAUSE_MAX.min(pause * 2);
@@ -102,31 +97,76 @@ where
             }
         }
     }
+
+    /// Starts a connection.
+    fn begin(&mut self, stream: TcpStream) {
+        // A failure only makes answers slower.
+        let _ = stream.set_nodelay(true);
+        let shared = Arc::clone(&self.shared);
+        let progress = Progress::new(Arc::clone(&shared));
+        self.idle
+            .add(Arc::clone(&progress), shared.open().sockets());
+        let tasks = shared.tasks();
+        let service = (self.make_service)();
+        tasks.spawn(Connection::new(shared, stream, progress, service));
+    }
+
+    /// Waits until one more connection may be open, for which idle ones must go. `None` if the signal came
+    /// first.
+    async fn room(&mut self) -> Option<()> {
+        let Some(limit) = self.limit else {
+            return Some(());
+        };
+        let shared = Arc::clone(&self.shared);
+        let is_room = |open: &Open| open.sockets() < limit.get();
+        while !is_room(shared.open()) {
+            self.ask_for_room();
+            let room = timeout(ROOM, shared.open().until(is_room));
+            // An error says that the time is over: ask the next one.
+            let _ = unless(&mut self.signal, room).await?;
+        }
+        shared.open().want_room(false);
+        Some(())
+    }
+
+    /// Waits until a connection is closed, for which an idle one must go if another one waits. If none goes,
+    /// waits for that time at most. `None` if the signal came first.
+    async fn pause(&mut self, time: Duration, waits: bool) -> Option<()> {
+        let shared = Arc::clone(&self.shared);
+        let closed = shared.open().closed();
+        let is_asked = waits && self.ask_for_room();
+        let time = if is_asked { ROOM } else { time };
+        let gone = timeout(time, shared.open().until(|open| open.closed() != closed));
+        let _ = unless(&mut self.signal, gone).await?;
+        shared.open().want_room(false);
+        Some(())
+    }
+
+    /// Asks the connection to go that has been idle for the longest time, or else the next one that will be.
+    /// Returns whether there is an idle one.
+    fn ask_for_room(&mut self) -> bool {
+        let is_asked = self.idle.ask_oldest();
+        self.shared.open().want_room(!is_asked);
+        is_asked
+    }
 }
 
-/// Each connection has a share of this. The receiver is woken when the last share is dropped.
-pub(super) type Open = Arc<oneshot::Sender<()>>;
-
 /// Tells the connections to end, and drops those that do not end in time.
-async fn drain(
-    shared: &Shared,
-    open: Open,
-    mut gone: oneshot::Receiver<()>,
-    drain_timeout: Duration,
-    served: &mut Served,
-) {
-    let left = Arc::downgrade(&open);
-    let were = left.strong_count() as u64 - 1;
-    drop(open);
+async fn drain(shared: &Shared, drain_timeout: Duration, served: &mut Served) {
+    let open = shared.open();
+    let were = open.sockets();
     shared.stop();
-    if timeout(drain_timeout, &mut gone).await.is_err() {
-        served.cut = left.strong_count() as u64;
+    let all = open.until(|open| open.tasks() == 0 && open.sockets() == 0);
+    if timeout(drain_timeout, all).await.is_err() {
+        let tasks = open.tasks();
+        served.outlived = open.sockets().saturating_sub(tasks) as u64;
+        served.cut = tasks as u64;
         shared.cut();
         // A connection inside a poll ends after it.
-        let _ = timeout(CUT, &mut gone).await;
+        let _ = timeout(CUT, open.until(|open| open.tasks() == 0)).await;
     }
     served.cut += shared.cut_early();
-    served.drained = were - served.cut.min(were);
+    served.drained = (were as u64).saturating_sub(served.cut + served.outlived);
     served.timed_out = shared.timed_out();
 }
 

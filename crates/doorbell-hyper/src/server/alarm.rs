@@ -104,6 +104,9 @@ impl Alarm {
         loop {
             let now = Instant::now();
             self.see(now);
+            if self.must_go() {
+                return Verdict::Close;
+            }
             let Some((deadline, verdict)) = self.deadline(now, limits) else {
                 return Verdict::Wait;
             };
@@ -124,6 +127,17 @@ impl Alarm {
         }
     }
 
+    /// Whether it is idle, and another client needs its place.
+    fn must_go(&self) -> bool {
+        match self.seen {
+            Phase::Idle | Phase::Idle2 => self.leaving.is_none() && self.progress.must_go(),
+            _ => {
+                self.progress.stays();
+                false
+            }
+        }
+    }
+
     /// Notes what the connection is doing.
     fn see(&mut self, now: Instant) {
         let mut phase = self.progress.phase();
@@ -135,7 +149,8 @@ impl Alarm {
         if let Some(idle) = idle
             && !self.progress.in_flight()
         {
-            self.progress.set(idle);
+            let since_ms = self.progress.shared().millis(now);
+            self.progress.rests(idle, since_ms);
             (phase, self.since) = (idle, now);
         }
         let begun = self.progress.begun();

@@ -1,17 +1,18 @@
 //! The task of a connection.
 
-use super::accept::Open;
 use super::alarm::{Alarm, Verdict};
 use super::in_flight::Counting;
 use super::limits::Limits;
+use super::open::{Open, OpenTask};
 use super::progress::Progress;
 use super::protocol::{Protocol, Settings};
 use super::request_body::RequestBody;
 use super::server_io::ServerIo;
 use super::tasks::{Beside, Tasks};
-use async_lock::{OnceCell, SemaphoreGuardArc};
+use async_lock::OnceCell;
 use crossbeam_utils::atomic::AtomicCell;
 use doorbell::net::TcpStream;
+use doorbell::time::Instant;
 use hyper::body::{Body, Incoming};
 use hyper::service::{HttpService, Service};
 use hyper::{Request, Response};
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     settings: Settings,
     limits: Limits,
     tasks: Tasks,
+    start: Instant,
+    open: Open,
     /// Set when each connection must end as soon as it has no request in flight.
     stop: OnceCell<()>,
     /// Set when every connection must end at once.
@@ -43,11 +46,32 @@ impl Shared {
             settings: Settings::new(half_close),
             limits,
             tasks,
+            start: Instant::now(),
+            open: Open::default(),
             stop: OnceCell::new(),
             cut: OnceCell::new(),
             timed_out: AtomicCell::new(0),
             cut_early: AtomicCell::new(0),
         })
+    }
+
+    pub(super) fn open(&self) -> &Open {
+        &self.open
+    }
+
+    /// The time in milliseconds since the server began.
+    pub(super) fn millis(&self, now: Instant) -> u64 {
+        u64::try_from((now - self.start).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether [`Shared::stop`] was called.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_initialized()
+    }
+
+    /// Waits until [`Shared::stop`] is called.
+    pub(super) async fn stopped(&self) {
+        self.stop.wait().await;
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -125,7 +149,7 @@ pin_project! {
         awaits_cut: bool,
         shared: Arc<Shared>,
         // Last, so that everything else of the connection is dropped before it.
-        _open: Open,
+        _open: OpenTask,
     }
 }
 
@@ -141,13 +165,12 @@ where
     pub(super) fn new(
         shared: Arc<Shared>,
         stream: TcpStream,
-        permit: Option<SemaphoreGuardArc>,
+        progress: Arc<Progress>,
         service: S,
-        open: Open,
     ) -> Self {
-        let progress = Progress::new();
-        let io = ServerIo::new(stream, Arc::clone(&progress), permit);
-        let service = Counting::new(service, Arc::clone(&progress), Arc::clone(&shared));
+        let open = OpenTask::new(Arc::clone(&progress));
+        let io = ServerIo::new(stream, Arc::clone(&progress));
+        let service = Counting::new(service, Arc::clone(&progress));
         Connection {
             protocol: Protocol::new(io, service),
             alarm: Alarm::new(progress),
@@ -186,7 +209,6 @@ where
                 this.protocol.as_mut().graceful_shutdown();
             }
             let beside = || Beside {
-                shared: Arc::clone(shared),
                 progress: Arc::clone(this.alarm.progress()),
             };
             let protocol = this.protocol.as_mut();
@@ -197,6 +219,7 @@ where
             let known = known.is_some_and(|it| it.will_wake(cx.waker()));
             if !known {
                 this.alarm.rearm();
+                this.alarm.progress().has_waker(cx.waker());
             }
             match this.alarm.poll(cx, &shared.limits) {
                 Verdict::Wait => {}

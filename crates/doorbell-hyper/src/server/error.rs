@@ -38,14 +38,18 @@ impl ServeError {
 pub struct Served {
     /// Number of accepted connections.
     pub accepted: u64,
-    /// Number of times that the OS refused an accept, for example because the process had no descriptors
-    /// left.
+    /// Number of times that the OS refused to accept a connection that waited, for example because the process
+    /// had no descriptors left.
     pub refused: u64,
-    /// Number of connections that were open at the signal and ended within the drain timeout.
+    /// Number of connections that were open at the signal, upgraded ones too, and ended within the drain
+    /// timeout.
     pub drained: u64,
     /// Number of connections that were dropped with a request in flight after the signal: because they were
     /// still open after the drain timeout, or reached a limit before.
     pub cut: u64,
+    /// Number of upgraded connections that were still open after the drain timeout. They belong to the tasks
+    /// that took them, and are not closed.
+    pub outlived: u64,
     /// Number of connections, and of requests over HTTP/2, that were dropped in flight because they reached
     /// [`write_timeout`](crate::Server::write_timeout), [`request_timeout`](crate::Server::request_timeout) or
     /// [`minimum_rate`](crate::Server::minimum_rate), or the time for another request's head over HTTP/2.

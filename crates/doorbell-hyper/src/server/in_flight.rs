@@ -1,8 +1,8 @@
 //! [`Counting`]: a service whose requests count as in flight until their answers are written.
 
-use super::connection::Shared;
 use super::progress::{InFlight, Phase, Piece, Progress};
 use super::request_body::{Answered, RequestBody};
+use super::server_end::ServerEnd;
 use crate::ending::Ending;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::{Buf, Bytes, Incoming};
@@ -19,16 +19,11 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Counting<S> {
     service: S,
     progress: Arc<Progress>,
-    shared: Arc<Shared>,
 }
 
 impl<S> Counting<S> {
-    pub(super) fn new(service: S, progress: Arc<Progress>, shared: Arc<Shared>) -> Self {
-        Counting {
-            service,
-            progress,
-            shared,
-        }
+    pub(super) fn new(service: S, progress: Arc<Progress>) -> Self {
+        Counting { service, progress }
     }
 }
 
@@ -46,8 +41,10 @@ where
             _ => Phase::Busy,
         });
         let in_flight = InFlight::new(&self.progress);
-        let (head, incoming) = request.into_parts();
-        let (body, answered) = RequestBody::new(incoming, self.shared.limits());
+        let (mut head, incoming) = request.into_parts();
+        head.extensions
+            .insert(ServerEnd::new(Arc::clone(&self.progress)));
+        let (body, answered) = RequestBody::new(incoming, self.progress.shared().limits());
         Answering {
             in_flight: Some(in_flight),
             answered,

@@ -6,28 +6,32 @@ mod by_class;
 mod connection;
 mod error;
 mod frames;
+mod idle;
 mod in_flight;
 mod limits;
+mod open;
 mod opening;
 mod progress;
 mod protocol;
 mod request_body;
+mod server_end;
 mod server_io;
 mod tasks;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
 pub use request_body::{BodyError, RequestBody};
+pub use server_end::ServerEnd;
 pub use server_io::ServerIo;
 
 use accept::{Acceptor, Signal};
-use async_lock::Semaphore;
 use connection::Shared;
 use doorbell::net::TcpListener;
 use doorbell::{Handle, JoinHandle};
 use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
+use idle::Idle;
 use limits::Limits;
 use std::error::Error;
 use std::fmt;
@@ -42,7 +46,8 @@ use tasks::Tasks;
 /// the server. If a handler panics, only its connection ends, or over HTTP/2 only its request.
 ///
 /// An upgraded connection (`hyper::upgrade::on`) belongs to the task that took it. It still counts for
-/// [`connection_limit`](Server::connection_limit), but timeouts and the end of the server do not affect it. A
+/// [`connection_limit`](Server::connection_limit), and the end of the server waits for it as for a request in
+/// flight, but no timeout applies to it and the server does not close it. [`ServerEnd`] tells its task. A
 /// tunnel over HTTP/2 (`CONNECT`) stays part of its connection, and is a request in flight until it ends. A handler that answers every method with
 /// success opens a tunnel for any client: refuse `CONNECT` unless you want tunnels.
 #[must_use = "nothing is served before `serve` is awaited"]
@@ -82,8 +87,9 @@ impl Server {
         }
     }
 
-    /// Sets how many connections may be open at once. Further connections wait in the listener's backlog.
-    /// Default: no limit.
+    /// Sets how many connections may be open at once. Further connections wait: one is accepted, the others
+    /// are in the listener's backlog. While one waits, connections without a request in flight are closed, the
+    /// one first that has been idle for the longest time. Default: no limit.
     pub fn connection_limit(mut self, limit: NonZeroUsize) -> Self {
         self.limit = Some(limit);
         self
@@ -171,8 +177,9 @@ impl Server {
     /// Serves until the signal of [`shutdown_on`](Server::shutdown_on), and returns when all connections are
     /// gone. Each connection gets a service of its own from `make_service`.
     ///
-    /// If the OS is out of descriptors or memory, the server accepts nothing for 10 ms. The pause doubles
-    /// with each further refusal, up to 1 s. Connections that a client closed before the accept are skipped.
+    /// If the OS is out of descriptors or memory, the server closes an idle connection, and accepts nothing
+    /// until a connection is closed, or for 10 ms. The pause doubles with each further refusal, up to 100 ms.
+    /// Connections that a client closed before the accept are skipped.
     ///
     /// If this future is dropped, the server ends at once and drops all connections with their requests.
     ///
@@ -205,9 +212,8 @@ impl Server {
             listener: self.listener,
             make_service,
             shared: Arc::clone(&shared),
-            limit: self
-                .limit
-                .map(|limit| Arc::new(Semaphore::new(limit.get()))),
+            limit: self.limit,
+            idle: Idle::default(),
             signal: self.signal,
             drain_timeout: self.drain_timeout,
         };

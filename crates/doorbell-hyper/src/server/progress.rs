@@ -1,7 +1,10 @@
 //! [`Progress`]: what a connection is doing, and what it owes to its client.
 
+use super::connection::Shared;
 use crossbeam_utils::atomic::AtomicCell;
+use futures_util::task::AtomicWaker;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// What a connection is doing. HTTP/2 has phases of its own and is never in [`Phase::Head`]: bytes that come
 /// while no request is open may be a ping.
@@ -27,6 +30,13 @@ pub(super) enum Phase {
 /// all three.
 #[derive(Debug)]
 pub(super) struct Progress {
+    shared: Arc<Shared>,
+    /// Wakes the connection's task.
+    task: AtomicWaker,
+    /// Whether the connection must leave if it is idle.
+    is_asked: AtomicCell<bool>,
+    /// While it is idle: since when, in milliseconds of the server.
+    idle_since: AtomicCell<u64>,
     phase: AtomicCell<Phase>,
     /// Number of requests read so far; it wraps.
     begun: AtomicCell<u32>,
@@ -66,8 +76,12 @@ impl Taken {
 }
 
 impl Progress {
-    pub(super) fn new() -> Arc<Progress> {
+    pub(super) fn new(shared: Arc<Shared>) -> Arc<Progress> {
         Arc::new(Progress {
+            shared,
+            task: AtomicWaker::new(),
+            is_asked: AtomicCell::new(false),
+            idle_since: AtomicCell::new(0),
             phase: AtomicCell::new(Phase::New),
             begun: AtomicCell::new(0),
             requests: AtomicCell::new(0),
@@ -78,6 +92,50 @@ impl Progress {
             acknowledged: AtomicCell::new(0),
             open_head: AtomicCell::new(0),
         })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Notes the waker of the connection's task.
+    pub(super) fn has_waker(&self, waker: &Waker) {
+        self.task.register(waker);
+    }
+
+    /// Notes that the task has ended.
+    pub(super) fn forget_waker(&self) {
+        drop(self.task.take());
+    }
+
+    /// Notes that no request is in flight any more.
+    pub(super) fn rests(&self, idle: Phase, since_ms: u64) {
+        self.idle_since.store(since_ms);
+        self.set(idle);
+    }
+
+    /// Since when it has been idle, in milliseconds of the server, unless it was asked to leave.
+    pub(super) fn idle_since(&self) -> Option<u64> {
+        let is_idle = matches!(self.phase(), Phase::Idle | Phase::Idle2);
+        (is_idle && !self.is_asked.load()).then(|| self.idle_since.load())
+    }
+
+    /// Asks the connection to leave, if it is still idle when its task is polled.
+    pub(super) fn ask(&self) {
+        self.is_asked.store(true);
+        self.task.wake();
+    }
+
+    /// Whether the connection must leave. The caller knows that it is idle.
+    pub(super) fn must_go(&self) -> bool {
+        self.is_asked.load() || self.shared.open().takes_room()
+    }
+
+    /// Notes that it is not idle: a demand to leave has come too late.
+    pub(super) fn stays(&self) {
+        if self.is_asked.load() {
+            self.is_asked.store(false);
+        }
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -162,6 +220,10 @@ impl InFlight {
     pub(super) fn new(progress: &Arc<Progress>) -> InFlight {
         progress.requests.fetch_add(1);
         InFlight(Arc::clone(progress))
+    }
+
+    pub(super) fn progress(&self) -> &Progress {
+        &self.0
     }
 
     /// A piece of this request's answer is about to be given to hyper.

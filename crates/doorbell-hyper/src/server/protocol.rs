@@ -29,7 +29,7 @@ impl Settings {
     }
 
     /// A builder for one connection, which has that executor.
-    fn http2(&self, beside: Beside) -> http2::Builder<Beside> {
+    fn http2(beside: Beside) -> http2::Builder<Beside> {
         let mut http2 = http2::Builder::new(beside);
         http2.timer(DoorbellTimer);
         http2
@@ -99,7 +99,7 @@ where
                     let Some(beside) = beside.take() else {
                         return Poll::Ready(());
                     };
-                    let http2 = settings.http2(beside());
+                    let http2 = Settings::http2(beside());
                     Protocol::Http2 {
                         connection: Box::pin(http2.serve_connection(io, service)),
                     }

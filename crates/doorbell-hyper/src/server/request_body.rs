@@ -185,8 +185,8 @@ impl Watch {
                 });
             }
             let left = [
-                self.timeout.map(|limit| limit - waited),
-                allowed.map(|allowed| allowed - all),
+                self.timeout.map(|limit| limit.saturating_sub(waited)),
+                allowed.map(|allowed| allowed.saturating_sub(all)),
             ];
             let Some(left) = left.into_iter().flatten().min() else {
                 return Poll::Pending;

@@ -1,11 +1,11 @@
 //! [`ServerIo`].
 
 use super::frames::Frames;
+use super::open::OpenSocket;
 use super::opening::{Given, Heard, Opening, Version};
 use super::progress::{Phase, Progress};
 use crate::DoorbellIo;
 use crate::io::poll_read_seen;
-use async_lock::SemaphoreGuardArc;
 use doorbell::net::TcpStream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::io::{self, IoSlice};
@@ -36,22 +36,19 @@ pub struct ServerIo {
     /// Over HTTP/2 the frames that it reads.
     frames: Option<Box<Frames>>,
     progress: Arc<Progress>,
-    /// An upgraded connection counts as open too.
-    _permit: Option<SemaphoreGuardArc>,
+    /// An upgraded connection counts as open too. Last, so that the socket is closed before.
+    _open: OpenSocket,
 }
 
 impl ServerIo {
-    pub(super) fn new(
-        stream: TcpStream,
-        progress: Arc<Progress>,
-        permit: Option<SemaphoreGuardArc>,
-    ) -> Self {
+    pub(super) fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
+        let open = OpenSocket::new(progress.shared());
         ServerIo {
             io: DoorbellIo::new(stream),
             opening: Some(Box::default()),
             frames: None,
             progress,
-            _permit: permit,
+            _open: open,
         }
     }
 
@@ -61,7 +58,7 @@ impl ServerIo {
     }
 
     /// Unwraps the socket. The connection then stops counting for
-    /// [`connection_limit`](crate::Server::connection_limit).
+    /// [`connection_limit`](crate::Server::connection_limit), and the end of the server does not wait for it.
     pub fn into_inner(self) -> TcpStream {
         self.io.into_inner()
     }

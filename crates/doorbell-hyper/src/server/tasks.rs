@@ -1,6 +1,5 @@
 //! [`Tasks`]: spawns the tasks of a server.
 
-use super::connection::Shared;
 use super::progress::{InFlight, Progress};
 use doorbell::time::{Sleep, sleep};
 use hyper::rt::Executor;
@@ -34,7 +33,6 @@ impl Tasks {
 /// tunnel. While they run, the connection has a request in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
-    pub(super) shared: Arc<Shared>,
     pub(super) progress: Arc<Progress>,
 }
 
@@ -43,12 +41,11 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, future: F) {
-        let limit = self.shared.limits().request;
-        self.shared.tasks().spawn(Limited {
+        let shared = self.progress.shared();
+        shared.tasks().spawn(Limited {
             future,
-            limit: limit.map(sleep),
-            shared: Arc::clone(&self.shared),
-            _in_flight: InFlight::new(&self.progress),
+            limit: shared.limits().request.map(sleep),
+            in_flight: InFlight::new(&self.progress),
         });
     }
 }
@@ -59,9 +56,8 @@ pin_project! {
         #[pin]
         future: F,
         limit: Option<Sleep>,
-        shared: Arc<Shared>,
         // Last, so that the future is dropped before it.
-        _in_flight: InFlight,
+        in_flight: InFlight,
     }
 }
 
@@ -77,7 +73,7 @@ impl<F: Future<Output = ()>> Future for Limited<F> {
             return Poll::Pending;
         };
         ready!(Pin::new(limit).poll(cx));
-        this.shared.limit_reached();
+        this.in_flight.progress().shared().limit_reached();
         Poll::Ready(())
     }
 }

@@ -1,5 +1,6 @@
 //! Socket operations that the standard library does not have.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, connect,
 };
@@ -453,4 +454,14 @@ pub fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
         return Err(io::Error::last_os_error());
     }
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Whether a descriptor is readable now; for a listener, whether a connection waits to be accepted.
+///
+/// # Errors
+/// The OS's error.
+pub fn is_readable(socket: impl AsFd) -> io::Result<bool> {
+    let mut polled = [PollFd::new(&socket, PollFlags::IN)];
+    let now = Timespec::default();
+    Ok(poll(&mut polled, Some(&now))? > 0)
 }

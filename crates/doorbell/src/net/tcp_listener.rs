@@ -142,6 +142,15 @@ impl TcpListener {
         self.io.get().take_error()
     }
 
+    /// Returns whether a connection waits to be accepted. If the process is out of descriptors, an accept fails
+    /// also where none waits, and this tells the difference.
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn has_waiting(&self) -> io::Result<bool> {
+        net::is_readable(self.io.get())
+    }
+
     /// The address at which it listens.
     ///
     /// # Errors

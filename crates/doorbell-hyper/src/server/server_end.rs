@@ -1,0 +1,65 @@
+//! [`ServerEnd`].
+
+use super::progress::Progress;
+use std::fmt;
+use std::sync::Arc;
+
+/// Tells a handler that its server ends. Each request has one in its extensions.
+///
+/// A server that was told to end waits for its requests in flight and for upgraded connections, at most for
+/// its drain timeout. A handler with a long answer, or a task with an upgraded connection, should end by
+/// itself:
+///
+/// ```
+/// use doorbell_hyper::{RequestBody, ServerEnd};
+/// use hyper::Request;
+///
+/// async fn chat(mut request: Request<RequestBody>) {
+///     let Some(end) = request.extensions_mut().remove::<ServerEnd>() else {
+///         return;
+///     };
+///     let upgraded = hyper::upgrade::on(request);
+///     drop(doorbell::spawn(async move {
+///         let Ok(connection) = upgraded.await else {
+///             return;
+///         };
+///         // A loop would choose between this and the next message.
+///         end.cancelled().await;
+///         // Say goodbye.
+///         drop(connection);
+///     }));
+/// }
+/// ```
+#[derive(Clone)]
+pub struct ServerEnd(Arc<Progress>);
+
+impl ServerEnd {
+    /// The connection's own counter of references is one that other cores do not write.
+    pub(super) fn new(progress: Arc<Progress>) -> ServerEnd {
+        ServerEnd(progress)
+    }
+
+    /// Returns whether the server was told to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.shared().is_stopped()
+    }
+
+    /// Waits until the server is told to end.
+    pub async fn cancelled(&self) {
+        self.0.shared().stopped().await;
+    }
+
+    /// [`ServerEnd::cancelled`], as a future that borrows nothing.
+    pub async fn cancelled_owned(self) {
+        self.cancelled().await;
+    }
+}
+
+impl fmt::Debug for ServerEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_cancelled = self.is_cancelled();
+        f.debug_struct("ServerEnd")
+            .field("is_cancelled", &is_cancelled)
+            .finish()
+    }
+}
