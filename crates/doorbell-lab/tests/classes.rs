@@ -166,3 +166,16 @@ fn a_lone_task_counts_its_yields_in_passes_of_a_second() {
     assert_metrics(&report, &["p50_us", "yields_count", "yields_max_count"]);
     assert_eq!(promises(&report).len(), 1);
 }
+
+#[test]
+fn a_service_that_computes_answers_on_kept_and_on_new_connections() {
+    let Some(report) = report(&["busy", "--only", "doorbell (service, 10"]) else {
+        return;
+    };
+    let parts = ["kept", "new"].map(|part| format!("service, 10 x 1 ms: {part}"));
+    let both = ["tokio", "doorbell"];
+    let expected = both.map(|who| parts.each_ref().map(|part| (who, part.as_str())));
+    assert_eq!(names(&report), expected.concat());
+    assert_metrics(&report, &["p50_us", "max_us", "ratio_x", "computed_per_s"]);
+    assert_eq!(promises(&report).len(), 5);
+}

@@ -131,6 +131,15 @@ fn every_server_answers_each_route_on_one_connection() {
 }
 
 #[test]
+fn every_server_computes_in_slices() {
+    for who in server_flags() {
+        let server = Server::start(who, &["--compute-slices", "10"]);
+        let text = ask(&mut server.connect(), &get("/compute"), "computed");
+        assert!(text.starts_with("HTTP/1.1 200 "), "{who}: {text}");
+    }
+}
+
+#[test]
 fn requests_that_come_together_are_answered_in_turn() {
     for who in server_flags() {
         let server = Server::start(who, &[]);
@@ -259,7 +268,8 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn wrong_options_are_clear_errors() {
     let serve = ["lab-server", "http", "--who"];
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
+        (&["tokio", "--compute-slices", "0"], "1.."),
         (
             &["nobody"],
             "tokio, tokio-bare, two-tokios, doorbell, doorbell-urgent-hello, doorbell-one-class, raw-epoll",

@@ -44,6 +44,10 @@ pub struct HttpServerArgs {
     #[arg(long, value_name = "N")]
     compute_steps: Option<u64>,
 
+    /// In how many slices `/compute` does its work: a handler yields between them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    compute_slices: u32,
+
     /// End after this many seconds
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     seconds_max: u64,
@@ -60,6 +64,7 @@ impl HttpServerArgs {
             who: self.who.clone(),
             listen: self.listen,
             compute_steps: self.compute_steps,
+            compute_slices: self.compute_slices,
             most: Duration::from_secs(self.seconds_max),
             unprivileged: self.unprivileged,
         }

@@ -220,7 +220,8 @@ pub enum LabCommand {
     /// 1 to 16 tasks compute and yield for ever on one or two cores, 20 us to 1 ms in each poll. Measured are
     /// how soon a task beside them reads what was written to a socket, how late a sleep of 5 ms ends, how soon
     /// a task runs that a thread outside spawns, and how much is computed. One row has a lone task that yields
-    /// and counts how often until a ready socket is seen. In the last rows sleeps and ticks of a worker that
+    /// and counts how often until a ready socket is seen. Web servers whose handlers compute in slices and yield
+    /// between them are asked for something short. In the last rows sleeps and ticks of a worker that
     /// parks, spins or never parks. Contestants: doorbell, tokio with as many workers, tokio with a
     /// current-thread runtime for each core, and smol.
     #[command(after_long_help = busy_help())]

@@ -32,7 +32,7 @@ pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
         "rank" => rank::contestants(stage),
         "rt" => rt::contestants(&[0, 1], rt::PERIOD),
         "stuck" => stuck::contestants(stage),
-        "busy" => busy::contestants(),
+        "busy" => busy::contestants(Duration::ZERO),
         "http" => http::contestants(false),
         other => panic!("{other} is no scenario"),
     };

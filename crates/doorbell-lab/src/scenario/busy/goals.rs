@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::limits::{Bound, Limit};
 use super::super::trial::{Rated, ratio};
 use super::crowd::CASES;
-use super::{lone, sleeps};
+use super::{lone, service, sleeps};
 use crate::measure::Spread;
 
 /// The contestant that has goals.
@@ -21,6 +21,10 @@ const MAX_US: f64 = 200.0;
 const TIME_X: f64 = 1.0;
 /// Polls of computing tasks, relative to tokio's.
 const COMPUTED_X: f64 = 0.99;
+/// Answers of the service, relative to tokio's.
+const ANSWER_X: f64 = 0.6;
+/// What the service computes, relative to tokio's.
+const SERVED_X: f64 = 0.98;
 /// The most yields until a ready socket is seen.
 const YIELDS: f64 = 4.0;
 /// The p99 of the time until then, which is enough instead.
@@ -42,6 +46,8 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
             && let Some(case) = CASES.iter().find(|known| Some(known.name) == case)
         {
             limits.extend(beside_a_crowd(rated, one, case.poll));
+        } else if who == OURS && service::CUTS.iter().any(|cut| Some(cut.name) == case) {
+            limits.extend(of_the_service(rated, one));
         }
     }
     limits
@@ -79,6 +85,26 @@ fn beside_a_crowd(rated: &[Rated<'_>], one: &Rated<'_>, poll: Duration) -> Vec<L
             format!("{how}, computed/s"),
             "x tokio",
             Bound::AtLeast(COMPUTED_X),
+            of_tokio("computed_per_s"),
+        ));
+    }
+    limits
+}
+
+fn of_the_service(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
+    let how = &one.row.variant;
+    let of_tokio = |name| ratio(rated, one, BASELINE, name);
+    let answered = [("p50", "p50_us"), ("p99", "p99_us")].map(|(title, name)| {
+        let what = format!("{how}, {title}");
+        limit(what, "x tokio", Bound::AtMost(ANSWER_X), of_tokio(name))
+    });
+    let mut limits = Vec::from(answered);
+    // The same for both ways to connect.
+    if how.ends_with(": kept") {
+        limits.push(limit(
+            format!("{how}, computed/s"),
+            "x tokio",
+            Bound::AtLeast(SERVED_X),
             of_tokio("computed_per_s"),
         ));
     }
@@ -180,6 +206,28 @@ mod tests {
             (Bound::AtLeast(0.99), Some(0.995)),
         ];
         assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn a_service_answers_sooner_than_tokios() {
+        let figures = |half, most, computed| {
+            [
+                ("p50_us", half),
+                ("p99_us", most),
+                ("computed_per_s", computed),
+            ]
+        };
+        let [theirs, ours] = [
+            figures(2_000.0, 5_000.0, 200.0),
+            figures(1_000.0, 4_000.0, 198.0),
+        ];
+        let of = |part: &str| {
+            let how = format!("{}: {part}", service::CUTS[0].name);
+            let all = found(&[("tokio", &how, &theirs), ("doorbell", &how, &ours)]);
+            all.iter().map(|one| one.found).collect::<Vec<_>>()
+        };
+        assert_eq!(of("kept"), [Some(0.5), Some(0.8), Some(0.99)]);
+        assert_eq!(of("new"), [Some(0.5), Some(0.8)]);
     }
 
     #[test]

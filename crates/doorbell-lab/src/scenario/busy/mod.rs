@@ -2,6 +2,7 @@
 //!
 //! - *A crowd*: tasks that compute and yield for ever. Beside them one task reads a socket, one sleeps, and a
 //!   thread outside spawns tasks.
+//! - *A service*: handlers compute in slices and yield between them, and others ask for something short.
 //! - *A lone task* that yields, and a socket that gets ready meanwhile.
 //! - *Sleeps* of a runtime whose only worker parks, spins or never parks.
 
@@ -11,6 +12,7 @@ mod goals;
 mod jobs;
 mod lone;
 mod peers;
+mod service;
 mod sleeps;
 
 use std::sync::OnceLock;
@@ -79,10 +81,11 @@ impl Peers for Alone {
     }
 }
 
-pub(super) fn contestants() -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(pass: Duration) -> Vec<Box<dyn Trial>> {
     // Measured before the CPUs are busy.
     let _ = steps(SLEEP);
     let mut all: Vec<_> = CASES.iter().flat_map(for_each_peer).collect();
+    all.extend(service::contestants(pass));
     all.extend(for_each_peer(&Alone));
     all.extend(sleeps::contestants());
     all
@@ -105,6 +108,7 @@ pub fn run(options: &Options, seconds: Option<u32>) -> Result<Report, LabError> 
         (SPAN_MS, WARM_UP_MS)
     };
     let amount = seconds.map_or(usual, |seconds| 1_000 * seconds);
+    let pass = Duration::from_millis(u64::from(amount));
     let plan = Plan {
         scenario: "busy",
         work: Work {
@@ -112,7 +116,7 @@ pub fn run(options: &Options, seconds: Option<u32>) -> Result<Report, LabError> 
             warm_up,
             // Nothing is concluded from them.
             counted: 0,
-            pass_max: PASS_MAX + Duration::from_millis(u64::from(amount)),
+            pass_max: PASS_MAX + pass,
         },
         compared: "p50_us",
         spreads: &columns::SPREADS,
@@ -121,7 +125,7 @@ pub fn run(options: &Options, seconds: Option<u32>) -> Result<Report, LabError> 
         chart: columns::chart(),
         conclude: columns::conclude,
     };
-    run_trials(plan, options, |_| contestants())
+    run_trials(plan, options, |_| contestants(pass))
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub(super) const GREETED: u32 = 64;
 pub(super) const COMPUTING: u32 = 32;
 /// From the start of the load until the first probe, and from the last probe until the end of the load.
 const EDGE: Duration = Duration::from_millis(300);
+/// The time between two probes.
+const PROBED: Duration = Duration::from_millis(10);
 /// Idle connections.
 const CONNECTIONS: u64 = 10_000;
 /// The same in the first touch.
@@ -34,9 +36,43 @@ const HOLDS_S: u64 = 60;
 
 /// A running server and its address.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(in super::super) struct Site {
     pub(super) child: Child,
-    pub(super) address: SocketAddr,
+    pub(in super::super) address: SocketAddr,
+}
+
+impl Site {
+    /// Starts the server with this flag, whose `/compute` makes this many steps, with more arguments.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(in super::super) fn start(
+        who: &str,
+        steps: u64,
+        more: &[String],
+    ) -> Result<Self, LabError> {
+        let mut arguments = vec![
+            "lab-server".to_owned(),
+            "http".to_owned(),
+            format!("--who={who}"),
+            format!("--compute-steps={steps}"),
+        ];
+        arguments.extend_from_slice(more);
+        let child = Child::start(&arguments)?;
+        let address = child.line().parse().map_err(|error| LabError::System {
+            what: "reading where the server listens",
+            source: io::Error::other(error),
+        })?;
+        Ok(Self { child, address })
+    }
+
+    /// Ends it and waits.
+    ///
+    /// # Errors
+    /// If it does not end, or ends with an error.
+    pub(in super::super) fn end(self) -> Result<(), LabError> {
+        self.child.end()
+    }
 }
 
 /// Requests every route once, as a warm-up.
@@ -85,7 +121,7 @@ pub(super) fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
 /// Any error of `wrk` or the probe.
 pub(super) fn computing(site: &Site, way: Way, seconds: u32) -> Result<Outcome, LabError> {
     let span = Duration::from_secs(u64::from(seconds)).saturating_sub(2 * EDGE);
-    let probe = Probe::start(site.address, way, EDGE, span)?;
+    let probe = Probe::start(site.address, way, PROBED, EDGE, span)?;
     let load = wrk::start(site.address, "/compute", COMPUTING, seconds)?;
     let probed = probe.finish();
     let found = load.finish()?;

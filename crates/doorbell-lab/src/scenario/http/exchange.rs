@@ -13,7 +13,7 @@ const ANSWER_BYTES_MAX: usize = 4_096;
 ///
 /// # Errors
 /// If the server does not accept the connection.
-pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+pub(in super::super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(ANSWER_MAX))?;
@@ -25,7 +25,7 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 ///
 /// # Errors
 /// If the server closes the connection, takes too long, or answers with an error.
-pub(super) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
+pub(in super::super) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut bytes = [0; ANSWER_BYTES_MAX];

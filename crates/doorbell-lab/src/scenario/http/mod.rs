@@ -28,10 +28,12 @@ use super::urgent::give_up_privileges;
 use super::wants::Want;
 use crate::error::LabError;
 use crate::report::Report;
-use acts::Site;
-use child::Child;
+pub(super) use acts::Site;
+pub(super) use exchange::{connect, get};
+pub(super) use part::Way;
 use part::{ACTS, Act, Part};
-use servers::Server;
+pub(super) use probe::Probe;
+use servers::{Computation, Server};
 
 /// How long a pass is, in seconds.
 const SECONDS: u32 = 5;
@@ -73,22 +75,11 @@ impl Trial for Contest {
     }
 
     fn setup(&mut self) -> Result<(), LabError> {
-        let mut arguments = vec![
-            "lab-server".to_owned(),
-            "http".to_owned(),
-            format!("--who={}", self.server.flag()),
-            format!("--compute-steps={}", steps()),
-            format!("--seconds-max={}", SERVER_MAX.as_secs()),
-        ];
+        let mut more = vec![format!("--seconds-max={}", SERVER_MAX.as_secs())];
         if self.unprivileged {
-            arguments.push("--unprivileged".to_owned());
+            more.push("--unprivileged".to_owned());
         }
-        let child = Child::start(&arguments)?;
-        let address = child.line().parse().map_err(|error| LabError::System {
-            what: "reading where the server listens",
-            source: std::io::Error::other(error),
-        })?;
-        self.site = Some(Site { child, address });
+        self.site = Some(Site::start(self.server.flag(), steps(), &more)?);
         self.is_new = true;
         Ok(())
     }
@@ -109,7 +100,7 @@ impl Trial for Contest {
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {
-        self.site.take().map_or(Ok(()), |site| site.child.end())
+        self.site.take().map_or(Ok(()), Site::end)
     }
 }
 
@@ -204,6 +195,8 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// The work of `/compute`; measured by this process if `None`.
     pub compute_steps: Option<u64>,
+    /// In how many slices, between which a handler yields.
+    pub compute_slices: u32,
     /// It ends after this time.
     pub most: Duration,
     /// Whether to give up the right to real-time priorities.
@@ -242,7 +235,7 @@ pub fn serve(
         .unwrap_or(Ok(options.listen))
         .map_err(failed)?;
     let steps = options.compute_steps.unwrap_or_else(steps);
-    let _serves = server.start(listeners, steps)?;
+    let _serves = server.start(listeners, Computation::new(steps, options.compute_slices))?;
     say(&format!("{address}\n"))?;
     child::wait_for_end(options.most)
 }

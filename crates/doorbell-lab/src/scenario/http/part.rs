@@ -16,7 +16,7 @@ pub(super) enum Part {
 
 /// How the health probe connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(in super::super) enum Way {
     /// With a new connection for each request.
     New,
     /// With a connection that is kept open.

@@ -1,6 +1,6 @@
 //! The probe: checks the health of a server while it computes.
 //!
-//! A request is due every 10 ms, whether the last one was answered or not, so several threads take turns.
+//! A request is due every few ms, whether the last one was answered or not, so several threads take turns.
 //! An answer's lateness counts from the time at which its request was due.
 
 use std::io;
@@ -15,8 +15,6 @@ use super::part::Way;
 use crate::error::LabError;
 use crate::measure::Samples;
 
-/// The time between two requests.
-const PERIOD: Duration = Duration::from_millis(10);
 /// The number of threads. Each has this many periods for an answer.
 const THREADS: u32 = 32;
 /// A thread that is later than this gives up its remaining requests.
@@ -26,16 +24,16 @@ const THREAD: &str = "http-probe";
 
 /// The results of the probe.
 #[derive(Debug, Default)]
-pub(super) struct Probed {
+pub(in super::super) struct Probed {
     /// How late each answer was.
-    pub(super) late: Samples,
+    pub(in super::super) late: Samples,
     /// Requests without an answer.
-    pub(super) errors: u64,
+    pub(in super::super) errors: u64,
 }
 
 /// The threads of the probe.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(in super::super) struct Probe {
     threads: Vec<JoinHandle<Probed>>,
 }
 
@@ -43,24 +41,27 @@ pub(super) struct Probe {
 #[derive(Debug, Clone, Copy)]
 struct Schedule {
     begin: Instant,
+    period: Duration,
     count: u32,
 }
 
 impl Probe {
-    /// Starts the threads, with real-time priority where allowed. The first request is due after `delay`,
+    /// Starts the threads, with real-time priority where allowed. A request is due every `period`. The first request is due after `delay`,
     /// the last one before `delay` and `span` are over.
     ///
     /// # Errors
     /// [`LabError::System`] if a thread cannot be started.
-    pub(super) fn start(
+    pub(in super::super) fn start(
         address: SocketAddr,
         way: Way,
+        period: Duration,
         delay: Duration,
         span: Duration,
     ) -> Result<Self, LabError> {
         let schedule = Schedule {
             begin: Instant::now() + delay,
-            count: (span.as_nanos() / PERIOD.as_nanos()) as u32,
+            period,
+            count: (span.as_nanos() / period.as_nanos()) as u32,
         };
         let mut threads = Vec::new();
         for first in 0..THREADS {
@@ -79,7 +80,7 @@ impl Probe {
     ///
     /// # Errors
     /// [`LabError::ThreadPanicked`] if a thread panicked.
-    pub(super) fn finish(self) -> Result<Probed, LabError> {
+    pub(in super::super) fn finish(self) -> Result<Probed, LabError> {
         let mut all = Probed::default();
         for thread in self.threads {
             let panicked = |_| LabError::ThreadPanicked { thread: THREAD };
@@ -101,7 +102,7 @@ fn look(address: SocketAddr, way: Way, schedule: Schedule, first: u32) -> Probed
         Way::Kept => ask(address, None).ok(),
     };
     for number in (first..schedule.count).step_by(THREADS as usize) {
-        let due = schedule.begin + PERIOD * number;
+        let due = schedule.begin + schedule.period * number;
         if due.elapsed() > GRACE {
             probed.errors += 1;
             continue;

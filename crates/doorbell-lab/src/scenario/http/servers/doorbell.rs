@@ -7,10 +7,9 @@ use doorbell_hyper::Server as HyperServer;
 use hyper::Request;
 use hyper::service::service_fn;
 
-use super::super::super::steps::compute;
 use super::super::part::Part;
 use super::running::{DRAIN, Running};
-use super::{HEADER_TIMEOUT, OURS, Server, WORKERS, service};
+use super::{Computation, HEADER_TIMEOUT, OURS, Server, WORKERS, service};
 use crate::error::LabError;
 
 /// The classes in which requests are answered. Computations run in the handler.
@@ -61,7 +60,7 @@ impl Server for Doorbell {
         }
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
         let runtime = Builder::new().cores(WORKERS).build()?;
         let classes = *self;
         let mut running = Running::default();
@@ -78,9 +77,7 @@ impl Server for Doorbell {
                 });
             let service = move || {
                 service_fn(move |request| {
-                    service::answer(request, move || async move {
-                        compute(steps);
-                    })
+                    service::answer(request, move || work.run_in_slices(doorbell::yield_now))
                 })
             };
             tasks.push(match classes {

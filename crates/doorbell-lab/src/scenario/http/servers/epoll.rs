@@ -10,12 +10,11 @@ use crossbeam_channel::Sender;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::super::super::steps::compute;
 use super::super::part::Part;
 use super::conversation::{Conversation, Route, Step, answer};
 use super::pool::{self, Job};
 use super::running::Running;
-use super::{Server, WORKERS};
+use super::{Computation, Server, WORKERS};
 use crate::error::LabError;
 
 /// The value that stands for the listener where connections have their descriptor.
@@ -60,10 +59,10 @@ impl Server for RawEpoll {
         WORKERS
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
-        let pool = self.pool.then(|| pool::start(steps)).transpose()?;
+    fn start(&self, listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
+        let pool = self.pool.then(|| pool::start(work)).transpose()?;
         for listener in listeners {
-            let mut worker = Worker::new(listener, steps, pool.clone()).map_err(refused)?;
+            let mut worker = Worker::new(listener, work, pool.clone()).map_err(refused)?;
             let started = thread::Builder::new()
                 .name("raw-epoll".to_owned())
                 .spawn(move || worker.run());
@@ -105,12 +104,16 @@ struct Worker {
     connections: Vec<Option<Connection>>,
     bytes: Vec<u8>,
     answers: Vec<u8>,
-    steps: u64,
+    work: Computation,
     pool: Option<Sender<Job>>,
 }
 
 impl Worker {
-    fn new(listener: TcpListener, steps: u64, pool: Option<Sender<Job>>) -> io::Result<Self> {
+    fn new(
+        listener: TcpListener,
+        work: Computation,
+        pool: Option<Sender<Job>>,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let data = EventData::new_u64(LISTENER);
         epoll::add(&epoll, &listener, data, EventFlags::IN)?;
@@ -120,7 +123,7 @@ impl Worker {
             connections: Vec::new(),
             bytes: vec![0; BUFFER],
             answers: Vec::with_capacity(BUFFER),
-            steps,
+            work,
             pool,
         })
     }
@@ -201,7 +204,7 @@ impl Worker {
             count = 0;
             match step {
                 Step::Compute if self.pool.is_none() => {
-                    compute(self.steps);
+                    self.work.run();
                     answer(Route::Compute, &mut self.answers);
                 }
                 Step::Compute => {

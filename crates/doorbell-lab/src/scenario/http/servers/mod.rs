@@ -2,6 +2,7 @@
 //!
 //! A new server is a file in this folder that implements [`Server`], and a line in [`ALL`].
 
+mod computation;
 mod conversation;
 mod doorbell;
 mod epoll;
@@ -20,6 +21,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 
 use super::part::Part;
 use crate::error::LabError;
+pub(super) use computation::Computation;
 use running::Running;
 
 /// The serving threads of each server.
@@ -52,11 +54,11 @@ pub(super) trait Server: Debug + Sync {
         1
     }
 
-    /// Starts serving. `steps` is the work of `/compute`.
+    /// Starts serving. `work` is that of `/compute`.
     ///
     /// # Errors
     /// If a thread or a runtime cannot be started.
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError>;
+    fn start(&self, listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError>;
 }
 
 /// All servers, the baseline first.

@@ -9,10 +9,9 @@ use std::thread;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::super::super::steps::compute;
 use super::super::super::wants::Want;
-use super::WORKERS;
 use super::conversation::{Route, answer};
+use super::{Computation, WORKERS};
 use crate::error::LabError;
 
 /// A connection that waits for a computation. Its serving thread gets no events of it meanwhile.
@@ -26,13 +25,13 @@ pub(super) struct Job {
 ///
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started.
-pub(super) fn start(steps: u64) -> Result<Sender<Job>, LabError> {
+pub(super) fn start(work: Computation) -> Result<Sender<Job>, LabError> {
     let (sender, jobs) = unbounded();
     for _ in 0..WORKERS {
         let jobs = jobs.clone();
         let started = thread::Builder::new()
             .name("idle-class".to_owned())
-            .spawn(move || work(&jobs, steps));
+            .spawn(move || follow(&jobs, work));
         started.map_err(|source| LabError::System {
             what: "starting a thread",
             source,
@@ -41,12 +40,12 @@ pub(super) fn start(steps: u64) -> Result<Sender<Job>, LabError> {
     Ok(sender)
 }
 
-fn work(jobs: &Receiver<Job>, steps: u64) {
+fn follow(jobs: &Receiver<Job>, work: Computation) {
     Want::Idle.ask();
     let mut text = Vec::new();
     answer(Route::Compute, &mut text);
     for job in jobs {
-        compute(steps);
+        work.run();
         // A client that does not take the answer is gone, or its connection is closed.
         if !matches!((&*job.stream).write(&text), Ok(count) if count == text.len()) {
             let _ = job.stream.shutdown(Shutdown::Both);

@@ -14,11 +14,10 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
 use super::super::super::common::tokio_error;
-use super::super::super::steps::compute;
 use super::super::part::Part;
 use super::idle_threads::IdleThreads;
 use super::running::{DRAIN, Running, Stopped};
-use super::{BASELINE, HEADER_TIMEOUT, Server, TOKIO_IDLE_THREADS, WORKERS, service};
+use super::{BASELINE, Computation, HEADER_TIMEOUT, Server, TOKIO_IDLE_THREADS, WORKERS, service};
 use crate::error::LabError;
 
 /// The pause after an accept that the OS refused.
@@ -66,26 +65,26 @@ impl Server for Tokio {
         }
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .enable_all()
             .build()
             .map_err(tokio_error)?;
         match self {
-            Self::Handler => Ok(start(runtime, listeners, move || compute_here(steps))),
-            Self::Blocking => Ok(start(runtime, listeners, move || compute_aside(steps))),
+            Self::Handler => Ok(start(runtime, listeners, move || compute_here(work))),
+            Self::Blocking => Ok(start(runtime, listeners, move || compute_aside(work))),
             Self::IdleThreads => {
                 let threads = IdleThreads::start()?;
                 let compute = move || {
                     let threads = threads.clone();
-                    async move { threads.run(move || compute(steps)).await }
+                    async move { threads.run(move || work.run()).await }
                 };
                 Ok(start(runtime, listeners, compute))
             }
             Self::Bare => {
                 for listener in listeners {
-                    runtime.spawn(serve_bare(listener, steps));
+                    runtime.spawn(serve_bare(listener, work));
                 }
                 Ok(Running::default().ends_by(|| drop(runtime)))
             }
@@ -113,13 +112,13 @@ where
 }
 
 /// Computes in the handler.
-pub(super) async fn compute_here(steps: u64) {
-    compute(steps);
+pub(super) async fn compute_here(work: Computation) {
+    work.run_in_slices(tokio::task::yield_now).await;
 }
 
-async fn compute_aside(steps: u64) {
+async fn compute_aside(work: Computation) {
     // Fails only if the work panics or the runtime ends; then no client waits for the answer.
-    let _ = tokio::task::spawn_blocking(move || compute(steps)).await;
+    let _ = tokio::task::spawn_blocking(move || work.run()).await;
 }
 
 /// Serves every connection in a task of its own until it is stopped, then answers the requests in flight.
@@ -157,11 +156,11 @@ where
     Ok(())
 }
 
-async fn serve_bare(listener: TcpListener, steps: u64) -> io::Result<()> {
+async fn serve_bare(listener: TcpListener, work: Computation) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     loop {
         let stream = TokioIo::new(accept(&listener).await);
-        tokio::spawn(service::serve_bare(stream, move || compute_here(steps)));
+        tokio::spawn(service::serve_bare(stream, move || compute_here(work)));
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::super::common::tokio_error;
 use super::super::part::Part;
 use super::running::Running;
 use super::tokio::{compute_here, serve};
-use super::{Server, TWO, WORKERS};
+use super::{Computation, Server, TWO, WORKERS};
 use crate::error::LabError;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Server for TwoTokios {
         WORKERS
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
         let mut running = Running::default();
         let mut threads = Vec::new();
         for listener in listeners {
@@ -40,7 +40,7 @@ impl Server for TwoTokios {
             let runtime = runtime.map_err(tokio_error)?;
             let stopped = running.stopped();
             let serve =
-                move || runtime.block_on(serve(listener, stopped, move || compute_here(steps)));
+                move || runtime.block_on(serve(listener, stopped, move || compute_here(work)));
             let started = thread::Builder::new()
                 .name("two-tokios".to_owned())
                 .spawn(serve);
