@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// `class_of` returns the class of a request from its head. If the class is of the connection's kind (Rt,
 /// Fair or Batch), the handler runs in the connection's task, as without `ByClass`; the numbers of two Rt
 /// classes do not matter. Otherwise the handler runs in a task of its own, which also produces the body of
-/// the answer. If the connection ends before the answer is complete, that task is aborted at its next
+/// the answer, a frame when hyper asks for it. If the connection ends before the answer is complete, that task is aborted at its next
 /// `await`.
 ///
 /// While the Fair worker of a core is stuck in long polls, an urgent worker may serve its connections

@@ -14,15 +14,21 @@ mod routes;
 use common::{Client2, ask_2, client_2, within};
 use doorbell::net::TcpListener;
 use doorbell::{Builder, Class, ClassKind};
-use doorbell_hyper::{ByClass, DoorbellIo};
-use http_body_util::BodyExt as _;
+use doorbell_hyper::{ByClass, DoorbellExecutor, DoorbellIo, Server};
+use futures::{StreamExt as _, stream};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::Response;
+use hyper::body::{Bytes, Frame};
+use hyper::client::conn::http2;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use plain::{Client, LONG, Lost, alone, request};
 use routes::{ENDLESS, Routes, Seen, all_chunks, class_of, is_complete, raw, service};
+use std::convert::Infallible;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -497,4 +503,45 @@ fn a_service_by_class_needs_no_server() {
         [Some(Class::rt(10)), fair, batch],
         "Rt 10"
     );
+}
+
+#[test]
+fn a_body_of_another_class_is_not_produced_ahead_of_its_client() {
+    const STREAMS: usize = 20;
+    let _alone = alone();
+    let runtime = Builder::new().cores(2).build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let produced = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&produced);
+    let service = move || {
+        let counts = Arc::clone(&counts);
+        service_fn(move |_| {
+            let counts = Arc::clone(&counts);
+            let frames = stream::repeat_with(move || {
+                counts.fetch_add(1, SeqCst);
+                Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[b'x'; 1_000])))
+            });
+            async { Ok::<_, Infallible>(Response::new(StreamBody::new(frames.take(100)))) }
+        })
+    };
+    let server = Server::new(listener).classes(|_| Class::BATCH);
+    drop(runtime.spawn(server.serve(service)));
+    runtime.block_on(async {
+        let io = DoorbellIo::new(doorbell::net::TcpStream::connect(address).await.unwrap());
+        let mut builder = http2::Builder::new(DoorbellExecutor);
+        // No stream takes a byte before its client reads.
+        builder.initial_stream_window_size(0);
+        let (client, connection) = builder.handshake(io).await.unwrap();
+        drop(doorbell::spawn(connection));
+        let mut answers = Vec::new();
+        for _ in 0..STREAMS {
+            let asked = client.clone().send_request(common::request("/"));
+            answers.push(within(asked).await.unwrap());
+        }
+        // Time for what should not happen.
+        doorbell::time::sleep(Duration::from_millis(500)).await;
+        // hyper has one frame of each.
+        assert_eq!(produced.load(SeqCst), STREAMS);
+    });
 }

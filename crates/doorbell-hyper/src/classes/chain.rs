@@ -3,6 +3,9 @@
 //! It is a chain of one-shot channels. These only try their locks, so neither end ever waits for the other,
 //! which may be of a lower class and lose its CPU at any step. A channel for many messages spins or takes a
 //! lock while the other end is inside a send.
+//!
+//! The connection's end asks for each frame, and the handler's end produces none before: a client that takes
+//! nothing has one frame of each body waiting in its connection, and none here.
 
 use super::handed::HandlerError;
 use futures_channel::oneshot;
@@ -10,58 +13,72 @@ use hyper::body::Frame;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// One message, with the channel for the next one.
+/// One message.
 enum Link<D> {
-    Frame {
-        frame: Frame<D>,
-        next: oneshot::Receiver<Link<D>>,
-        /// Dropped when the frame is taken.
-        taken: oneshot::Sender<()>,
-    },
+    Frame { frame: Frame<D>, rest: Rest<D> },
     Failed(HandlerError),
     End,
 }
 
-/// The handler's end.
-pub(super) struct Frames<D>(oneshot::Sender<Link<D>>);
+/// The handler's end: a frame goes to `next` when `asked` says so.
+pub(super) struct Frames<D> {
+    next: oneshot::Sender<Link<D>>,
+    asked: oneshot::Receiver<()>,
+}
 
 /// The connection's end.
-pub(super) struct Rest<D>(oneshot::Receiver<Link<D>>);
+pub(super) struct Rest<D> {
+    next: oneshot::Receiver<Link<D>>,
+    /// `None` once it has asked for the next frame.
+    ask: Option<oneshot::Sender<()>>,
+}
 
 /// Whether the other end still receives.
 #[must_use]
-pub(super) enum Sent<D> {
-    /// The frame was taken; the next one goes here.
-    Taken(Frames<D>),
-    /// The connection's end is gone.
-    Unheard,
+pub(super) enum Heard<D> {
+    /// It asks for a frame.
+    Asks(Frames<D>),
+    /// It is gone.
+    Gone,
 }
 
 pub(super) fn chain<D>() -> (Frames<D>, Rest<D>) {
     let (sender, receiver) = oneshot::channel();
-    (Frames(sender), Rest(receiver))
+    let (ask, asked) = oneshot::channel();
+    let frames = Frames {
+        next: sender,
+        asked,
+    };
+    let rest = Rest {
+        next: receiver,
+        ask: Some(ask),
+    };
+    (frames, rest)
 }
 
 impl<D> Frames<D> {
-    /// Sends a frame, and waits until the connection takes it.
-    pub(super) async fn send(self, frame: Frame<D>) -> Sent<D> {
-        let (sender, next) = oneshot::channel();
-        let (taken, is_taken) = oneshot::channel();
-        if self.0.send(Link::Frame { frame, next, taken }).is_err() {
-            return Sent::Unheard;
+    /// Waits until the connection asks for a frame.
+    pub(super) async fn asked(mut self) -> Heard<D> {
+        match (&mut self.asked).await {
+            Ok(()) => Heard::Asks(self),
+            Err(oneshot::Canceled) => Heard::Gone,
         }
-        // Nothing is ever sent here: the drop of `taken` ends the wait. If the connection's end is gone, the
-        // next send says so.
-        let _ = is_taken.await;
-        Sent::Taken(Frames(sender))
+    }
+
+    /// Sends a frame. The next one goes to what is returned.
+    pub(super) fn send(self, frame: Frame<D>) -> Frames<D> {
+        let (frames, rest) = chain();
+        // If the connection's end is gone, the next wait says so.
+        let _ = self.next.send(Link::Frame { frame, rest });
+        frames
     }
 
     pub(super) fn fail(self, error: HandlerError) {
-        let _ = self.0.send(Link::Failed(error));
+        let _ = self.next.send(Link::Failed(error));
     }
 
     pub(super) fn end(self) {
-        let _ = self.0.send(Link::End);
+        let _ = self.next.send(Link::End);
     }
 }
 
@@ -71,14 +88,17 @@ impl<D> Rest<D> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<D>, HandlerError>>> {
-        let link = match ready!(Pin::new(&mut self.0).poll(cx)) {
+        if let Some(ask) = self.ask.take() {
+            // An error says that the handler's end has gone or needs no demand, as `next` does.
+            let _ = ask.send(());
+        }
+        let link = match ready!(Pin::new(&mut self.next).poll(cx)) {
             Ok(link) => link,
             Err(oneshot::Canceled) => Link::Failed(HandlerError::Gone),
         };
         Poll::Ready(match link {
-            Link::Frame { frame, next, taken } => {
-                self.0 = next;
-                drop(taken);
+            Link::Frame { frame, rest } => {
+                *self = rest;
                 Some(Ok(frame))
             }
             Link::Failed(error) => Some(Err(error)),
@@ -89,33 +109,36 @@ impl<D> Rest<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HandlerError, Sent, chain};
+    use super::{Frames, HandlerError, Heard, chain};
     use futures::FutureExt as _;
     use futures::future::poll_fn;
     use hyper::body::Frame;
 
-    #[test]
-    fn frames_come_in_order_each_when_the_last_was_taken() {
-        let (frames, mut rest) = chain::<&[u8]>();
-        let mut sending = Box::pin(async {
-            let Sent::Taken(frames) = frames.send(Frame::data(b"one")).await else {
-                panic!("it is heard");
-            };
-            let Sent::Taken(frames) = frames.send(Frame::data(b"two")).await else {
-                panic!("it is heard");
-            };
-            frames.end();
-        });
-        let mut next = || poll_fn(|cx| rest.poll_next(cx)).now_or_never();
-        assert!(next().is_none());
-        for expected in [b"one", b"two"] {
-            assert!((&mut sending).now_or_never().is_none(), "not taken yet");
-            let frame = next().unwrap().unwrap().unwrap();
-            assert_eq!(*frame.data_ref().unwrap(), expected);
+    /// The handler's end, if the connection's end asks now.
+    fn asks<D>(asked: impl Future<Output = Heard<D>>) -> Frames<D> {
+        match asked.now_or_never() {
+            Some(Heard::Asks(frames)) => frames,
+            Some(Heard::Gone) => panic!("it is gone"),
+            None => panic!("it does not ask"),
         }
-        assert!(next().is_none());
-        assert!((&mut sending).now_or_never().is_some());
-        assert!(next().unwrap().is_none());
+    }
+
+    #[test]
+    fn frames_come_in_order_each_when_it_is_asked_for() {
+        let (frames, mut rest) = chain::<&[u8]>();
+        let mut asked = Box::pin(frames.asked());
+        for expected in [b"one", b"two"] {
+            assert!((&mut asked).now_or_never().is_none(), "not asked for");
+            assert!(poll_fn(|cx| rest.poll_next(cx)).now_or_never().is_none());
+            let frames = asks(&mut asked).send(Frame::data(expected));
+            let frame = poll_fn(|cx| rest.poll_next(cx)).now_or_never().unwrap();
+            assert_eq!(*frame.unwrap().unwrap().data_ref().unwrap(), expected);
+            asked = Box::pin(frames.asked());
+        }
+        assert!(poll_fn(|cx| rest.poll_next(cx)).now_or_never().is_none());
+        asks(asked).end();
+        let end = poll_fn(|cx| rest.poll_next(cx)).now_or_never().unwrap();
+        assert!(end.is_none());
     }
 
     #[test]
@@ -126,16 +149,15 @@ mod tests {
         assert!(matches!(gone, Some(Err(HandlerError::Gone))));
         let (frames, rest) = chain::<&[u8]>();
         drop(rest);
-        let sent = frames.send(Frame::data(b"one")).now_or_never().unwrap();
-        assert!(matches!(sent, Sent::Unheard));
-        let (frames, rest) = chain::<&[u8]>();
-        let mut sending = Box::pin(frames.send(Frame::data(b"one")));
-        assert!((&mut sending).now_or_never().is_none());
+        let heard = frames.asked().now_or_never().unwrap();
+        assert!(matches!(heard, Heard::Gone));
+        // Also while a frame waits to be taken.
+        let (frames, mut rest) = chain::<&[u8]>();
+        assert!(poll_fn(|cx| rest.poll_next(cx)).now_or_never().is_none());
+        let frames = asks(frames.asked()).send(Frame::data(b"one"));
+        let mut asked = Box::pin(frames.asked());
+        assert!((&mut asked).now_or_never().is_none());
         drop(rest);
-        let Some(Sent::Taken(frames)) = sending.now_or_never() else {
-            panic!("it was sent before");
-        };
-        let sent = frames.send(Frame::data(b"two")).now_or_never().unwrap();
-        assert!(matches!(sent, Sent::Unheard));
+        assert!(matches!(asked.now_or_never(), Some(Heard::Gone)));
     }
 }

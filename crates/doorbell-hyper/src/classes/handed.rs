@@ -1,7 +1,7 @@
 //! The answer of a handler that runs in another class: its head and its body.
 
 use super::body::Handed;
-use super::chain::{Frames, Rest, Sent, chain};
+use super::chain::{Frames, Heard, Rest, chain};
 use super::handler::Handler;
 use doorbell::{Class, NoRuntime, SpawnError, rescue};
 use futures_channel::oneshot;
@@ -156,20 +156,21 @@ async fn send<B>(
     }
 }
 
-/// Sends the rest of a body, as fast as the connection takes it.
+/// Sends the rest of a body, each frame when the connection asks for it.
 async fn send_rest<B>(mut body: Pin<&mut B>, mut frames: Frames<B::Data>)
 where
     B: Body,
     B::Error: Into<BoxError>,
 {
     loop {
+        match frames.asked().await {
+            Heard::Asks(asks) => frames = asks,
+            Heard::Gone => return,
+        }
         match poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             None => return frames.end(),
             Some(Err(error)) => return frames.fail(HandlerError::Failed(error.into())),
-            Some(Ok(frame)) => match frames.send(frame).await {
-                Sent::Taken(next) => frames = next,
-                Sent::Unheard => return,
-            },
+            Some(Ok(frame)) => frames = frames.send(frame),
         }
     }
 }
