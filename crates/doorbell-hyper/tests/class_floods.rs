@@ -8,11 +8,13 @@
 
 mod plain;
 mod routes;
+#[path = "../../doorbell/tests/shuffled/mod.rs"]
+mod shuffled;
 
-use doorbell::Builder;
 use plain::{Client, LONG, alone};
 use routes::Routes;
 use rustix::thread::{CpuSet, sched_getaffinity};
+use shuffled::Builder;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;

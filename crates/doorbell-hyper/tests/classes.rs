@@ -10,10 +10,12 @@
 mod common;
 mod plain;
 mod routes;
+#[path = "../../doorbell/tests/shuffled/mod.rs"]
+mod shuffled;
 
 use common::{Client2, ask_2, client_2, within};
 use doorbell::net::TcpListener;
-use doorbell::{Builder, Class, ClassKind};
+use doorbell::{Class, ClassKind};
 use doorbell_hyper::{ByClass, DoorbellExecutor, DoorbellIo, Server};
 use futures::{StreamExt as _, stream};
 use http_body_util::{BodyExt as _, StreamBody};
@@ -24,6 +26,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use plain::{Client, LONG, Lost, alone, request};
 use routes::{ENDLESS, Routes, Seen, all_chunks, class_of, is_complete, raw, service};
+use shuffled::Builder;
 use std::convert::Infallible;
 use std::io::Read as _;
 use std::net::SocketAddr;

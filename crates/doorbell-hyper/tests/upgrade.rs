@@ -8,12 +8,14 @@
 
 mod common;
 mod plain;
+#[path = "../../doorbell/tests/shuffled/mod.rs"]
+mod shuffled;
 
 use common::{ask_2, client_2, within};
 use doorbell::net::TcpListener;
 use doorbell::sync::CancellationToken;
 use doorbell::time::sleep;
-use doorbell::{Builder, Class, ClassKind, JoinHandle, Runtime, current_class};
+use doorbell::{Class, ClassKind, JoinHandle, Runtime, current_class};
 use doorbell_hyper::{RequestBody, ServeError, Served, Server, ServerEnd, ServerIo};
 use http_body_util::Empty;
 use hyper::body::Bytes;
@@ -23,6 +25,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use plain::{Client, LONG, alone};
+use shuffled::Builder;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io::{self, Read as _, Write as _};

@@ -118,6 +118,7 @@ impl<M: Machine> Common<'_, M> {
             above,
             core_use: Some(core_use),
             cores: Some(Arc::clone(&self.cores)),
+            shuffle: plan.shuffle,
         };
         Scheduler::described(plan.cpus.len(), self.switches, spec, |one, other| {
             distance(self.topology, plan.cpus[one], plan.cpus[other])

@@ -53,6 +53,8 @@ pub(crate) struct Plan {
     pub(crate) policy_refused: PolicyHook,
     /// Whether the clock is paused.
     pub(crate) paused: bool,
+    /// The seed of shuffled turns.
+    pub(crate) shuffle: Option<u64>,
     /// How the Rt workers run.
     pub(crate) urgent: RtPlan,
 }

@@ -6,7 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CoreId, Handle, JoinError, Runtime, current_core, yield_now};
+mod shuffled;
+
+use doorbell::{CoreId, Handle, JoinError, Runtime, current_core, yield_now};
+use shuffled::Builder;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;

@@ -6,7 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Runtime, spawn_blocking};
+mod shuffled;
+
+use doorbell::{Runtime, spawn_blocking};
+use shuffled::Builder;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};

@@ -6,9 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{
-    Builder, CallError, CoreId, Runtime, WorkerState, call_all, call_many, current_core,
-};
+mod shuffled;
+
+use doorbell::{CallError, CoreId, Runtime, WorkerState, call_all, call_many, current_core};
+use shuffled::Builder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -6,10 +6,13 @@
     reason = "tests play the outside world"
 )]
 
+mod shuffled;
+
 use doorbell::{
-    Builder, CallCoalesce, CallError, CoreId, IdleNotify, Runtime, Switches, WorkerState, call_on,
+    CallCoalesce, CallError, CoreId, IdleNotify, Runtime, Switches, WorkerState, call_on,
     current_core,
 };
+use shuffled::Builder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

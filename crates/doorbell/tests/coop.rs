@@ -11,11 +11,14 @@ mod places;
 #[path = "coop/primitives.rs"]
 mod primitives;
 
+mod shuffled;
+
+use doorbell::Runtime;
 use doorbell::coop::{consume_budget, cooperative};
 use doorbell::sync::Mutex;
 use doorbell::time::{interval, sleep, timeout};
-use doorbell::{Builder, Runtime};
 use primitives::{Step, finished, primitives};
+use shuffled::Builder;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;

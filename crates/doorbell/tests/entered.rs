@@ -6,8 +6,11 @@
     reason = "tests play the outside world"
 )]
 
+mod shuffled;
+
 use doorbell::net::{TcpListener, TcpStream};
-use doorbell::{Builder, Handle, Runtime, yield_now};
+use doorbell::{Handle, Runtime, yield_now};
+use shuffled::Builder;
 use std::net::SocketAddr;
 
 fn runtime() -> Runtime {

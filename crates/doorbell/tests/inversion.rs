@@ -9,9 +9,12 @@
     reason = "a test of threads, on threads of its own"
 )]
 
+mod shuffled;
+
 use doorbell::sync::Mutex;
 use doorbell::{Class, JoinHandle, Runtime, current_class};
 use futures::channel::oneshot;
+use shuffled::Builder;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -20,7 +23,7 @@ const CORES: usize = 2;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn runtime() -> Runtime {
-    doorbell::Builder::new().cores(CORES).build().unwrap()
+    Builder::new().cores(CORES).build().unwrap()
 }
 
 /// Long polls on all Fair workers, which end when this is dropped.

@@ -9,7 +9,10 @@
 
 mod hostile;
 
-use doorbell::{Builder, CoreId, JoinSet, Runtime, current_core, yield_now};
+mod shuffled;
+
+use doorbell::{CoreId, JoinSet, Runtime, current_core, yield_now};
+use shuffled::Builder;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;

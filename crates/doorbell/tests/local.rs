@@ -6,10 +6,13 @@
     reason = "tests play the outside world"
 )]
 
+mod shuffled;
+
 use doorbell::{
-    Builder, CoreId, NotAWorker, Runtime, call_on, current_core, spawn_local, spawn_local_on,
+    CoreId, NotAWorker, Runtime, call_on, current_core, spawn_local, spawn_local_on,
     try_spawn_local, yield_now,
 };
+use shuffled::Builder;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -119,7 +122,9 @@ fn panics_and_aborts_come_back() {
             }
             drop(output);
             drop(spawn_local(std::future::ready(Home::new(&counted))));
-            yield_now().await;
+            while counted.load(SeqCst) < 4 {
+                yield_now().await;
+            }
         });
         task.await.unwrap();
         assert_eq!(drops.load(SeqCst), 4);

@@ -57,7 +57,7 @@ async fn join<T: ToString, const N: usize>(
     (left, mut right): (&str, String),
 ) -> String
 where
-    T: Send,
+    [T; N]: Sized,
 {
     #![allow(clippy::unused_async)]
     for part in &parts {

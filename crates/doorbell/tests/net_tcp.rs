@@ -1,8 +1,11 @@
 //! TCP sockets beyond the exchange of bytes: options and failures.
 
+mod shuffled;
+
 use doorbell::net::{TcpListener, TcpStream, lookup_host};
-use doorbell::{Builder, Runtime, current_core};
+use doorbell::{Runtime, current_core};
 use rustix::net::{AddressFamily, SocketType, getsockname, socket};
+use shuffled::Builder;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;

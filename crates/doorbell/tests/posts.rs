@@ -6,7 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CallError, CoreId, Runtime, call_on, current_core, post_on};
+mod shuffled;
+
+use doorbell::{CallError, CoreId, Runtime, call_on, current_core, post_on};
+use shuffled::Builder;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 

@@ -8,7 +8,10 @@
 
 mod hostile;
 
-use doorbell::{BuildError, Builder, Call, CallError, CoreId, Runtime};
+mod shuffled;
+
+use doorbell::{BuildError, Call, CallError, CoreId, Runtime};
+use shuffled::Builder;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};

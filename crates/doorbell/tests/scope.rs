@@ -8,7 +8,10 @@
 
 mod hostile;
 
-use doorbell::{Builder, CoreId, Runtime, current_core, scope, yield_now};
+mod shuffled;
+
+use doorbell::{CoreId, Runtime, current_core, scope, yield_now};
+use shuffled::Builder;
 use std::future::{pending, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;

@@ -6,8 +6,11 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Runtime, call_on, spawn, task_local, yield_now};
+mod shuffled;
+
+use doorbell::{Runtime, call_on, spawn, task_local, yield_now};
 use futures::FutureExt;
+use shuffled::Builder;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Mutex;

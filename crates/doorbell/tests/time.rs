@@ -8,11 +8,14 @@
     reason = "tests play the outside world, and hand sleeps from one to another"
 )]
 
+mod shuffled;
+
 use doorbell::time::{
     Instant, MissedTicks, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-use doorbell::{Builder, Class, Runtime, WorkerState};
+use doorbell::{Class, Runtime, WorkerState};
 use futures::poll;
+use shuffled::Builder;
 use std::future::{pending, ready};
 use std::pin::pin;
 use std::task::Poll;

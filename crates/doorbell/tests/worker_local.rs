@@ -6,7 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CoreId, Runtime, WorkerLocalError, call_on, current_core, worker_local};
+mod shuffled;
+
+use doorbell::{CoreId, Runtime, WorkerLocalError, call_on, current_core, worker_local};
+use shuffled::Builder;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -66,6 +66,9 @@ pub struct SchedulerSpec<M: Machine> {
     /// The cores of its workers, shared with the other schedulers of the runtime. `None` if there is no other: then
     /// they are made of the workers' distances.
     pub cores: Option<Arc<Cores<M>>>,
+    /// For tests: with a seed, a worker takes one of the first eight tasks of its queues at random, among those of one
+    /// rank. Tasks of groups keep their turns.
+    pub shuffle: Option<u64>,
 }
 
 impl<M: Machine> SchedulerSpec<M> {
@@ -87,6 +90,7 @@ impl<M: Machine> Default for SchedulerSpec<M> {
             above: Vec::new(),
             core_use: None,
             cores: None,
+            shuffle: None,
         }
     }
 }
@@ -129,6 +133,8 @@ pub struct Scheduler<M: Machine> {
     groups: Groups<M>,
     /// `None` where tasks run by arrival, or the worker is alone.
     push: Option<Push<M>>,
+    /// The seed of shuffled turns, if its workers shuffle them.
+    shuffle: Option<u64>,
 }
 
 // SAFETY: the remote halves are Sync and are freed with the scheduler.
@@ -188,6 +194,7 @@ impl<M: Machine> Scheduler<M> {
             above,
             core_use,
             cores,
+            shuffle,
         } = spec;
         let cores = cores.unwrap_or_else(|| Cores::of_one_class(workers, distance));
         assert_eq!(
@@ -233,16 +240,15 @@ impl<M: Machine> Scheduler<M> {
             above,
             groups: Groups::default(),
             push: Push::of(&cores, rank_of),
+            shuffle,
         };
         // SAFETY: allocated above for a scheduler, and no other thread has it yet.
         unsafe { place.write(scheduler) };
         // SAFETY: written above; it lives until its last share is dropped.
         let remotes = unsafe { place.as_ref() }.remotes();
         // Each of these owns one of the shares that the count began with.
-        remotes
-            .iter()
-            .map(|remote| RemoteRef(NonNull::from(remote)))
-            .collect()
+        let owned = |remote| RemoteRef(NonNull::from(remote));
+        remotes.iter().map(owned).collect()
     }
 
     /// The remote halves of all its workers.
@@ -250,6 +256,11 @@ impl<M: Machine> Scheduler<M> {
     pub fn remotes(&self) -> &[Member<M>] {
         // SAFETY: allocated in `described_by`, freed with the scheduler.
         unsafe { self.remotes.as_ref() }
+    }
+
+    /// The seed of shuffled turns, if its workers shuffle them.
+    pub(crate) fn shuffle(&self) -> Option<u64> {
+        self.shuffle
     }
 
     /// The identity of the scheduler.

@@ -5,11 +5,13 @@ mod bring;
 mod by_rank;
 mod by_share;
 mod poll_budget;
+mod shuffle;
 mod steal;
 pub mod timer;
 mod timers;
 
 pub use poll_budget::PollBudget;
+use shuffle::Shuffle;
 pub(super) use timers::VISITED_RETRY_NS;
 
 use super::tasks::{Raised, run};
@@ -81,6 +83,8 @@ pub struct Local<M: Machine> {
     /// Whether that task is a raised one, of a scheduler below.
     pub(in crate::worker) raised: Raised,
     poll_refs: PollRefs<M>,
+    /// With it, tasks are not taken in order.
+    shuffle: Option<Shuffle>,
     /// What the worker knows about groups.
     pub(in crate::worker) groups: WorkerGroups,
     /// The last field, because the drop of the wheel enters the gate once more. The wheel also owns the gate, but in
@@ -98,6 +102,10 @@ impl<M: Machine> Local<M> {
     pub fn with_clock(remote: RemoteRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
             class: remote.scheduler().class(),
+            shuffle: remote
+                .scheduler()
+                .shuffle()
+                .map(|seed| Shuffle::of(seed, remote.worker())),
             stock: Stock::new(&remote),
             wheel: Wheel::new(clock.now_ns(), Arc::clone(remote.gate())),
             ready: Ready::beside(remote.queue()),
@@ -485,7 +493,7 @@ impl<M: Machine> Local<M> {
         let Some(node) = self.next() else {
             return false;
         };
-        self.run_task(node);
+        self.run_task(self.shuffled(node));
         true
     }
 
