@@ -1,19 +1,21 @@
 //! [`DoorbellConnector`].
 
 use crate::DoorbellIo;
+use crate::dial::Dial;
 use doorbell::net::{TcpStream, lookup_host};
 use hyper::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Connects by TCP to the host of a URI, for the pooled client of `hyper-util`.
 ///
 /// Another thread looks up names ([`lookup_host`]), so the worker does not block. The addresses of a name are
-/// tried in turn.
+/// tried in turn, those of IPv4 and of IPv6 beside each other.
 ///
 /// ```
 /// use doorbell_hyper::{DoorbellConnector, DoorbellExecutor, DoorbellTimer};
@@ -30,6 +32,7 @@ use std::task::{Context, Poll};
 #[derive(Clone, Debug)]
 pub struct DoorbellConnector {
     any_scheme: bool,
+    dial: Dial,
 }
 
 impl Default for DoorbellConnector {
@@ -41,7 +44,10 @@ impl Default for DoorbellConnector {
 impl DoorbellConnector {
     /// A connector for `http` URIs only.
     pub fn new() -> Self {
-        DoorbellConnector { any_scheme: false }
+        DoorbellConnector {
+            any_scheme: false,
+            dial: Dial::default(),
+        }
     }
 
     /// Accepts URIs of other schemes too. A wrapper needs this, for example a connector for TLS. If the URI
@@ -49,6 +55,45 @@ impl DoorbellConnector {
     #[must_use]
     pub fn any_scheme(mut self) -> Self {
         self.any_scheme = true;
+        self
+    }
+
+    /// Sets how long connecting may take, after the lookup of the name. If a name has several addresses of one
+    /// kind (IPv4 or IPv6), each gets an equal share of the time. Default: `None`, the limit of the OS.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.dial.timeout = timeout;
+        self
+    }
+
+    /// Sets how long the addresses of the first one's kind (IPv4 or IPv6) are tried alone. Then those of the
+    /// other kind are tried too, and the first connection counts (RFC 8305, "happy eyeballs"). With `None` all
+    /// are tried in turn. Default: 300 ms.
+    #[must_use]
+    pub fn happy_eyeballs_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.dial.head_start = timeout;
+        self
+    }
+
+    /// Sets the address of this end. Only addresses of its kind (IPv4 or IPv6) are tried then. Default:
+    /// `None`, the OS chooses.
+    #[must_use]
+    pub fn local_address(mut self, address: Option<IpAddr>) -> Self {
+        self.dial.local_v4 = None;
+        self.dial.local_v6 = None;
+        match address {
+            Some(IpAddr::V4(address)) => self.dial.local_v4 = Some(address),
+            Some(IpAddr::V6(address)) => self.dial.local_v6 = Some(address),
+            None => {}
+        }
+        self
+    }
+
+    /// Sets the address of this end for each kind.
+    #[must_use]
+    pub fn local_addresses(mut self, v4: Ipv4Addr, v6: Ipv6Addr) -> Self {
+        self.dial.local_v4 = Some(v4);
+        self.dial.local_v6 = Some(v6);
         self
     }
 
@@ -84,7 +129,8 @@ pub enum ConnectError {
     /// The URI has no host.
     #[error("a URI without a host leads nowhere; write it out, as in http://host:port/path")]
     NoHost,
-    /// The host's name was not found, or could not be looked up.
+    /// The host's name was not found, could not be looked up, or has no address of the kind of
+    /// [`DoorbellConnector::local_address`].
     #[error("the addresses of `{host}` were not found: {source}")]
     Lookup {
         /// The name.
@@ -131,41 +177,64 @@ impl tower_service::Service<Uri> for DoorbellConnector {
 
     fn call(&mut self, uri: Uri) -> Connecting {
         let target = self.target(&uri);
+        let dial = self.dial.clone();
         Connecting(Box::pin(async move {
             let (host, port) = target?;
-            connect(look_up(host, port).await?).await
+            let addresses = dial.usable(look_up(&host, port).await?);
+            if addresses.is_empty() {
+                let source = io::ErrorKind::AddrNotAvailable.into();
+                return Err(ConnectError::Lookup { host, source });
+            }
+            let stream = dial.connect(&addresses).await;
+            let refused = |(address, source)| ConnectError::Refused { address, source };
+            stream.map(DoorbellIo::new).map_err(refused)
         }))
     }
 }
 
 /// Looks up the addresses of a host: at least one.
-async fn look_up(host: String, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-    match lookup_host((host.as_str(), port)).await {
+async fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+    match lookup_host((host, port)).await {
         Ok(addresses) if addresses.len() > 0 => Ok(addresses.collect()),
         Ok(_) => Err(io::ErrorKind::NotFound.into()),
         Err(source) => Err(source),
     }
-    .map_err(|source| ConnectError::Lookup { host, source })
+    .map_err(|source| ConnectError::Lookup {
+        host: host.to_owned(),
+        source,
+    })
 }
 
-/// Connects to the first address that accepts.
-async fn connect(addresses: Vec<SocketAddr>) -> Result<DoorbellIo, ConnectError> {
-    let mut refused = ConnectError::NoHost;
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                // A failure only makes requests slower.
-                let _ = stream.set_nodelay(true);
-                return Ok(DoorbellIo::new(stream));
-            }
-            Err(source) => refused = ConnectError::Refused { address, source },
-        }
+/// The addresses of a connection of [`DoorbellConnector`]. The extensions of each answer that came by it have
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpInfo {
+    remote_addr: SocketAddr,
+    local_addr: SocketAddr,
+}
+
+impl HttpInfo {
+    /// The address of the server.
+    pub fn remote_addr(&self) -> SocketAddr {
+        self.remote_addr
     }
-    Err(refused)
+
+    /// The address of this end.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
 }
 
 impl<T: AsRef<TcpStream>> Connection for DoorbellIo<T> {
     fn connected(&self) -> Connected {
-        Connected::new()
+        let stream = self.get().as_ref();
+        let addresses = stream.peer_addr().ok().zip(stream.local_addr().ok());
+        match addresses {
+            Some((remote_addr, local_addr)) => Connected::new().extra(HttpInfo {
+                remote_addr,
+                local_addr,
+            }),
+            None => Connected::new(),
+        }
     }
 }

@@ -179,6 +179,8 @@
 mod classes;
 #[cfg(feature = "client")]
 mod connector;
+#[cfg(feature = "client")]
+mod dial;
 #[cfg(feature = "server")]
 mod ending;
 mod executor;
@@ -190,11 +192,12 @@ mod timer;
 #[cfg(feature = "server")]
 pub use classes::{Answering, ByClass, Handed, HandlerError};
 #[cfg(feature = "client")]
-pub use connector::{ConnectError, Connecting, DoorbellConnector};
+pub use connector::{ConnectError, Connecting, DoorbellConnector, HttpInfo};
 pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
 pub use server::{
-    BodyError, ClassServer, RequestBody, ServeError, Served, Server, ServerEnd, ServerIo, serve,
+    BodyError, ClassServer, RequestBody, ServeError, Served, Server, ServerEnd, ServerExecutor,
+    ServerIo, serve,
 };
 pub use timer::DoorbellTimer;

@@ -5,7 +5,7 @@ mod common;
 use common::{Hello, bind, hello, within};
 use doorbell::sync::CancellationToken;
 use doorbell_hyper::{
-    ConnectError, DoorbellConnector, DoorbellExecutor, DoorbellTimer, Served, Server,
+    ConnectError, DoorbellConnector, DoorbellExecutor, DoorbellTimer, HttpInfo, Served, Server,
 };
 use futures::FutureExt;
 use http_body_util::{BodyExt, Empty};
@@ -13,6 +13,8 @@ use hyper::Uri;
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use std::error::Error;
+use std::net::IpAddr;
+use std::time::Duration;
 use tower_service::Service;
 
 type Pooled = Client<DoorbellConnector, Empty<Bytes>>;
@@ -93,4 +95,25 @@ fn outside_of_a_runtime_is_an_error_that_says_so() {
     let error = name.expect("nothing to wait for").unwrap_err();
     assert!(matches!(error, ConnectError::Lookup { .. }), "{error:?}");
     assert!(error.to_string().contains("inside block_on"), "{error}");
+}
+
+#[doorbell::test]
+async fn a_connection_has_the_address_that_was_chosen_and_tells_both() {
+    let (listener, address) = bind();
+    let server = doorbell::spawn(Server::new(listener).serve(hello));
+    let local: IpAddr = [127, 0, 0, 2].into();
+    let connector = DoorbellConnector::new().local_address(Some(local));
+    let connector = connector.connect_timeout(Some(Duration::from_secs(20)));
+    let client: Pooled = Client::builder(DoorbellExecutor).build(connector);
+    let uri: Uri = format!("http://{address}/").parse().unwrap();
+    let answer = within(client.get(uri)).await.unwrap();
+    let info = answer.extensions().get::<HttpInfo>().unwrap();
+    assert_eq!(info.remote_addr(), address);
+    assert_eq!(info.local_addr().ip(), local);
+    // There is no connection to an address of the other kind.
+    let mut connector = DoorbellConnector::new().local_address(Some([0; 16].into()));
+    let uri: Uri = format!("http://{address}/").parse().unwrap();
+    let error = within(connector.call(uri)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Lookup { .. }), "{error}");
+    server.abort();
 }

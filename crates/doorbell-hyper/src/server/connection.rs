@@ -8,7 +8,7 @@ use super::progress::Progress;
 use super::protocol::{Protocol, Settings};
 use super::request_body::RequestBody;
 use super::server_io::ServerIo;
-use super::tasks::{Beside, Tasks};
+use super::tasks::{ServerExecutor, Tasks};
 use async_lock::OnceCell;
 use crossbeam_utils::atomic::AtomicCell;
 use doorbell::net::TcpStream;
@@ -41,9 +41,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(limits: Limits, tasks: Tasks, half_close: bool) -> Arc<Self> {
+    pub(super) fn new(limits: Limits, tasks: Tasks, settings: Settings) -> Arc<Self> {
         Arc::new(Shared {
-            settings: Settings::new(half_close),
+            settings,
             limits,
             tasks,
             start: Instant::now(),
@@ -208,11 +208,11 @@ where
                 this.alarm.leaves();
                 this.protocol.as_mut().graceful_shutdown();
             }
-            let beside = || Beside {
+            let executor = || ServerExecutor {
                 progress: Arc::clone(this.alarm.progress()),
             };
             let protocol = this.protocol.as_mut();
-            if protocol.poll(cx, &shared.settings, beside).is_ready() {
+            if protocol.poll(cx, &shared.settings, executor).is_ready() {
                 return Poll::Ready(());
             }
             let known = this.woken.as_ref();

@@ -23,16 +23,19 @@ pub use error::{ServeError, Served};
 pub use request_body::{BodyError, RequestBody};
 pub use server_end::ServerEnd;
 pub use server_io::ServerIo;
+pub use tasks::ServerExecutor;
 
 use accept::{Acceptor, Signal};
 use connection::Shared;
 use doorbell::net::TcpListener;
 use doorbell::{Handle, JoinHandle};
 use hyper::body::Body;
+use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
 use hyper::{Request, Response};
 use idle::Idle;
 use limits::Limits;
+use protocol::Settings;
 use std::error::Error;
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -57,7 +60,7 @@ pub struct Server {
     limits: Limits,
     /// Whether its tasks are rescuable.
     rescuable: bool,
-    half_close: bool,
+    settings: Settings,
     signal: Option<Signal>,
     drain_timeout: Duration,
 }
@@ -81,7 +84,7 @@ impl Server {
             limit: None,
             limits: Limits::DEFAULT,
             rescuable: false,
-            half_close: false,
+            settings: Settings::new(),
             signal: None,
             drain_timeout: Duration::from_secs(30),
         }
@@ -155,7 +158,47 @@ impl Server {
     /// answers, over HTTP/1. Default: `false`, as in hyper. Such a client then counts as gone, and its
     /// handler is dropped. With `true` the server learns only when it writes the answer that a client is gone.
     pub fn half_close(mut self, half_close: bool) -> Self {
-        self.half_close = half_close;
+        self.settings.http1.half_close(half_close);
+        self
+    }
+
+    /// Sets hyper's own settings for HTTP/1: keep-alive, limits of heads, the `date` field, and others. Leave
+    /// `timer` and `header_read_timeout` as they are; [`header_timeout`](Server::header_timeout) costs less.
+    ///
+    /// ```
+    /// # let listener = doorbell::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    /// let server = doorbell_hyper::Server::new(listener).http1(|http1| {
+    ///     http1.keep_alive(false).pipeline_flush(true);
+    ///     http1.max_headers(50).max_header_size(16_384).auto_date_header(false);
+    /// });
+    /// # drop(server);
+    /// ```
+    pub fn http1(mut self, set: impl FnOnce(&mut http1::Builder)) -> Self {
+        set(&mut self.settings.http1);
+        self
+    }
+
+    /// Sets hyper's own settings for HTTP/2: pings, windows, the number of streams, extended `CONNECT`, limits
+    /// of heads, the `date` field, and others. `set` is called for each connection over HTTP/2. Several such
+    /// settings add up. Leave `timer` as it is.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # let listener = doorbell::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    /// let server = doorbell_hyper::Server::new(listener).http2(|http2| {
+    ///     http2.keep_alive_interval(Duration::from_secs(30));
+    ///     http2.keep_alive_timeout(Duration::from_secs(10));
+    ///     http2.max_concurrent_streams(100).initial_stream_window_size(1 << 18);
+    ///     http2.max_header_list_size(16_384).enable_connect_protocol();
+    /// });
+    /// # drop(server);
+    /// ```
+    pub fn http2(
+        mut self,
+        set: impl Fn(&mut http2::Builder<ServerExecutor>) + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.http2.push(Box::new(set));
         self
     }
 
@@ -207,7 +250,7 @@ impl Server {
         let tasks = Tasks {
             rescuable: self.rescuable,
         };
-        let shared = Shared::new(self.limits, tasks, self.half_close);
+        let shared = Shared::new(self.limits, tasks, self.settings);
         let acceptor = Acceptor {
             listener: self.listener,
             make_service,

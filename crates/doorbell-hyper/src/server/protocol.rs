@@ -2,7 +2,7 @@
 
 use super::opening::Version;
 use super::server_io::ServerIo;
-use super::tasks::Beside;
+use super::tasks::ServerExecutor;
 use crate::DoorbellTimer;
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
@@ -10,28 +10,45 @@ use hyper::service::{HttpService, Service};
 use hyper::{Request, Response};
 use pin_project_lite::pin_project;
 use std::error::Error;
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+/// Changes the settings of HTTP/2 connections.
+pub(super) type Http2 = Box<dyn Fn(&mut http2::Builder<ServerExecutor>) + Send + Sync>;
+
 /// What hyper's builders for connections are told.
-#[derive(Debug)]
 pub(super) struct Settings {
-    http1: http1::Builder,
+    pub(super) http1: http1::Builder,
+    pub(super) http2: Vec<Http2>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("http1", &self.http1)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Settings {
-    pub(super) fn new(half_close: bool) -> Self {
+    pub(super) fn new() -> Self {
         let mut http1 = http1::Builder::new();
         // hyper's own timeout arms a new timer for each request; `Alarm` does not.
         http1.timer(DoorbellTimer).header_read_timeout(None);
-        http1.half_close(half_close);
-        Settings { http1 }
+        Settings {
+            http1,
+            http2: Vec::new(),
+        }
     }
 
     /// A builder for one connection, which has that executor.
-    fn http2(beside: Beside) -> http2::Builder<Beside> {
-        let mut http2 = http2::Builder::new(beside);
+    fn http2(&self, executor: ServerExecutor) -> http2::Builder<ServerExecutor> {
+        let mut http2 = http2::Builder::new(executor);
         http2.timer(DoorbellTimer);
+        for set in &self.http2 {
+            set(&mut http2);
+        }
         http2
     }
 }
@@ -48,7 +65,7 @@ pin_project! {
         Unknown { opening: Option<(ServerIo, S)> },
         Http1 { #[pin] connection: http1::UpgradeableConnection<ServerIo, S> },
         // Boxed: it is larger, and idle HTTP/1 connections should not pay for it.
-        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, Beside>>> },
+        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, ServerExecutor>>> },
     }
 }
 
@@ -73,9 +90,9 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         settings: &Settings,
-        beside: impl FnOnce() -> Beside,
+        executor: impl FnOnce() -> ServerExecutor,
     ) -> Poll<()> {
-        let mut beside = Some(beside);
+        let mut executor = Some(executor);
         loop {
             let opening = match self.as_mut().project() {
                 ProtocolParts::Http1 { connection } => return connection.poll(cx).map(drop),
@@ -96,10 +113,10 @@ where
                     connection: settings.http1.serve_connection(io, service).with_upgrades(),
                 },
                 Version::Http2 => {
-                    let Some(beside) = beside.take() else {
+                    let Some(executor) = executor.take() else {
                         return Poll::Ready(());
                     };
-                    let http2 = Settings::http2(beside());
+                    let http2 = settings.http2(executor());
                     Protocol::Http2 {
                         connection: Box::pin(http2.serve_connection(io, service)),
                     }

@@ -29,14 +29,14 @@ impl Tasks {
     }
 }
 
-/// Spawns the tasks that hyper runs beside an HTTP/2 connection: one for each request, and one for each
-/// tunnel. While they run, the connection has a request in flight.
+/// Spawns the tasks that hyper runs beside an HTTP/2 connection of a [`Server`](crate::Server): one for each
+/// request, and one for each tunnel. While they run, the connection has a request in flight.
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
+pub struct ServerExecutor {
     pub(super) progress: Arc<Progress>,
 }
 
-impl<F> Executor<F> for Beside
+impl<F> Executor<F> for ServerExecutor
 where
     F: Future<Output = ()> + Send + 'static,
 {
