@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use doorbell_core::bell::{Announced, Bell};
-use doorbell_core::io::{Direction, Driver, ParkChoice, Registration, Station, Swept};
+use doorbell_core::io::{Direction, Driver, Interest, ParkChoice, Registration, Station, Swept};
 use doorbell_core::wait::block_on;
 use doorbell_machine::sim::{
     self, Config, Edges, Faults, MachineSpec, Memory, Outcome, Parkers, Range, SimFd, SimThread,
@@ -156,7 +156,7 @@ fn leave(registration: Registration<Sim, Place>, pipe: &Pipe) {
     let waker = Waker::from(Arc::clone(&count));
     let _ = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
     {
-        let mut wait = Box::pin(registration.readiness(Readiness::WRITABLE));
+        let mut wait = Box::pin(registration.readiness(Interest::WRITABLE));
         let _ = wait.as_mut().poll(&mut Context::from_waker(&waker));
     }
     if below(2) == 0 {

@@ -127,7 +127,7 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         "Unpin UnwindSafe RefUnwindSafe" => doorbell::Call<Stays>, doorbell::CallMany<Stays>,
             doorbell::BlockingHandle<Stays>;
         // Errors with the payload of a panic or an error of the OS.
-        "Send Sync Unpin" => doorbell::JoinError, doorbell::Payload, doorbell::CallError, doorbell::BuildError,
+        "Send Sync Unpin" => net::AsyncFdRegisterError<OwnedFd>, doorbell::JoinError, doorbell::Payload, doorbell::CallError, doorbell::BuildError,
             doorbell::ThreadError, doorbell::SpawnBlockingError;
         // Time and the poll budget.
         ALL => time::Instant, time::Interval, time::MissedTicks, time::Sleep, time::Elapsed, time::Timeout<u8>,
@@ -142,7 +142,8 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         // Sockets.
         ALL => net::TcpListener, net::TcpStream, net::UdpSocket, net::UnixDatagram, net::UnixListener,
             net::UnixStream, net::AsyncFd<OwnedFd>, net::Addresses, net::NoAddress, net::AlreadyRegistered,
-            net::Backlog, net::PeerCred, net::TcpSocket, net::UnixSocket, Direction, OwnedReadHalf, OwnedWriteHalf, ReadHalf<'static>,
+            net::Backlog, net::PeerCred, net::TcpSocket, net::UnixSocket, net::Interest, net::Ready, net::TryIoError,
+            net::AsyncFdReadyGuard<'static, OwnedFd>, Direction, OwnedReadHalf, OwnedWriteHalf, ReadHalf<'static>,
             WriteHalf<'static>, ReuniteError;
     };
     assert!(wrong.is_empty(), "{wrong:#?}");

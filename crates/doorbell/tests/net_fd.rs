@@ -9,6 +9,7 @@
 use doorbell::net::{AlreadyRegistered, AsyncFd, Direction};
 use doorbell::{Builder, Runtime};
 use rustix::event::{EventfdFlags, eventfd};
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -32,7 +33,7 @@ fn one_worker() -> Runtime {
 }
 
 /// Waits by a second object for the same descriptor. Returns the error.
-async fn refused<T: AsFd>(second: &AsyncFd<T>) -> io::Error {
+async fn refused<T: AsFd + Debug>(second: &AsyncFd<T>) -> io::Error {
     let readable = doorbell::time::timeout(LONG, second.readable()).await;
     readable.expect("no endless wait").unwrap_err()
 }
@@ -231,7 +232,8 @@ fn n6_what_the_os_does_not_wait_for_is_its_error() {
     assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::EPERM));
     // And one that is closed.
     let closed = Closed(i32::MAX);
-    let error = runtime.block_on(AsyncFd::new(closed).readable());
+    let closed = AsyncFd::new(closed);
+    let error = runtime.block_on(closed.readable());
     assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::EBADF));
 }
 
@@ -309,7 +311,7 @@ fn of_several_threads_that_begin_to_wait_at_once_each_may() {
     let wait_for_all = || {
         let wait = |counter: &AsyncFd<OwnedFd>| {
             barrier.wait();
-            runtime.block_on(counter.writable())
+            runtime.block_on(counter.writable()).map(drop)
         };
         counters.iter().map(wait).collect::<Vec<_>>()
     };

@@ -4,7 +4,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::tests::{Count, Post};
-use super::{Direction, Driver, ParkChoice, RegisterError, Registration, Source, Station, Swept};
+use super::{
+    Direction, Driver, Interest, ParkChoice, RegisterError, Registration, Source, Station, Swept,
+};
 use crate::bell::Announced;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::wait::block_on;
@@ -85,7 +87,7 @@ fn one_event_and_two_who_wait() {
     let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
     let ((by_slot, slot), (by_future, future)) = (Count::waker(), Count::waker());
     let first = source.poll_ready(&Context::from_waker(&slot), Direction::Read);
-    let mut second = pin!(source.readiness(Readiness::READABLE));
+    let mut second = pin!(source.readiness(Interest::READABLE));
     let second = second.as_mut().poll(&mut Context::from_waker(&future));
     event.join().unwrap();
     assert!(first.is_ready() || by_slot.get() == 1);
@@ -99,7 +101,7 @@ fn event_against_drop() {
     let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
     let (count, waker) = Count::waker();
     {
-        let mut wait = pin!(source.readiness(Readiness::READABLE));
+        let mut wait = pin!(source.readiness(Interest::READABLE));
         let _ = wait.as_mut().poll(&mut Context::from_waker(&waker));
     }
     event.join().unwrap();

@@ -6,6 +6,7 @@
 
 mod cell;
 mod driver;
+mod interest;
 mod links;
 #[cfg(test)]
 mod loom;
@@ -18,9 +19,10 @@ mod waiters;
 mod word;
 
 pub use driver::{Driver, ParkChoice, Swept};
+pub use interest::{Direction, Interest};
 pub use place::Place;
 pub use registration::{Fd, RegisterError, Registration};
-pub use source::{Direction, Source, WhenReady, gone};
+pub use source::{Source, WhenReady, gone};
 pub use word::{Cleared, Event};
 
 use crate::bell::{Bell, Kick, Notified};

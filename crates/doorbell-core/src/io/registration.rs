@@ -2,8 +2,9 @@
 
 use super::Station;
 use super::driver::{Driver, Refused};
+use super::interest::Interest;
 use super::place::Place;
-use super::source::{Direction, Source, gone};
+use super::source::{Source, gone};
 use super::word::Event;
 use doorbell_machine::{Machine, Parker, Poller, PollerError};
 use std::io;
@@ -134,10 +135,10 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     pub fn poll_io<R>(
         &self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.heard((**self).poll_io(cx, direction, f))
+        self.heard((**self).poll_io(cx, interest, f))
     }
 
     /// As [`Source::poll_io_in`]; if it has to wait, turns on the events of a muted descriptor.
@@ -147,11 +148,11 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     pub fn poll_io_in<'a, R>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
         place: &mut Place<'a>,
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.heard((**self).poll_io_in(cx, direction, place, f))
+        self.heard((**self).poll_io_in(cx, interest, place, f))
     }
 
     /// As [`Source::poll_ready_in`]; if it has to wait, turns on the events of a muted descriptor.
@@ -161,10 +162,10 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     pub fn poll_ready_in<'a>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
         place: &mut Place<'a>,
     ) -> Poll<io::Result<Event>> {
-        let polled = (**self).poll_ready_in(cx, direction, place);
+        let polled = (**self).poll_ready_in(cx, interest, place);
         self.heard(polled.map(|event| self.used(event)))
     }
 

@@ -1,5 +1,6 @@
 //! The source: what the runtime keeps of a descriptor, its word and its waiters.
 
+use super::interest::Interest;
 use super::place::{Place, Wait};
 use super::waiters::Waiters;
 use super::word::{Cleared, Delivered, Event, ReadyWord, Shut};
@@ -10,38 +11,6 @@ use std::task::{Context, Poll, ready};
 
 /// After so many events that no task has acted upon, a registration that no task waits for is muted.
 const IN_VAIN: u64 = 4;
-
-/// Which way bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// To read, or to accept.
-    Read = 0,
-    /// To write, or to connect.
-    Write = 1,
-}
-
-impl Direction {
-    /// The readiness that ends a wait for this direction.
-    pub(super) const fn wanted(self) -> Readiness {
-        match self {
-            Direction::Read => Readiness::READABLE.and(Readiness::READ_CLOSED),
-            Direction::Write => Readiness::WRITABLE.and(Readiness::WRITE_CLOSED),
-        }
-    }
-}
-
-/// The readiness that ends a wait for `interest`: also the closing after which it never comes.
-fn widened(interest: Readiness) -> Readiness {
-    let reads = Readiness::READABLE.and(Readiness::PRIORITY);
-    let mut wanted = interest;
-    if !interest.within(reads).is_empty() {
-        wanted = wanted.and(Readiness::READ_CLOSED);
-    }
-    if interest.has(Readiness::WRITABLE) {
-        wanted = wanted.and(Readiness::WRITE_CLOSED);
-    }
-    wanted
-}
 
 /// What a wait does that an event has ended, if nothing is ready any more: another task was quicker.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,15 +66,16 @@ impl<M: Machine> Source<M> {
         self.word.look()
     }
 
-    /// Ready if the descriptor is ready in that direction, or shut. If not, the waker of `cx` is woken when it
-    /// is. If several tasks ask this way for one direction, the last one is woken.
-    pub fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<Event> {
-        let wanted = direction.wanted();
+    /// Ready if the descriptor is ready for some of that, or shut. If not, the waker of `cx` is woken when it
+    /// is. If several tasks ask this way to write alone, or for anything else, the last one is woken.
+    pub fn poll_ready(&self, cx: &Context<'_>, interest: impl Into<Interest>) -> Poll<Event> {
+        let interest = interest.into();
+        let wanted = interest.wanted();
         let event = self.word.look();
         if event.concerns(wanted) {
             return Poll::Ready(event);
         }
-        self.waiters.arm_slot(direction, cx.waker());
+        self.waiters.arm_slot(interest, cx.waker());
         self.look_again(wanted)
     }
 
@@ -121,19 +91,19 @@ impl<M: Machine> Source<M> {
         Poll::Pending
     }
 
-    /// Notes that the descriptor is not ready in that direction: a syscall that was made after `event` was
+    /// Notes that the descriptor is not ready for that: a syscall that was made after `event` was
     /// seen would have had to wait. A closed direction stays closed.
-    pub fn clear(&self, event: Event, direction: Direction) -> Cleared {
-        self.word.clear(event, direction.wanted())
+    pub fn clear(&self, event: Event, interest: impl Into<Interest>) -> Cleared {
+        self.word.clear(event, interest.into().wanted())
     }
 
     /// As [`Source::clear`], after the syscall returned [`io::ErrorKind::WouldBlock`]. It clears what was closed
     /// too, because the OS has shown that it is open: a FIFO whose last writer left can get another one.
-    pub fn clear_all(&self, event: Event, direction: Direction) -> Cleared {
-        self.word.clear_all(event, direction.wanted())
+    pub fn clear_all(&self, event: Event, interest: impl Into<Interest>) -> Cleared {
+        self.word.clear_all(event, interest.into().wanted())
     }
 
-    /// Calls `f`, which makes a non-blocking syscall in that direction, each time that it may succeed, until it
+    /// Calls `f`, which makes a non-blocking syscall, each time that it may succeed, until it
     /// returns something other than [`io::ErrorKind::WouldBlock`]. Waits as [`Source::poll_ready`] does.
     ///
     /// # Errors
@@ -141,10 +111,11 @@ impl<M: Machine> Source<M> {
     pub fn poll_io<R>(
         &self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.poll_by(direction, || self.poll_ready(cx, direction), f)
+        let interest = interest.into();
+        self.poll_by(interest, || self.poll_ready(cx, interest), f)
     }
 
     /// As [`Source::poll_io`], but waits in a place of its own: if several tasks do, each is woken.
@@ -154,12 +125,13 @@ impl<M: Machine> Source<M> {
     pub fn poll_io_in<'a, R>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
         place: &mut Place<'a>,
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let ready = || self.wait_in(cx, direction.wanted(), place, OnEvent::Look);
-        self.poll_by(direction, ready, f)
+        let interest = interest.into();
+        let ready = || self.wait_in(cx, interest.wanted(), place, OnEvent::Look);
+        self.poll_by(interest, ready, f)
     }
 
     /// As [`Source::poll_ready`], but waits in a place of its own: if several tasks do, each is woken. The event
@@ -167,15 +139,15 @@ impl<M: Machine> Source<M> {
     pub fn poll_ready_in<'a>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
         place: &mut Place<'a>,
     ) -> Poll<Event> {
-        self.wait_in(cx, direction.wanted(), place, OnEvent::End)
+        self.wait_in(cx, interest.into().wanted(), place, OnEvent::End)
     }
 
     fn poll_by<R>(
         &self,
-        direction: Direction,
+        interest: Interest,
         mut ready: impl FnMut() -> Poll<Event>,
         mut f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
@@ -188,7 +160,7 @@ impl<M: Machine> Source<M> {
             match f() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Clears what was closed too: otherwise this loop would not end.
-                    match self.clear_all(event, direction) {
+                    match self.clear_all(event, interest) {
                         Cleared::Yes | Cleared::Newer => {}
                     }
                 }
@@ -269,10 +241,10 @@ impl<M: Machine> Source<M> {
     }
 
     /// A future that waits, in a place of its own, until the descriptor is ready for some of `interest`.
-    pub fn readiness(&self, interest: Readiness) -> WhenReady<'_, M> {
+    pub fn readiness(&self, interest: Interest) -> WhenReady<'_, M> {
         WhenReady {
             source: self,
-            wanted: widened(interest),
+            wanted: interest.wanted(),
             place: Place::default(),
         }
     }

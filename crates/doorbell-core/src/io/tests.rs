@@ -6,7 +6,9 @@
 mod muted;
 mod turns;
 
-use super::{Cleared, Direction, Driver, Event, Place, Registration, Source, Station, Swept};
+use super::{
+    Cleared, Direction, Driver, Event, Interest, Place, Registration, Source, Station, Swept,
+};
 use crate::bell::Bell;
 use doorbell_machine::{Host, Machine, Parker, PollEvents, Readiness};
 use std::io::{self, Read, Write};
@@ -253,7 +255,7 @@ fn futures_wait_beside_each_other_and_their_places_serve_again() {
     let (count, waker) = Count::waker();
     for round in 1..4 {
         let mut futures: Vec<_> = (0..5)
-            .map(|_| Box::pin(source.readiness(Readiness::READABLE)))
+            .map(|_| Box::pin(source.readiness(Interest::READABLE)))
             .collect();
         for future in &mut futures {
             for _ in 0..2 {
@@ -275,7 +277,7 @@ fn futures_wait_beside_each_other_and_their_places_serve_again() {
         assert_eq!(source.clear(source.look(), Direction::Read), Cleared::Yes);
     }
     assert_eq!(Arc::strong_count(&count), 2);
-    let mut urgent = pin!(source.readiness(Readiness::PRIORITY));
+    let mut urgent = pin!(source.readiness(Interest::PRIORITY));
     let mut cx = Context::from_waker(&waker);
     assert!(urgent.as_mut().poll(&mut cx).is_pending());
     source.deliver(Readiness::PRIORITY);
@@ -298,7 +300,7 @@ fn a_waker_that_panics_keeps_nobody_from_being_woken() {
     let bad = Waker::from(Arc::new(Does(|| panic!("on purpose"))));
     let (count, waker) = Count::waker();
     assert!(poll(&source, &bad, Direction::Read).is_pending());
-    let mut wait = pin!(source.readiness(Readiness::READABLE));
+    let mut wait = pin!(source.readiness(Interest::READABLE));
     assert!(
         wait.as_mut()
             .poll(&mut Context::from_waker(&waker))
@@ -399,7 +401,7 @@ fn a_worker_that_ends_wakes_all_and_takes_no_more() {
     let (early, other) = (pair(&place), pair(&place));
     let (count, waker) = Count::waker();
     assert!(early.read(&waker).is_pending());
-    let mut wait = pin!(other.registration.readiness(Readiness::READABLE));
+    let mut wait = pin!(other.registration.readiness(Interest::READABLE));
     assert!(
         wait.as_mut()
             .poll(&mut Context::from_waker(&waker))

@@ -4,7 +4,7 @@
 //! Cells are only added, and are freed with the descriptor. So a thread may walk the list without
 //! protection, and a cell that is free again serves the next task.
 
-use super::Direction;
+use super::Interest;
 use super::cell::{CellTurn, HeldCell, WaitCell};
 use crate::quiet::drop_quietly;
 use doorbell_machine::{Machine, Ordering, PtrWord, Readiness, Word};
@@ -54,13 +54,13 @@ impl<M: Machine> Waiters<M> {
         self.turns.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Lets this waker wait in the slot of its direction, in place of the waker there. If another thread
+    /// Lets this waker wait in the slot of its interest, in place of the waker there. If another thread
     /// holds the slot, the waker waits in a spare cell until the next event.
-    pub(super) fn arm_slot(&self, direction: Direction, waker: &Waker) {
-        let held = self.slots[direction as usize].hold();
+    pub(super) fn arm_slot(&self, interest: Interest, waker: &Waker) {
+        let held = self.slots[interest.slot() as usize].hold();
         let held = held.unwrap_or_else(|| self.hold_spare());
         let turn = held.turn_of(waker).unwrap_or_else(|| self.next_turn());
-        let _ = held.arm(turn, direction.wanted(), waker);
+        let _ = held.arm(turn, interest.wanted(), waker);
     }
 
     /// Lets this waker wait in a cell of its own, which is returned, in this turn, or in one that begins.

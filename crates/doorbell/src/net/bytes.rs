@@ -84,7 +84,7 @@ fn moved<T: Bytes>(
         && done < asked
         && short_is_all::<T>(direction, event)
     {
-        registered.clear(event, direction);
+        registered.clear(event, direction.into());
     }
     Ok(done)
 }
@@ -107,7 +107,7 @@ impl<T: Bytes> Io<T> {
         if asked == 0 {
             return coop::allow(cx).map(|()| Ok(0));
         }
-        self.poll_at(cx, direction, spot, f)
+        self.poll_at(cx, direction.into(), spot, f)
     }
 
     fn try_bytes(

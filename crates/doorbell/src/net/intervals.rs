@@ -16,12 +16,12 @@ const PAUSE_MOST: Duration = Duration::from_millis(50);
 
 /// Calls `f` again and again, with growing pauses, until it returns something else than `WouldBlock`. A pause
 /// ends early when the future of `hint` does. Each attempt takes one from the budget of the poll.
-pub(super) async fn again_at_intervals<R, H>(
+pub(super) async fn again_at_intervals<R, T, H>(
     mut f: impl FnMut() -> io::Result<R>,
     hint: impl Fn() -> H,
 ) -> io::Result<R>
 where
-    H: Future<Output = io::Result<()>>,
+    H: Future<Output = io::Result<T>>,
 {
     let mut pause = PAUSE;
     loop {

@@ -1,12 +1,13 @@
 //! A descriptor that is registered with a worker when an operation on it has to wait for the first time.
 
+use super::Ready;
 use crate::ambient::{self, Ambient};
 use crate::coop::{self, consume_budget};
 use crate::{ClassKind, NoRuntime};
 use async_lock::{OnceCell, RwLock};
-use doorbell_core::io::{Cleared, Direction, Event, Place, Registration};
+use doorbell_core::io::{Cleared, Event, Interest, Place, Registration};
 use doorbell_core::scheduler::RemoteRef;
-use doorbell_machine::{Machine, Poller};
+use doorbell_machine::{Machine, Poller, Readiness};
 use futures_util::FutureExt;
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -33,11 +34,11 @@ pub(crate) trait Registered: Debug + Send + Sync {
     /// The known readiness of the descriptor.
     fn look(&self) -> Event;
 
-    /// Clears the readiness in this direction: a syscall made after `event` was seen has taken all there was.
-    fn clear(&self, event: Event, direction: Direction);
+    /// Clears the readiness for this: a syscall made after `event` was seen has taken all there was.
+    fn clear(&self, event: Event, interest: Interest);
 
-    /// Clears the readiness in this direction: a syscall made after `event` was seen would have blocked.
-    fn clear_all(&self, event: Event, direction: Direction);
+    /// Clears the readiness for this: a syscall made after `event` was seen would have blocked.
+    fn clear_all(&self, event: Event, interest: Interest);
 
     /// Called when a task waits for the descriptor, maybe by another registration. If no task waits by this
     /// registration, and none has acted on its last event, this mutes it: its worker gets no more events
@@ -48,16 +49,16 @@ pub(crate) trait Registered: Debug + Send + Sync {
     fn poll_io<'a>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: Interest,
         spot: Spot<'_, 'a>,
         f: Try<'_>,
     ) -> Poll<io::Result<()>>;
 
-    /// Ready when an operation in this direction may succeed, or after an event that ended this wait.
+    /// Ready when such an operation may succeed, or after an event that ended this wait.
     fn poll_ready_in<'a>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: Interest,
         place: &mut Place<'a>,
     ) -> Poll<io::Result<Event>>;
 }
@@ -67,15 +68,15 @@ impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
         (**self).look()
     }
 
-    fn clear(&self, event: Event, direction: Direction) {
-        match (**self).clear(event, direction) {
+    fn clear(&self, event: Event, interest: Interest) {
+        match (**self).clear(event, interest) {
             // Readiness that arrived since `event` stays.
             Cleared::Yes | Cleared::Newer => {}
         }
     }
 
-    fn clear_all(&self, event: Event, direction: Direction) {
-        match (**self).clear_all(event, direction) {
+    fn clear_all(&self, event: Event, interest: Interest) {
+        match (**self).clear_all(event, interest) {
             Cleared::Yes | Cleared::Newer => {}
         }
     }
@@ -87,23 +88,23 @@ impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
     fn poll_io<'a>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: Interest,
         spot: Spot<'_, 'a>,
         f: Try<'_>,
     ) -> Poll<io::Result<()>> {
         match spot {
-            Some(place) => self.poll_io_in(cx, direction, place, || f(self)),
-            None => Registration::poll_io(self, cx, direction, || f(self)),
+            Some(place) => self.poll_io_in(cx, interest, place, || f(self)),
+            None => Registration::poll_io(self, cx, interest, || f(self)),
         }
     }
 
     fn poll_ready_in<'a>(
         &'a self,
         cx: &Context<'_>,
-        direction: Direction,
+        interest: Interest,
         place: &mut Place<'a>,
     ) -> Poll<io::Result<Event>> {
-        Registration::poll_ready_in(self, cx, direction, place)
+        Registration::poll_ready_in(self, cx, interest, place)
     }
 }
 
@@ -116,6 +117,18 @@ pub(crate) fn register<M: Machine>(
         return Err(io::ErrorKind::Unsupported.into());
     };
     Ok(Box::new(Registration::new(remote, fd)?))
+}
+
+/// The events of a descriptor that were known at some time, by each registration.
+#[derive(Debug)]
+pub(super) struct Seen([Option<Event>; 3]);
+
+impl Seen {
+    /// For what the descriptor was known to be ready.
+    pub(super) fn readiness(&self) -> Readiness {
+        let all = self.0.iter().flatten();
+        all.fold(Readiness::EMPTY, |all, event| all.and(event.readiness()))
+    }
 }
 
 /// The registration for the tasks of one class.
@@ -224,63 +237,84 @@ impl<T: AsFd> Io<T> {
     pub(super) fn poll_io<R>(
         &self,
         cx: &mut Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        self.poll_at(cx, direction, None, |inner, _| f(inner))
+        self.poll_at(cx, interest.into(), None, |inner, _| f(inner))
     }
 
     /// As [`Io::poll_io`], but wakes each task that waits.
     pub(super) async fn io<R>(
         &self,
-        direction: Direction,
+        interest: impl Into<Interest>,
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
+        let interest = interest.into();
         let mut place = Place::default();
-        poll_fn(|cx| self.poll_at(cx, direction, Some(&mut place), |inner, _| f(inner))).await
+        poll_fn(|cx| self.poll_at(cx, interest, Some(&mut place), |inner, _| f(inner))).await
     }
 
-    /// Ready when the OS reports that an operation in this direction may succeed.
+    /// Ready when the OS reports that such an operation may succeed.
     pub(super) fn poll_ready(
         &self,
         cx: &mut Context<'_>,
-        direction: Direction,
+        interest: impl Into<Interest>,
     ) -> Poll<io::Result<()>> {
-        let ready = ready!(self.poll_registered(cx, direction, None, |_, _| Ok(())));
+        let ready = ready!(self.poll_registered(cx, interest.into(), None, |_, _| Ok(())));
         coop::allow(cx).map(|()| ready)
     }
 
     /// As [`Io::poll_ready`], but wakes each task that waits. An event that comes while this waits ends it, also
-    /// if another task has taken what the event has brought.
-    pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
+    /// if another task has taken what the event has brought; then the set may be empty.
+    pub(super) async fn ready(&self, interest: impl Into<Interest>) -> io::Result<Ready> {
+        let interest = interest.into();
         let mut place = Place::default();
         let ready = poll_fn(|cx| {
             self.poll_by(cx, |registered, cx| {
-                registered.poll_ready_in(cx, direction, &mut place)
+                registered.poll_ready_in(cx, interest, &mut place)
             })
         });
         let ready = ready.await;
         consume_budget().await;
-        ready.map(drop)
+        Ok(Ready::of(ready?.readiness(), interest))
+    }
+
+    /// Registers the descriptor at once, with the worker of the caller's class.
+    pub(super) fn register(&self) -> io::Result<()> {
+        self.registered().map(drop)
+    }
+
+    /// What is known of the descriptor now, by each registration.
+    pub(super) fn seen(&self) -> Seen {
+        let mut seen = [None; 3];
+        for (at, registered) in self.all() {
+            seen[at] = Some(registered.look());
+        }
+        Seen(seen)
+    }
+
+    /// Notes that a syscall that was made after this was seen has shown that the descriptor is not ready for that;
+    /// `is_closed_too` if it was open.
+    pub(super) fn clear(&self, seen: &Seen, interest: Interest, is_closed_too: bool) {
+        for (at, registered) in self.all() {
+            match seen.0[at] {
+                Some(event) if is_closed_too => registered.clear_all(event, interest),
+                Some(event) => registered.clear(event, interest),
+                None => {}
+            }
+        }
     }
 
     /// Calls `f` once, and clears the known readiness if it returns `WouldBlock`.
     pub(super) fn try_io<R>(
         &self,
-        direction: Direction,
+        interest: impl Into<Interest>,
         f: impl FnOnce(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        let mut seen = [None; 3];
-        for (at, registered) in self.all() {
-            seen[at] = Some(registered.look());
-        }
+        let seen = self.seen();
         let result = f(&self.inner);
         if would_wait(&result) {
-            for (at, registered) in self.all() {
-                if let Some(event) = seen[at] {
-                    registered.clear_all(event, direction);
-                }
-            }
+            self.clear(&seen, interest.into(), true);
         }
         result
     }
@@ -288,20 +322,20 @@ impl<T: AsFd> Io<T> {
     pub(super) fn poll_at<'a, R>(
         &'a self,
         cx: &mut Context<'_>,
-        direction: Direction,
+        interest: Interest,
         spot: Spot<'_, 'a>,
         mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         if coop::is_spent() {
             // The caller waits as ever, but takes nothing.
-            ready!(self.poll_registered(cx, direction, spot, |_, _| Ok(())))?;
+            ready!(self.poll_registered(cx, interest, spot, |_, _| Ok(())))?;
             coop::count();
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let result = match self.try_first(&mut f) {
             Some(result) => result,
-            None => ready!(self.poll_registered(cx, direction, spot, f)),
+            None => ready!(self.poll_registered(cx, interest, spot, f)),
         };
         coop::count();
         Poll::Ready(result)
@@ -325,13 +359,13 @@ impl<T: AsFd> Io<T> {
     fn poll_registered<'a, R>(
         &'a self,
         cx: &mut Context<'_>,
-        direction: Direction,
+        interest: Interest,
         spot: Spot<'_, 'a>,
         mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         let mut result = None;
         let polled = self.poll_by(cx, |registered, cx| {
-            registered.poll_io(cx, direction, spot, &mut |registered| {
+            registered.poll_io(cx, interest, spot, &mut |registered| {
                 loop {
                     match f(&self.inner, Some(registered)) {
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -372,6 +406,6 @@ impl<T: AsFd> Io<T> {
     }
 }
 
-fn would_wait<R>(result: &io::Result<R>) -> bool {
+pub(super) fn would_wait<R>(result: &io::Result<R>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

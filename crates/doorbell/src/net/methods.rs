@@ -116,7 +116,7 @@ macro_rules! read_methods {
         /// # Errors
         /// The thread has no runtime, or the OS refuses to wait for the socket.
         pub async fn readable(&self) -> io::Result<()> {
-            self.io().ready(Direction::Read).await
+            self.io().ready(Direction::Read).await.map(drop)
         }
 
         /// As `read`, but returns an error instead of waiting.
@@ -214,7 +214,7 @@ macro_rules! write_methods {
         /// # Errors
         /// The thread has no runtime, or the OS refuses to wait for the socket.
         pub async fn writable(&self) -> io::Result<()> {
-            self.io().ready(Direction::Write).await
+            self.io().ready(Direction::Write).await.map(drop)
         }
 
         /// As `write`, but returns an error instead of waiting.

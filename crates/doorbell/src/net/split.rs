@@ -3,7 +3,7 @@
 use super::bytes::ByteStream;
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
-use super::{Direction, TcpStream, UnixStream};
+use super::{Direction, Interest, Ready, TcpStream, UnixStream};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -71,6 +71,14 @@ impl<S: ByteStream> OwnedReadHalf<S> {
 
     read_methods!([mut]);
 
+    /// As [`TcpStream::ready`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        self.io().ready(interest).await
+    }
+
     /// Joins both halves to the connection again.
     ///
     /// # Errors
@@ -94,6 +102,14 @@ impl<S: ByteStream> OwnedWriteHalf<S> {
     }
 
     write_methods!([mut]);
+
+    /// As [`TcpStream::ready`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        self.io().ready(interest).await
+    }
 
     /// Tells the other end that no more bytes come.
     ///
@@ -126,6 +142,14 @@ impl<S: ByteStream> ReadHalf<'_, S> {
     }
 
     read_methods!([mut]);
+
+    /// As [`TcpStream::ready`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        self.io().ready(interest).await
+    }
 }
 
 impl<S: ByteStream> WriteHalf<'_, S> {
@@ -134,6 +158,14 @@ impl<S: ByteStream> WriteHalf<'_, S> {
     }
 
     write_methods!([mut]);
+
+    /// As [`TcpStream::ready`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        self.io().ready(interest).await
+    }
 
     /// Tells the other end that no more bytes come.
     ///

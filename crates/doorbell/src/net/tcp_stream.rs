@@ -4,6 +4,7 @@ use super::bytes::{ByteStream, Stream};
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
 use super::options::{ip_option_methods, option_methods};
+use super::ready::interest_methods;
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
 use crate::time::timeout;
 use doorbell_machine::host::net;
@@ -122,6 +123,7 @@ impl TcpStream {
 
     read_methods!([]);
     write_methods!([]);
+    interest_methods!();
 
     /// Shuts down reading, writing or both.
     ///

@@ -3,6 +3,7 @@
 use super::addresses::addresses_of;
 use super::io::Io;
 use super::options::{ip_option_methods, option_methods};
+use super::ready::interest_methods;
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
 use doorbell_machine::host::net;
 use std::io;
@@ -288,7 +289,7 @@ impl UdpSocket {
     /// # Errors
     /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn readable(&self) -> io::Result<()> {
-        self.io.ready(Direction::Read).await
+        self.io.ready(Direction::Read).await.map(drop)
     }
 
     /// Waits until there may be room to send. Then use [`UdpSocket::try_send`] and the like.
@@ -296,7 +297,7 @@ impl UdpSocket {
     /// # Errors
     /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn writable(&self) -> io::Result<()> {
-        self.io.ready(Direction::Write).await
+        self.io.ready(Direction::Write).await.map(drop)
     }
 
     /// Ready when there may be a datagram. Of several tasks that poll this, only the last one is woken.
@@ -320,6 +321,7 @@ impl UdpSocket {
     }
 
     ip_option_methods!();
+    interest_methods!();
 
     /// Sets whether datagrams to IPv4 multicast groups also come back to this machine (`IP_MULTICAST_LOOP`).
     ///

@@ -3,6 +3,7 @@
 use super::Direction;
 use super::intervals::again_at_intervals;
 use super::io::Io;
+use super::ready::interest_methods;
 use doorbell_machine::host::net;
 use std::io;
 use std::net::Shutdown;
@@ -225,12 +226,14 @@ impl UnixDatagram {
             .try_io(Direction::Read, |socket| socket.recv_from(buffer))
     }
 
+    interest_methods!();
+
     /// Waits until there may be a datagram. Then use [`UnixDatagram::try_recv`] and the like.
     ///
     /// # Errors
     /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn readable(&self) -> io::Result<()> {
-        self.io.ready(Direction::Read).await
+        self.io.ready(Direction::Read).await.map(drop)
     }
 
     /// Waits until there may be room to send. Then use [`UnixDatagram::try_send`] and the like.
@@ -238,7 +241,7 @@ impl UnixDatagram {
     /// # Errors
     /// The thread has no runtime, or the OS refuses to wait for the socket.
     pub async fn writable(&self) -> io::Result<()> {
-        self.io.ready(Direction::Write).await
+        self.io.ready(Direction::Write).await.map(drop)
     }
 
     /// Ready when there may be a datagram. Of several tasks that poll this, only the last one is woken.

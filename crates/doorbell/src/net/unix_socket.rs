@@ -100,7 +100,7 @@ impl UnixSocket {
         let socket = self.of_kind(Kind::Stream)?;
         let address = net::unix_address(path.as_ref())?;
         let connect = || net::connect_unix_by(&socket, &address);
-        again_at_intervals(connect, pending).await?;
+        again_at_intervals(connect, pending::<io::Result<()>>).await?;
         UnixStream::from_std(socket.into())
     }
 

@@ -5,6 +5,7 @@ use super::bytes::{ByteStream, Stream};
 use super::intervals::again_at_intervals;
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
+use super::ready::interest_methods;
 use doorbell_machine::host::net;
 use std::future::pending;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -53,7 +54,7 @@ impl UnixStream {
     /// As for [`UnixStream::connect`].
     pub async fn connect_addr(address: &SocketAddr) -> io::Result<UnixStream> {
         let connect = || net::connect_unix(address);
-        let connected = again_at_intervals(connect, pending);
+        let connected = again_at_intervals(connect, pending::<io::Result<()>>);
         Ok(UnixStream::of(connected.await?))
     }
 
@@ -90,6 +91,7 @@ impl UnixStream {
 
     read_methods!([]);
     write_methods!([]);
+    interest_methods!();
 
     /// Shuts down reading, writing or both.
     ///

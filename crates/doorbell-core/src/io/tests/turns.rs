@@ -1,6 +1,6 @@
 //! In which order waits end, and by what.
 
-use super::{Cleared, Direction, Does, Place, poll, source};
+use super::{Cleared, Direction, Does, Interest, Place, poll, source};
 use doorbell_machine::Readiness;
 use std::io;
 use std::pin::pin;
@@ -45,7 +45,7 @@ fn n4_an_event_wakes_the_oldest_wait_first() {
     let source = source();
     let order = Ordered::new(WAITS + 1);
     let wait = |at: usize| {
-        let mut wait = Box::pin(source.readiness(Readiness::READABLE));
+        let mut wait = Box::pin(source.readiness(Interest::READABLE));
         assert!(wait.as_mut().poll(&mut order.cx(at)).is_pending());
         wait
     };
@@ -112,7 +112,7 @@ fn n5_an_event_ends_every_wait_that_was_pending_at_it() {
     assert!((0..3).all(|at| !ready(at)), "new waits");
     // A poll in between is no event.
     assert!((0..3).all(|at| !ready(at)));
-    let mut wait = pin!(source.readiness(Readiness::READABLE));
+    let mut wait = pin!(source.readiness(Interest::READABLE));
     assert!(wait.as_mut().poll(&mut order.cx(0)).is_pending());
     source.deliver(Readiness::READABLE);
     let seen = source.look();
