@@ -223,7 +223,7 @@ pub enum LabCommand {
     /// and counts how often until a ready socket is seen. Web servers whose handlers compute in slices and yield
     /// between them are asked for something short. In the last rows sleeps and ticks of a worker that
     /// parks, spins or never parks. Contestants: doorbell, tokio with as many workers, tokio with a
-    /// current-thread runtime for each core, and smol.
+    /// current-thread runtime for each core, smol, and glommio if it is built in.
     #[command(after_long_help = busy_help())]
     Busy(BusyArgs),
 

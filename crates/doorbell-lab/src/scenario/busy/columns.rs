@@ -39,7 +39,7 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 10] = [
+pub(super) const READING: [&str; 11] = [
     "1 core, 4 tasks, 100 us: on 1 worker 4 tasks compute and yield for ever, 100 us in each poll. Beside \
      them, socket: a task reads what a thread writes to a socket every 2 to 6 ms, from write to read; \
      sleep: a task sleeps for 5 ms again and again, how late it goes on; spawn: a thread spawns a task \
@@ -60,6 +60,9 @@ pub(super) const READING: [&str; 10] = [
     "tokio is its multi-thread runtime with as many workers; `tokio, one a core` is a current-thread \
      runtime for each core, among which the tasks are distributed in turn. All threads run where the OS \
      puts them. The thread outside has real-time priority, or the shortest slice where that is refused.",
+    "glommio is there if the program was built with the feature `glommio` and the kernel allows io_uring. It has \
+     no row for spawns: no thread outside can spawn on it. Its tasks are all in one task queue without a latency, so it \
+     looks at sockets and timers every 100 ms.",
     "goals of doorbell: beside tasks that compute, p50 at most 1 poll and 100 us, max at most 2 polls and \
      200 us, both at most tokio's, and 0.99 times tokio's polls; the service answers within 0.6 of tokio's p50 \
      and p99, and computes 0.98 times as much; beside a lone task a ready socket is always \

@@ -8,6 +8,8 @@
 
 mod columns;
 mod crowd;
+#[cfg(feature = "glommio")]
+mod glommio;
 mod goals;
 mod jobs;
 mod lone;
@@ -53,12 +55,17 @@ fn steps(poll: Duration) -> u64 {
 
 /// The same for each runtime; tokio is the baseline.
 fn for_each_peer(make: &impl Peers) -> Vec<Box<dyn Trial>> {
-    vec![
+    let mut all = vec![
         make.one::<Tokio>(true),
         make.one::<Tokios>(false),
         make.one::<Smol>(false),
-        make.one::<Doorbell>(false),
-    ]
+    ];
+    #[cfg(feature = "glommio")]
+    if glommio::Glommio::can_start() {
+        all.push(make.one::<glommio::Glommio>(false));
+    }
+    all.push(make.one::<Doorbell>(false));
+    all
 }
 
 /// Makes a contestant of a runtime.
