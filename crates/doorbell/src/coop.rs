@@ -13,6 +13,9 @@
 //! `read_exact` of no bytes, `poll_flush`, `poll_close` and `poll_shutdown`. In a loop that does only these,
 //! call [`consume_budget`]. Futures of other crates do not count, unless they are wrapped in [`cooperative`].
 //!
+//! So a loop that asks the same socket again and again within one poll, by `readable` for example, becomes pending
+//! after 128 times although the socket is ready. It goes on after the other tasks.
+//!
 //! Deadlines do not depend on the budget: a [`timeout`](crate::time::timeout()) ends also if its future
 //! spends the whole budget in each poll, and so does a [`sleep`](crate::time::sleep()) that had to wait.
 //!

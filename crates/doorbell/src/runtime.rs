@@ -96,6 +96,22 @@ impl Runtime {
     /// Runs a future on the calling thread until it is ready, and returns its output. The future need not be
     /// `Send`. Inside it, this is the current runtime.
     ///
+    /// It may be nested: inside the future of another `block_on`, of this or another runtime, and inside a closure
+    /// of [`spawn_blocking`](crate::spawn_blocking()). The outer future makes no progress meanwhile. Inside a task or
+    /// a call it panics, whatever the runtime.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let nested = runtime.block_on(async { runtime.block_on(async { 1 }) });
+    /// let handle = runtime.handle().clone();
+    /// let blocking = runtime.spawn_blocking(move || handle.try_block_on(async { 1 }));
+    /// assert_eq!(nested + runtime.block_on(blocking)??, 2);
+    /// let handle = runtime.handle().clone();
+    /// let task = runtime.spawn(async move { handle.try_block_on(async { 1 }) });
+    /// assert_eq!(runtime.block_on(task)?, Err(doorbell::BlockOnError::InsideWorker));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Panics
     /// If the caller is a worker: its other tasks would all wait. [`Handle::try_block_on`] returns an error
     /// instead. Also if the future panics.

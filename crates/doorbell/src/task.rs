@@ -73,6 +73,27 @@ pub enum SpawnError {
 /// The task starts without being awaited. Awaiting the handle gives its output. Dropping the handle lets the
 /// task run on.
 ///
+/// A task whose handle was dropped is kept until it completes or the runtime ends, also if nothing can wake it any
+/// more. To end it earlier, abort it by its handle:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// let runtime = doorbell::Builder::new().cores(1).build()?;
+/// let kept = Arc::new(());
+/// let held = Arc::clone(&kept);
+/// drop(runtime.spawn(async move {
+///     // It leaves no waker anywhere.
+///     std::future::pending::<()>().await;
+///     drop(held);
+/// }));
+/// runtime.block_on(runtime.spawn(async {}))?;
+/// assert_eq!(Arc::strong_count(&kept), 2);
+/// drop(runtime);
+/// assert_eq!(Arc::strong_count(&kept), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::spawn`] works anywhere.
 ///

@@ -365,6 +365,24 @@ fn a_join_set_gives_out_without_waiting_more_than_one_poll_may_await() {
 }
 
 #[test]
+fn a_loop_over_a_socket_that_is_ready_becomes_pending() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+    let counted = rt.spawn(async move {
+        let fd = doorbell::net::AsyncFd::new(here);
+        fd.writable().await.unwrap();
+        doorbell::yield_now().await;
+        let mut times = 0;
+        while futures::poll!(pin!(fd.writable())).is_ready() {
+            times += 1;
+        }
+        drop(there);
+        times
+    });
+    assert_eq!(rt.block_on(counted).unwrap(), PER_POLL);
+}
+
+#[test]
 fn on_a_thread_of_ones_own_nothing_is_counted() {
     futures::executor::block_on(async {
         let mut work = pin!(async {

@@ -37,6 +37,14 @@ enum SleepState {
 /// Waits for `duration`, counted from this call. A time beyond the range of the clock (584 years) never comes. If
 /// the deadline has passed before the first poll, the sleep is ready once the worker has looked at its timers. A
 /// sleep of zero is ready at once.
+///
+/// A sleep may be made on a thread without a runtime. Only the poll needs one:
+///
+/// ```
+/// let sleep = doorbell::time::sleep(std::time::Duration::from_millis(1));
+/// doorbell::Builder::new().cores(1).build()?.block_on(sleep);
+/// # Ok::<(), doorbell::BuildError>(())
+/// ```
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = sleep_until(Instant::after(duration));
     sleep.state = if duration.is_zero() {
