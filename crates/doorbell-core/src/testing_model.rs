@@ -399,7 +399,7 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 17] = [
+const SIMULATED: [Bug; 20] = [
     Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
@@ -410,6 +410,9 @@ const SIMULATED: [Bug; 17] = [
     Bug::WorkerStallOfAnyPoll,
     Bug::PushNoLook,
     Bug::PushPassTakesParcels,
+    Bug::BusyLooksByCount,
+    Bug::DeferredInLine,
+    Bug::DeferredStarves,
     Bug::PullForgetsDuty,
     Bug::PullNeverLooks,
     Bug::PullReportsNothing,

@@ -245,11 +245,17 @@ pub enum Bug {
     PushNoLook,
     /// push: a worker takes the common mailbox in its passes only, and not before each poll.
     PushPassTakesParcels,
+    /// worker: a busy worker makes a pass after a number of polls, however long they take.
+    BusyLooksByCount,
+    /// worker: a task that woke itself in its own poll goes in line with what is ready.
+    DeferredInLine,
+    /// worker: the deferred queue gets no turn while other tasks are ready.
+    DeferredStarves,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 116] = [
+    pub const ALL: [Bug; 119] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -366,6 +372,9 @@ impl Bug {
         Bug::PushNoSecondLook,
         Bug::PushNoLook,
         Bug::PushPassTakesParcels,
+        Bug::BusyLooksByCount,
+        Bug::DeferredInLine,
+        Bug::DeferredStarves,
     ];
 
     /// The mutant with this number; [`Bug::None`] for an unused number. The inverse of `as u8`, so that a

@@ -189,7 +189,7 @@ impl<'a, M: Machine> HeldCell<'a, M> {
         self.cell
             .waker
             .with_mut(|waker| unsafe { *waker = Some(new) });
-        let armed = turn * TURN | u64::from(wanted.bits()) << WANTED_BIT | ARMED;
+        let armed = (turn * TURN) | (u64::from(wanted.bits()) << WANTED_BIT) | ARMED;
         let cell = self.cell;
         std::mem::forget(self);
         // ORDER: Release pairs with the Acquire of the thread that takes hold. It is a read-modify-write for

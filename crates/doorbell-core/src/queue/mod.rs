@@ -7,6 +7,7 @@
 //! | `order.rs` | tasks by rank, for schedulers that ask for it |
 //! | `levels.rs` | where each rank ends in the backlog |
 //! | `ready.rs` | the queue of pinned tasks, which only the worker touches |
+//! | `round.rs` | turns between pinned and movable tasks |
 
 mod chain;
 mod levels;
@@ -17,6 +18,7 @@ mod loom_thief;
 mod order;
 mod ready;
 mod ring;
+mod round;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +32,7 @@ use order::Refilled;
 pub use ready::Ready;
 pub use ring::Share;
 use ring::{Ring, SHARED_LEN};
+pub(crate) use round::Round;
 use std::ptr::NonNull;
 use std::sync::Arc;
 

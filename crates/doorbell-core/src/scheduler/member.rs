@@ -99,13 +99,15 @@ impl<M: Machine> Member<M> {
     /// Whether other workers may find a task in a queue of this worker.
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
-        !self.queue().is_empty() || self.scheduler().groups().has_queued(self.worker())
+        !self.queue().is_empty()
+            || !self.deferred().is_empty()
+            || self.scheduler().groups().has_queued(self.worker())
     }
 
     /// About how many tasks of this worker others can take.
     pub fn queued_len(&self) -> u64 {
         let grouped = self.scheduler().groups().queued_len(self.worker());
-        self.queue().len() + grouped
+        self.queue().len() + self.deferred().len() + grouped
     }
 
     /// The gate, which decides who may touch the worker's wheel.

@@ -43,7 +43,7 @@ const STOCK: u64 = 256;
 /// The order in which a worker runs its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// In the order in which they became ready; pinned tasks and others in turn.
+    /// In the order in which they became ready; pinned and movable tasks in rounds.
     ByArrival,
     /// The highest [rank](crate::worker::Local::rank) first; equal ranks in the order in which they became ready.
     ByRank,

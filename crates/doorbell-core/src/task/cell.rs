@@ -7,6 +7,7 @@
 //! * `join_waker`: the join handle while `JOIN_WAKER` is clear; the worker once `JOIN_WAKER` and `COMPLETE` are set.
 //! * `home`: the worker that first takes the own node from a queue writes it, once. Later only the holder of the
 //!   worker's reference reads it.
+//! * `length`: the worker that has taken the own node from a queue, until the poll by that node has paused.
 //! * `links`: the home worker.
 //! * the raised node, behind the body: as the rules of its queue say. In no queue: the thread that set `RAISED`.
 //! * extras, behind that: never change, except the wake time, which the thread that queues the task writes.
@@ -15,8 +16,10 @@ use super::Phase;
 use super::about::Kind;
 use super::error::{JoinError, Payload};
 use super::extras::Extras;
+use super::home::Home;
 use super::inheritance::RaisedNode;
 use super::join::RawJoin;
+use super::length::PollLength;
 use super::schedule::Schedule;
 use super::state::{By, Completed, Released, Start, State};
 use crate::link::{Deliver, Delivered, Node};
@@ -38,13 +41,14 @@ pub(crate) struct Header<M: Schedule> {
     pub(crate) last: M::Ptr<M::Member>,
     pub(crate) vtable: &'static BodyVtable,
     /// The number of the home worker: the one that first took the own node from a queue. Its list has the task.
-    pub(crate) home: M::Cell<Option<u16>>,
+    pub(crate) home: M::Cell<Option<Home>>,
     pub(crate) kind: Kind,
     /// See [`About::rank`](super::About::rank).
     pub(crate) rank: u8,
     /// The number of its group.
     pub(crate) group: u8,
     pub(crate) behind: Behind,
+    length: M::Cell<PollLength>,
     /// Shows uses of the body to a model checker: the body itself is not a machine's cell.
     body_use: M::Cell<()>,
     pub(crate) join_waker: M::Cell<Option<Waker>>,
@@ -183,6 +187,7 @@ impl<M: Schedule> TaskRef<M> {
                 kind: spec.kind,
                 rank: spec.rank,
                 group: spec.group,
+                length: M::Cell::new(PollLength::default()),
                 behind: Behind::of(&spec),
                 body_use: M::Cell::new(()),
                 join_waker: M::Cell::new(None),
@@ -262,6 +267,20 @@ impl<M: Schedule> TaskRef<M> {
     /// What the task does now.
     pub(crate) fn phase(self) -> Phase {
         self.header().state.phase()
+    }
+
+    /// How long its last polls were. The caller has taken the own node from a queue.
+    #[inline(always)]
+    pub(crate) fn length(self) -> PollLength {
+        // SAFETY: the own node is in one place at a time, and with it goes the right to this cell.
+        self.header().length.with(|length| unsafe { *length })
+    }
+
+    /// Notes it. As [`TaskRef::length`]; the poll by the own node has not paused yet.
+    #[cold]
+    pub(crate) fn set_length(self, length: PollLength) {
+        // SAFETY: as in `length`.
+        self.header().length.with_mut(|it| unsafe { *it = length });
     }
 
     /// Calls `f` with the body's address, visible to a model checker.

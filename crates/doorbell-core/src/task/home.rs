@@ -21,6 +21,22 @@ use super::cell::TaskRef;
 use super::schedule::Schedule;
 use crate::mailbox::Batch;
 use doorbell_machine::{Bug, Cell as _, Fenced, Ordering, ParkIn, Parker, Word};
+use std::num::NonZeroU16;
+
+/// The number of a home worker, which starts at 0. In two bytes although there may be none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home(NonZeroU16);
+
+impl Home {
+    fn of(worker: u16) -> Self {
+        let number = worker.checked_add(1).and_then(NonZeroU16::new);
+        Home(number.expect("a scheduler has fewer workers"))
+    }
+
+    fn worker(self) -> usize {
+        usize::from(self.0.get() - 1)
+    }
+}
 
 const FREE: u32 = 0;
 const VISITED: u32 = 1;
@@ -239,7 +255,7 @@ impl<M: Schedule> TaskRef<M> {
         // only if the task is not behind: then the own node has been taken, and this is over.
         self.header()
             .home
-            .with_mut(|home| unsafe { *home = Some(worker) });
+            .with_mut(|home| unsafe { *home = Some(Home::of(worker)) });
     }
 
     /// The task that entered its list before this one and is still there. The caller has the list.
@@ -261,6 +277,6 @@ impl<M: Schedule> TaskRef<M> {
         // reference. It does not change after that.
         let home = self.header().home.with(|home| unsafe { *home });
         let listed = home.filter(|_| !self.header().state.is_seized());
-        listed.map(usize::from)
+        listed.map(Home::worker)
     }
 }

@@ -79,7 +79,7 @@ fn two_are_pushed() {
 fn one_is_pushed_again() {
     let prepare = |remote: &RemoteRef<M>| (0..2).for_each(|_| spawn_never_ready(remote));
     let push = |local: &Local<M>, _: &RemoteRef<M>| assert!(local.run_one());
-    let has_two = |remote: &Member<M>| is_shareable(remote.queue().len());
+    let has_two = |remote: &Member<M>| is_shareable(remote.queued_len());
     against_one_that_idles(prepare, push, has_two);
 }
 

@@ -13,6 +13,7 @@
 //! | `home.rs` | the list of tasks that a home worker keeps |
 //! | `state_delegate.rs` | the transitions of wakes by threads of a lower class |
 //! | `inheritance.rs` | the raised node, by which a scheduler above queues and polls a task |
+//! | `length.rs` | how long the task's last polls were |
 //! | `extras.rs` | what only some tasks have: name, times, where they were spawned |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the join handle: awaits, cancels or lets run on |
@@ -26,6 +27,7 @@ pub(crate) mod extras;
 pub(crate) mod home;
 pub(crate) mod inheritance;
 mod join;
+pub(crate) mod length;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]

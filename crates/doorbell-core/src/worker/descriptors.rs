@@ -7,16 +7,11 @@ use crate::scheduler::Member;
 use doorbell_machine::{Counter, Machine, Parker as _, PollEvents, Poller as _};
 use std::cell::{Cell, RefCell};
 
-/// A worker runs about this many tasks and calls, at most, between two looks at its descriptors.
-pub(super) const POLLS_PER_LOOK: u64 = 64;
-
 /// State of a worker's looks at descriptors.
 #[derive(Debug)]
 pub(super) struct Looks {
     /// Buffer for ready events, from the first look on.
     events: RefCell<Option<PollEvents>>,
-    /// What [`Worker::done`] said at the last look.
-    done: Cell<u64>,
     /// A descriptor ended the last park, and nothing was posted since.
     after_ready: Cell<bool>,
 }
@@ -25,7 +20,6 @@ impl Looks {
     pub(super) fn new() -> Self {
         Looks {
             events: RefCell::new(None),
-            done: Cell::new(0),
             after_ready: Cell::new(false),
         }
     }
@@ -55,9 +49,8 @@ impl<M: Machine> Worker<M> {
         self.looks.after_ready.get() && self.governor.parks() && self.has_sources()
     }
 
-    /// At a pass: frees the descriptors that are gone, and looks at the others if enough tasks and calls ran since the
-    /// last look.
-    pub(super) fn tend_descriptors(&self) {
+    /// Frees the descriptors that are gone.
+    pub(super) fn free_descriptors(&self) {
         let remote = self.shared.remote();
         if remote.parker().poller().is_none() {
             return;
@@ -66,20 +59,10 @@ impl<M: Machine> Worker<M> {
         match unsafe { remote.driver().sweep() } {
             Swept::Nothing | Swept::Freed(_) | Swept::Later => {}
         }
-        if self.done().wrapping_sub(self.looks.done.get()) >= POLLS_PER_LOOK {
-            let _ = self.look_at_descriptors();
-        }
-    }
-
-    /// The number of polls and deliveries: a stream of calls must not keep the worker from looking either.
-    fn done(&self) -> u64 {
-        let tally = &self.shared.tally;
-        tally.polls.get().wrapping_add(tally.delivered.get())
     }
 
     /// Wakes the tasks whose descriptors are ready. Returns whether any was.
     pub(super) fn look_at_descriptors(&self) -> bool {
-        self.looks.done.set(self.done());
         let found = self.look_at(self.shared.remote());
         self.note_ready(found);
         found > 0

@@ -11,6 +11,7 @@ mod hooks;
 mod local;
 #[cfg(test)]
 mod loom;
+mod pace;
 mod park;
 mod pull;
 pub mod remote;
@@ -32,9 +33,9 @@ pub use remote::{Remote, RemoteCounts, Served};
 pub use tasks::{Sweep, TaskSeen, launch, launch_described};
 
 use crate::bell::WorkerState;
+use crate::scheduler::RemoteRef;
 use crate::scheduler::idle::{Searchers, Seen};
 use crate::scheduler::push::{OwnRank, Push};
-use crate::scheduler::{RemoteRef, Turns};
 use crate::switches::SwitchWord;
 use crate::wheel::Clock;
 use budget::BudgetLimit;
@@ -42,27 +43,12 @@ use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use flood::Flood;
 use governor::Governor;
+use local::Ran;
 use pull::Pull;
 use std::cell::Cell;
 use std::sync::Arc;
-use stuck::CheckPace;
+use stuck::Checks;
 use watchdog::WATCHDOG_MIN_NS;
-
-/// The most polls between two passes.
-const POLLS_PER_PASS: usize = 64;
-
-/// The most polls between two looks at the clock for timers.
-const POLLS_PER_CLOCK: usize = 8;
-
-/// The same where tasks have ranks: a timer may wake a task that is more urgent than the next one.
-const POLLS_PER_CLOCK_BY_RANK: usize = 1;
-
-/// The same where polls are timed for task groups: a group may lack tasks on this worker.
-const POLLS_PER_CLOCK_BY_SHARE: usize = 1;
-
-/// The most polls between two looks whether a timer of a sleeper is due. Half as many, because without the tree the
-/// sleeper would have woken in time.
-const POLLS_PER_PULL: usize = POLLS_PER_CLOCK / 2;
 
 /// Settings of a worker, fixed when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +167,7 @@ pub struct Worker<M: Machine> {
     /// The workers that were counted as searching at its last look as a watchdog, and the time of that look.
     searchers: Searchers,
     searchers_ns: Cell<u64>,
-    checks: CheckPace,
+    checks: Checks,
     /// The count of polls when the worker idled last.
     idle_polls: Cell<u64>,
     pull: Pull,
@@ -231,7 +217,7 @@ impl<M: Machine> Worker<M> {
             seen,
             searchers: Searchers::new(workers),
             searchers_ns: Cell::new(0),
-            checks: CheckPace::new(),
+            checks: Checks::new(),
             idle_polls: Cell::new(u64::MAX),
             pull: Pull::new(),
             looks: Looks::new(),
@@ -279,6 +265,7 @@ impl<M: Machine> Worker<M> {
                     } else {
                         self.idle(evidence);
                         self.checks.note_idle();
+                        self.local.pace().note_idle();
                         self.local.set_unattended(true);
                         self.idle_polls.set(self.shared.tally.polls.get());
                     }
@@ -343,14 +330,10 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Runs ready tasks, at most [`POLLS_PER_PASS`]. Between two polls it takes what was posted.
+    /// Runs tasks until none is left, or until it is time for a pass. Between two polls it takes what was posted.
     fn run_ready(&self) {
-        let polls_per_clock = match self.local.turns() {
-            Turns::ByArrival if self.local.times_polls() => POLLS_PER_CLOCK_BY_SHARE,
-            Turns::ByArrival => POLLS_PER_CLOCK,
-            Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
-        };
-        for poll in 1..=POLLS_PER_PASS {
+        let pace = self.local.pace();
+        loop {
             let own_rank = self.own_rank.as_ref().filter(|_| self.has_others());
             if own_rank.is_some() && !M::breaks(Bug::PushPassTakesParcels) {
                 self.take_common();
@@ -361,15 +344,10 @@ impl<M: Machine> Worker<M> {
             if let Some(own) = own_rank {
                 self.look_above(own);
             }
-            if !self.local.run_one() {
-                return;
-            }
-            if poll % polls_per_clock == 0 {
-                self.local.look_at_groups();
-                self.balance_groups();
-                self.expire();
-            } else if poll % POLLS_PER_PULL == 0 {
-                let _ = self.pull_timers();
+            match self.local.run_next() {
+                Ran::One => {}
+                Ran::Nothing => return,
+                Ran::PassFirst => return pace.ask(),
             }
             self.shared.tally.polls.add_owned(1);
             if self.shared.remote().pending() {
@@ -377,6 +355,8 @@ impl<M: Machine> Worker<M> {
                 self.gather();
                 if served.delivered > 0 {
                     self.offer_surplus();
+                    // Calls take time too.
+                    pace.hasten();
                 }
                 if served.signals.pass {
                     return;
@@ -385,10 +365,23 @@ impl<M: Machine> Worker<M> {
             if self.is_spent() {
                 return;
             }
-            if self.checks.is_due() {
-                self.check_stuck(M::now_ns());
+            if (pace.count() || self.local.times_polls()) && self.keep_time() {
+                return;
             }
         }
+    }
+
+    /// Reads the clock between two polls, and fires the timers that are due. Returns whether it is time for a pass.
+    fn keep_time(&self) -> bool {
+        let now_ns = M::now_ns_unordered();
+        self.local.note_time(now_ns);
+        self.local.look_at_groups();
+        self.balance_groups();
+        self.expire();
+        if M::breaks(Bug::BusyLooksByCount) {
+            return self.shared.tally.polls.get().is_multiple_of(64);
+        }
+        self.local.pace().is_due(now_ns)
     }
 
     /// Fires the timers that are due, also those of sleepers that this worker looks after. A worker that has run nothing
@@ -416,12 +409,16 @@ impl<M: Machine> Worker<M> {
         // again, and then the bell does not let the worker idle.
         let served = self.take();
         self.gather();
+        let now_ns = M::now_ns();
         if early.unwrap_or_else(|| self.shared.is_closing()) {
             return Pass::Closing;
         }
         self.take_common();
         self.expire();
-        self.tend_descriptors();
+        if self.local.pace().begin_pass(now_ns) {
+            let _ = self.look_at_descriptors();
+        }
+        self.free_descriptors();
         // The calls that were taken have run, so the worker may spin for the next ones. With the switch
         // `idle_notify=off`, a pass that took something is followed by another.
         let call_costs_pass = served.delivered > 0 && self.shared.remote().kick_passes();

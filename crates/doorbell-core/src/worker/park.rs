@@ -198,10 +198,12 @@ impl<M: Machine> Worker<M> {
             self.leave_idle_set();
             let _ = remote.bell().end_idle();
         };
-        self.looks.with_events(|events| {
+        let ended = self.looks.with_events(|events| {
             let park = || Driver::park_then(&**remote, until_ns, events, awake);
             self.local.bring(park)
-        })
+        });
+        self.local.pace().note_look(M::now_ns());
+        ended
     }
 
     /// A sleeping worker does not hold up a paused clock: tells the clock when its next timer needs a wake.

@@ -4,11 +4,7 @@ use super::Worker;
 use doorbell_machine::{Bug, Counter, Machine, Spun};
 
 /// A worker that calls keep spinning makes a pass after this time, so that what only a pass does is still done.
-/// It reads the clock for that every [`TAKES_PER_CLOCK`] takes.
 const PASS_INTERVAL_NS: u64 = 1_000_000;
-
-/// Number of times a spinning worker serves calls before it reads the clock.
-pub(super) const TAKES_PER_CLOCK: u32 = 64;
 
 /// After two takes in a row that brought only calls without a waiting caller, the last fewer than this, a
 /// spinning worker pauses about half a microsecond, so that the next take brings more.
@@ -36,15 +32,30 @@ pub(super) enum SpinEnd {
 
 /// State of a spin.
 struct Progress {
-    /// The spin ends after this much quiet time; at the latest when a timer is due.
+    /// The spin ends when nothing has come for this long.
     spin_ns: u64,
-    /// Quiet time since the last change.
-    quiet_ns: u64,
-    /// When the current slice began; `None` if something was served in it.
-    looked_ns: Option<u64>,
+    /// Since when nothing has come; `None` if something was served since the clock was read.
+    quiet_from_ns: Option<u64>,
+    /// When the clock was read last.
+    looked_ns: u64,
+    /// A timer that needs the worker at this moment ends the spin. The park that follows ends exactly then.
+    wake_ns: u64,
     /// The last take brought only calls without a waiting caller.
     in_burst: bool,
-    serves: u32,
+}
+
+impl Progress {
+    /// How long it has been quiet.
+    fn quiet_ns(&self) -> u64 {
+        let from_ns = self.quiet_from_ns.unwrap_or(self.looked_ns);
+        self.looked_ns.saturating_sub(from_ns)
+    }
+
+    /// How long the spin may still last, if nothing comes.
+    fn left_ns(&self) -> u64 {
+        let quiet_ns = self.spin_ns.saturating_sub(self.quiet_ns());
+        quiet_ns.min(self.wake_ns.saturating_sub(self.looked_ns))
+    }
 }
 
 impl<M: Machine> Worker<M> {
@@ -64,18 +75,13 @@ impl<M: Machine> Worker<M> {
             return SpinEnd::Busy;
         }
         tally.spins.add_owned(1);
-        // A timer that needs the worker sooner ends the spin; the park that follows ends exactly at that time.
         let wake_ns = self.local.wake_ns();
-        let until_wake_ns = || match wake_ns {
-            u64::MAX => spin_ns,
-            _ => spin_ns.min(wake_ns.saturating_sub(shared.clock.now_ns())),
-        };
         let mut progress = Progress {
-            spin_ns: until_wake_ns(),
-            quiet_ns: 0,
-            looked_ns: Some(started_ns),
+            spin_ns,
+            quiet_from_ns: Some(started_ns),
+            looked_ns: started_ns,
+            wake_ns: self.wake_by_machine_ns(started_ns),
             in_burst: false,
-            serves: 0,
         };
         loop {
             let slice_ns = self.slice(&progress);
@@ -86,8 +92,7 @@ impl<M: Machine> Worker<M> {
                 },
                 Spun::Changed => tally.notified.add_owned(1),
             }
-            progress.quiet_ns = 0;
-            progress.looked_ns = None;
+            progress.quiet_from_ns = None;
             // If a pass is requested, that pass takes the mailbox. A call may have taken the worker off.
             if remote.bell().wants_pass()
                 || self.serve_in_spin(&mut progress)
@@ -99,10 +104,12 @@ impl<M: Machine> Worker<M> {
             if self.local.wake_ns() != wake_ns || self.local.needs_a_look() || self.pull_timers() {
                 return SpinEnd::Busy;
             }
-            progress.spin_ns = until_wake_ns();
-            if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
-                && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
-            {
+            // Calls take time as polls do.
+            if self.local.pace().count() || wake_ns != u64::MAX {
+                progress.looked_ns = M::now_ns();
+                let _ = self.local.pace().read(progress.looked_ns);
+            }
+            if progress.looked_ns.saturating_sub(started_ns) >= PASS_INTERVAL_NS {
                 // Tasks found here run after the pass. A theft needs an empty queue, so it is left out then.
                 let has_events = self.has_sources() && self.look_at_descriptors();
                 if !has_events || M::breaks(Bug::SpinStealsFull) {
@@ -110,6 +117,14 @@ impl<M: Machine> Worker<M> {
                 }
                 return SpinEnd::Busy;
             }
+        }
+    }
+
+    /// When a timer needs this worker, by the machine's clock, which shows `now_ns`.
+    fn wake_by_machine_ns(&self, now_ns: u64) -> u64 {
+        match self.local.wake_ns() {
+            u64::MAX => u64::MAX,
+            wake_ns => now_ns.saturating_add(wake_ns.saturating_sub(self.shared.clock.now_ns())),
         }
     }
 
@@ -138,19 +153,14 @@ impl<M: Machine> Worker<M> {
         self.shared.remote().core_use().is_some()
     }
 
-    /// How long to spin before the next look at the other workers.
-    fn slice_ns(&self, quiet_ns: u64, spin_ns: u64) -> u64 {
-        let left_ns = spin_ns - quiet_ns;
-        match quiet_ns {
+    /// How long to spin on the own line before the next look elsewhere.
+    fn slice(&self, progress: &Progress) -> u64 {
+        let left_ns = progress.left_ns();
+        let slice_ns = match progress.quiet_ns() {
             _ if !self.has_others() && !self.has_core_use() && !self.has_sources() => left_ns,
             0 => left_ns.min(SPIN_ALONE_NS),
             _ => left_ns.min(LOOK_AROUND_NS),
-        }
-    }
-
-    /// How long to spin on the own line before the next look elsewhere.
-    fn slice(&self, progress: &Progress) -> u64 {
-        let slice_ns = self.slice_ns(progress.quiet_ns, progress.spin_ns);
+        };
         if self.local.returns().holds() {
             slice_ns.min(HOLD_NS)
         } else {
@@ -161,16 +171,21 @@ impl<M: Machine> Worker<M> {
     /// Nothing came for a slice. Returns how the spin ends, or `None` if it goes on.
     fn end_slice(&self, progress: &mut Progress, slice_ns: u64) -> Option<SpinEnd> {
         self.local.returns().flush();
-        progress.quiet_ns = progress.quiet_ns.saturating_add(slice_ns);
+        let now_ns = M::now_ns();
+        let began_ns = progress.quiet_from_ns.map(|_| progress.looked_ns);
+        progress.looked_ns = now_ns;
+        let quiet_from_ns = now_ns.saturating_sub(slice_ns);
+        progress.quiet_from_ns.get_or_insert(quiet_from_ns);
         // Whatever the policy: the other worker of this core cannot run while this one spins.
         if self.is_cpu_wanted() {
             return Some(SpinEnd::Quiet);
         }
-        let preempted = self.was_preempted(slice_ns, progress.looked_ns);
-        if preempted || progress.quiet_ns >= progress.spin_ns {
-            self.governor.note_vain(progress.quiet_ns);
+        let preempted = self.was_preempted(slice_ns, began_ns, now_ns);
+        if preempted || progress.left_ns() == 0 {
+            let quiet_ns = progress.quiet_ns().min(progress.spin_ns);
+            self.governor.note_vain(quiet_ns);
             let tally = &self.shared.tally;
-            tally.spun_vain_ns.add_owned(progress.quiet_ns);
+            tally.spun_vain_ns.add_owned(quiet_ns);
             // A worker that never parks makes a pass, which fires timers, and comes back.
             let parks = self.governor.parks();
             return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
@@ -179,7 +194,8 @@ impl<M: Machine> Worker<M> {
         if has_events || self.pull_timers() || self.look_around() {
             return Some(SpinEnd::Busy);
         }
-        progress.looked_ns = self.governor.learns().then(M::now_ns);
+        // The looks took time.
+        progress.looked_ns = M::now_ns();
         None
     }
 
@@ -203,7 +219,6 @@ impl<M: Machine> Worker<M> {
             (0..BURST_PAUSE).for_each(|_| M::relax());
         }
         progress.in_burst = only_posts;
-        progress.serves += 1;
         false
     }
 
@@ -215,13 +230,11 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Whether the OS gave the CPU to another thread during a slice in which nothing came.
-    fn was_preempted(&self, slice_ns: u64, looked_ns: Option<u64>) -> bool {
-        let Some(looked_ns) = looked_ns.filter(|_| self.governor.learns()) else {
+    fn was_preempted(&self, slice_ns: u64, began_ns: Option<u64>, now_ns: u64) -> bool {
+        let Some(began_ns) = began_ns.filter(|_| self.governor.learns()) else {
             return false;
         };
-        let preempted = self
-            .governor
-            .was_preempted(looked_ns, M::now_ns(), slice_ns);
+        let preempted = self.governor.was_preempted(began_ns, now_ns, slice_ns);
         if preempted {
             self.shared.tally.preemptions.add_owned(1);
         }

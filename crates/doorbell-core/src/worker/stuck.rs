@@ -12,50 +12,33 @@ use std::cell::Cell;
 /// A poll that takes this long on average is not yet long.
 const POLL_NS: u64 = 20_000;
 
-/// Approximate interval at which a worker with work of its own looks at the others.
-const CHECK_NS: u64 = 200_000;
-
-/// It reads the clock for that after at most this many polls.
-const POLLS_PER_CHECK: u64 = 64;
-
-/// The same for the first time after the worker was idle.
-const POLLS_AT_FIRST: u64 = 2;
+/// A worker with work of its own looks at the others at most this often.
+const CHECK_NS: u64 = 100_000;
 
 /// Polls between two thefts from one stuck worker: one of the stolen task, one of its own.
 const POLLS_BETWEEN_THEFTS: u64 = 2;
 
-/// When a worker with work of its own next checks the others. Time is converted to polls, since reading the
-/// clock may cost as much as a poll.
+/// When a worker with work of its own checks the others. It does so in its passes.
 #[derive(Debug)]
-pub(super) struct CheckPace {
+pub(super) struct Checks {
     /// When its last pass was, and the number of polls by then; the time is 0 if the worker was idle since.
     passed_ns: Cell<u64>,
     polls: Cell<u64>,
     /// When it last looked at the others.
     looked_ns: Cell<u64>,
-    /// Since when polls are timed, and the number of polls by then.
-    paced_ns: Cell<u64>,
-    paced_polls: Cell<u64>,
-    /// It was idle since then, so the elapsed time says nothing about polls.
+    /// It was idle, and has made no pass since.
     was_idle: Cell<bool>,
-    /// After how many polls it reads the clock again, and how many of those are left.
-    every: Cell<u64>,
-    left: Cell<u64>,
     /// More tasks wait where it has just taken one.
     hurries: Cell<bool>,
 }
 
-impl CheckPace {
+impl Checks {
     pub(super) fn new() -> Self {
-        CheckPace {
+        Checks {
             passed_ns: Cell::new(0),
             polls: Cell::new(0),
             looked_ns: Cell::new(0),
-            paced_ns: Cell::new(0),
-            paced_polls: Cell::new(0),
             was_idle: Cell::new(true),
-            every: Cell::new(1),
-            left: Cell::new(u64::MAX),
             hurries: Cell::new(false),
         }
     }
@@ -64,14 +47,6 @@ impl CheckPace {
     pub(super) fn note_idle(&self) {
         self.was_idle.set(true);
         self.passed_ns.set(0);
-    }
-
-    /// Counts a poll that is over. Returns whether it is time for a look.
-    #[inline(always)]
-    pub(super) fn is_due(&self) -> bool {
-        let left = self.left.get().wrapping_sub(1);
-        self.left.set(left);
-        left == 0
     }
 
     /// Notes a pass at `now_ns`, after `polls` polls in all. Returns whether polls were long since the last pass.
@@ -85,38 +60,17 @@ impl CheckPace {
         since_ns != 0 && took_ns > usual_ns.saturating_add(STUCK_NS)
     }
 
-    /// The worker looks now, after `polls` polls in all. The next look comes after about [`CHECK_NS`] if later polls
-    /// take as long.
-    fn plan(&self, now_ns: u64, polls: u64) {
-        self.pace(now_ns, polls);
-        self.looked_ns.set(now_ns);
-        self.paced_ns.set(now_ns);
-        self.paced_polls.set(polls);
-    }
-
-    /// There is more to take: the next look comes after [`POLLS_BETWEEN_THEFTS`] polls.
-    fn hurry(&self) {
-        self.hurries.set(true);
-        self.left.set(POLLS_BETWEEN_THEFTS);
-    }
-
-    /// Sets after how many polls the clock is read again: seldom while polls are short, since reading it costs as
-    /// much as a short poll.
-    pub(super) fn pace(&self, now_ns: u64, polls: u64) {
-        let every = if self.was_idle.replace(false) {
-            // Nothing is known yet of the polls that begin here.
-            self.paced_ns.set(now_ns);
-            self.paced_polls.set(polls);
-            POLLS_AT_FIRST
-        } else {
-            let ran = polls.saturating_sub(self.paced_polls.get()).max(1);
-            let poll_ns = now_ns.saturating_sub(self.paced_ns.get()) / ran;
-            let every = CHECK_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CHECK);
-            // Long polls may follow a few short ones.
-            every.min(2 * self.every.get())
-        };
-        self.every.set(every.clamp(1, POLLS_PER_CHECK));
-        self.left.set(self.every.get());
+    /// Whether to look at the others in this pass. What woke the worker goes first: a look at all others may take longer
+    /// than a poll.
+    pub(super) fn are_due(&self, now_ns: u64, hurries: bool) -> bool {
+        if self.was_idle.replace(false) {
+            return false;
+        }
+        let is_due = hurries || now_ns.saturating_sub(self.looked_ns.get()) >= CHECK_NS;
+        if is_due {
+            self.looked_ns.set(now_ns);
+        }
+        is_due
     }
 }
 
@@ -168,8 +122,8 @@ impl<M: Machine> Worker<M> {
         M::fence_recheck();
     }
 
-    /// At a pass: makes the scheduler watchful if polls were long since the last one. While it is so, a worker with
-    /// work of its own looks for stuck workers at intervals: there may be no idle worker to do so.
+    /// At a pass at `now_ns`: makes the scheduler watchful if polls were long since the last one. While it is so, a
+    /// worker with work of its own looks for stuck workers: there may be no idle worker to do so.
     pub(super) fn note_pass(&self) {
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
@@ -184,32 +138,18 @@ impl<M: Machine> Worker<M> {
         }
         if watchful.is_on(now_ns) {
             self.check_stuck(now_ns);
-        } else {
-            self.checks.left.set(u64::MAX);
         }
     }
 
     /// Checks the others: takes one task from a worker that is stuck, expires its timers, polls its descriptors.
     pub(super) fn check_stuck(&self, now_ns: u64) {
-        if !self.has_others() {
-            self.checks.left.set(u64::MAX);
-            return;
-        }
-        let polls = self.shared.tally.polls.get();
-        if self.checks.was_idle.get() {
-            // What woke this worker goes first: a look at all others may take longer than a poll.
-            self.checks.pace(now_ns, polls);
-            return;
-        }
         let hurries = self.checks.hurries.replace(false);
-        if !hurries && now_ns.saturating_sub(self.checks.looked_ns.get()) < CHECK_NS / 2 {
-            self.checks.pace(now_ns, polls);
+        if !self.has_others() || !self.checks.are_due(now_ns, hurries) {
             return;
         }
-        self.checks.plan(now_ns, polls);
         // One worker at a time: the look reads words of all others.
         let watchful = self.shared.remote().scheduler().watchful();
-        if !watchful.begin_check(now_ns, CHECK_NS / 2) && !hurries {
+        if !watchful.begin_check(now_ns, CHECK_NS) && !hurries {
             return;
         }
         self.shared.tally.searches.add_owned(1);
@@ -220,7 +160,8 @@ impl<M: Machine> Worker<M> {
             let _ = self.look_for(other, stood_still);
             if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
                 if other.has_work() {
-                    self.checks.hurry();
+                    self.checks.hurries.set(true);
+                    self.local.pace().ask_after(POLLS_BETWEEN_THEFTS);
                 }
                 // The next look finds what waits at the others.
                 break;
@@ -274,8 +215,7 @@ impl<M: Machine> Worker<M> {
 #[cfg(test)]
 mod tests {
     use super::{
-        CHECK_NS, CheckPace, OVERDUE_NS, POLL_NS, POLLS_AT_FIRST, POLLS_PER_CHECK, STUCK_NS,
-        WATCHDOG_MIN_NS, overdue_after_ns,
+        CHECK_NS, Checks, OVERDUE_NS, POLL_NS, STUCK_NS, WATCHDOG_MIN_NS, overdue_after_ns,
     };
 
     #[test]
@@ -292,7 +232,7 @@ mod tests {
 
     #[test]
     fn polls_are_long_if_together_they_took_longer_than_so_many_may() {
-        let checks = CheckPace::new();
+        let checks = Checks::new();
         assert!(
             !checks.note_pass(1_000_000, 5),
             "nothing is known of the time before"
@@ -305,53 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_about_as_often_whatever_polls_take() {
-        for (poll_ns, polls) in [
-            (1, POLLS_PER_CHECK),
-            (CHECK_NS / 8, 8),
-            (CHECK_NS, 1),
-            (10 * CHECK_NS, 1),
-        ] {
-            let checks = CheckPace::new();
-            let (mut now_ns, mut ran) = (0, 0);
-            checks.plan(now_ns, ran);
-            for _ in 0..20 {
-                ran += checks.every.get();
-                now_ns += poll_ns * checks.every.get();
-                checks.plan(now_ns, ran);
-            }
-            assert_eq!(checks.every.get(), polls, "polls of {poll_ns} ns");
-            assert!((1..polls).all(|_| !checks.is_due()) && checks.is_due() && !checks.is_due());
-        }
-    }
-
-    #[test]
-    fn short_polls_behind_long_ones_are_soon_not_timed_each() {
-        let checks = CheckPace::new();
-        checks.plan(0, 0);
-        checks.plan(10 * CHECK_NS, 1);
-        assert_eq!(checks.every.get(), 1);
-        let reads = (1..).take_while(|_| checks.every.get() < POLLS_PER_CHECK);
-        let mut ran = 1;
-        let reads = reads.inspect(|_| {
-            ran += checks.every.get();
-            checks.pace(10 * CHECK_NS + 100 * ran, ran);
-        });
-        assert_eq!(reads.count(), 6, "twice as many polls each time");
-    }
-
-    #[test]
-    fn time_that_was_idle_makes_no_poll_long() {
-        let checks = CheckPace::new();
-        checks.plan(0, 0);
-        checks.note_idle();
-        checks.plan(100 * CHECK_NS, 1);
-        assert_eq!(checks.every.get(), POLLS_AT_FIRST);
-        checks.pace(100 * CHECK_NS + 200, 3);
-        assert_eq!(checks.every.get(), 2 * POLLS_AT_FIRST, "polls of 100 ns");
-        checks.note_idle();
-        checks.pace(200 * CHECK_NS, 4);
-        checks.pace(210 * CHECK_NS, 6);
-        assert_eq!(checks.every.get(), 1, "polls of 1 ms");
+    fn a_worker_looks_at_the_others_at_intervals_but_not_first() {
+        let checks = Checks::new();
+        assert!(!checks.are_due(CHECK_NS, false), "it was idle");
+        assert!(checks.are_due(CHECK_NS + 1, false));
+        assert!(!checks.are_due(2 * CHECK_NS, false));
+        assert!(checks.are_due(2 * CHECK_NS + 1, false));
+        assert!(checks.are_due(2 * CHECK_NS + 2, true));
+        assert!(!checks.are_due(2 * CHECK_NS + 3, false));
     }
 }

@@ -5,6 +5,7 @@
 
 mod budget;
 mod common;
+mod deferred;
 mod descriptors;
 mod disturbed;
 mod hand_on;
@@ -18,8 +19,9 @@ mod stuck;
 mod threads;
 mod timed_check;
 
+use super::pace::{LOOK_NS, POLLS_PER_READING};
 use super::spin::SpinEnd;
-use super::{IdlePolicy, POLLS_PER_PASS, Pass, Worker, WorkerConfig, WorkerCounts, WorkerShared};
+use super::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerCounts, WorkerShared};
 use crate::bell::{Announced, WorkerState};
 use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
@@ -27,7 +29,7 @@ use crate::scheduler::offline::TakenOff;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::testing::{Log, post, spawn, worker_by_hand};
-use doorbell_machine::{Counter, Host};
+use doorbell_machine::{Counter, Host, Machine as _};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -252,25 +254,30 @@ fn a_request_that_comes_while_a_spinning_worker_serves_is_kept() {
 }
 
 #[test]
-fn a_pass_comes_after_so_many_polls() {
+fn a_pass_comes_after_some_time_whatever_polls_take() {
+    const TASKS: u64 = 40;
     let worker = by_hand(0, Switches::default());
-    let (tasks, shared) = (3 * POLLS_PER_PASS + 8, Arc::clone(&worker.shared));
+    let shared = Arc::clone(&worker.shared);
     worker.local.enter(|| {
-        for i in 1..=tasks {
+        for i in 1..=TASKS {
             let shared = Arc::clone(&shared);
-            // The last one asks the worker to end.
-            let close = async move { (i == tasks).then(|| shared.close()) };
-            drop(spawn(worker.shared.remote(), close));
+            let compute = async move {
+                let from_ns = Host::now_ns();
+                while Host::now_ns() < from_ns + LOOK_NS / 2 {}
+                // The last one asks the worker to end.
+                (i == TASKS).then(|| shared.close())
+            };
+            drop(spawn(worker.shared.remote(), compute));
         }
     });
     worker.run();
-    let expected = WorkerCounts {
-        polls: tasks as u64,
-        // One before each run of tasks, and the one that sees the close.
-        passes: 5,
-        ..NONE
-    };
-    assert_eq!(shared.counts(), expected);
+    let counts = shared.counts();
+    assert_eq!(counts.polls, TASKS);
+    // One after two or three polls; after each one, if the OS lets others run.
+    assert!(
+        (TASKS / 4..=TASKS + 2).contains(&counts.passes),
+        "{counts:?}"
+    );
 }
 
 #[test]
@@ -331,8 +338,7 @@ fn b10_calls_without_end_do_not_keep_a_spinning_worker_from_its_pass() {
     assert_eq!(posted, Posted::Yes);
     assert_eq!(worker.spin(), SpinEnd::Busy);
     let counts = worker.shared.counts();
-    assert!(counts.takes >= u64::from(super::spin::TAKES_PER_CLOCK));
-    assert_eq!(counts.takes % u64::from(super::spin::TAKES_PER_CLOCK), 0);
+    assert!(counts.takes > POLLS_PER_READING);
     assert_eq!((counts.delivered, counts.rings), (counts.takes, 0));
     it.rounds_left.set(0);
     assert_eq!(worker.take().delivered, 1);

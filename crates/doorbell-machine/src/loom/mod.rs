@@ -200,6 +200,9 @@ fn leap_to(until_ns: Option<u64>) -> bool {
     true
 }
 
+/// The most that a spin without a change moves its thread's clock.
+const SPUN_MAX_NS: u64 = 1_000_000;
+
 /// The pool of a thread of the model, and the function that ends it.
 #[derive(Default)]
 struct LoomPool(std::cell::Cell<Option<Kept>>);
@@ -265,11 +268,7 @@ impl<const RING: usize> Machine for Loom<RING> {
     fn relax() {
         ::loom::thread::yield_now();
     }
-    fn spin<T: Send + Sync>(
-        line: &LoomLine<T>,
-        _for_ns: u64,
-        changed: impl Fn(&T) -> bool,
-    ) -> Spun {
+    fn spin<T: Send + Sync>(line: &LoomLine<T>, for_ns: u64, changed: impl Fn(&T) -> bool) -> Spun {
         if changed(line) {
             return Spun::Changed;
         }
@@ -277,6 +276,7 @@ impl<const RING: usize> Machine for Loom<RING> {
         if changed(line) {
             return Spun::Changed;
         }
+        leap_to(Some(Self::now_ns().saturating_add(for_ns.min(SPUN_MAX_NS))));
         Spun::Deadline
     }
     fn prefetch_write<T>(_ptr: *const T) {}

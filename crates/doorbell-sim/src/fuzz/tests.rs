@@ -177,7 +177,7 @@ fn a_broken_timer_tree_is_noticed_in_random_programs() {
             shown: Shown::Under(Memory::Sc),
             shapes: few,
         };
-        let hunted = hunt(&mutant, Memory::Sc, span("0..120"), span("2..=8"), |_| ());
+        let hunted = hunt(&mutant, Memory::Sc, span("0..400"), span("2..=8"), |_| ());
         let hunted = hunted.expect("it can be simulated");
         assert!(hunted.killed.is_some(), "{bug:?}");
     }

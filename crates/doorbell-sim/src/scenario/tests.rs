@@ -1,6 +1,7 @@
 //! The scenarios, judged by their oracles.
 
 mod budget;
+mod busy;
 mod claims;
 mod crossing;
 mod first_descriptor;

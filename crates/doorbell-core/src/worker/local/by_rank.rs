@@ -20,9 +20,9 @@ impl<M: Machine> Local<M> {
     /// Takes out the task of the highest rank, where pinned tasks wait too.
     #[inline(never)]
     pub(in crate::worker) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
-        let refilled = || self.offer_refilled();
+        let queue = self.remote().queue();
         // SAFETY: this worker owns its remote half's queue, and `order` is that queue's.
-        let movable = unsafe { self.remote().queue().pop_unless_pinned(order, refilled) };
+        let movable = unsafe { queue.pop_unless_pinned(order, || self.offer_refilled(queue)) };
         movable.or_else(|| self.ready().pop())
     }
 

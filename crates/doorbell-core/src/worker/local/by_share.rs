@@ -188,7 +188,8 @@ impl<M: Machine> Local<M> {
         let (table, now_ns) = (self.table()?, self.groups.now_ns());
         loop {
             let here = self.groups_here();
-            let plain = !self.ready().is_empty() || !self.remote().queue().is_empty();
+            let is_ready = !self.ready().is_empty() || !self.remote().queue().is_empty();
+            let plain = is_ready || !self.is_deferred_empty();
             let default = plain.then_some(DEFAULT);
             let choice = table.choose(default.into_iter().chain(members(here)), now_ns)?;
             let node = if choice.group == DEFAULT {
@@ -210,7 +211,7 @@ impl<M: Machine> Local<M> {
         self.groups.prune(has)
     }
 
-    /// Takes out a group's next task: pinned and movable ones in turn.
+    /// Takes out a group's next task: pinned and movable ones in rounds.
     fn next_of(&self, group: u8) -> Option<NonNull<Node<M>>> {
         let (queue, pinned) = (self.queue_of(group), self.pinned_of(group)?);
         // SAFETY: this worker owns its queues.
@@ -218,17 +219,17 @@ impl<M: Machine> Local<M> {
         if pinned.is_empty() {
             return pop();
         }
-        if self.pinned_next.replace(!self.pinned_next.get()) {
-            pinned.pop()
-        } else {
-            pop().or_else(|| pinned.pop())
-        }
+        let waiting = || (pinned.len() as u64, queue.len());
+        let first = self.round.is_pinned(waiting).then(|| pinned.pop());
+        first.flatten().or_else(pop).or_else(|| pinned.pop())
     }
 
     /// Takes out any movable task of this worker, of the default group first.
     pub(in crate::worker) fn pop_movable(&self) -> Option<NonNull<Node<M>>> {
         // SAFETY: this worker owns its queues.
         let plain = unsafe { self.remote().queue().pop() };
+        // SAFETY: as above.
+        let plain = plain.or_else(|| unsafe { self.remote().deferred().pop() });
         plain.or_else(|| {
             // SAFETY: as above.
             let pop = |group| unsafe { self.queue_of(group).pop() };
@@ -240,7 +241,7 @@ impl<M: Machine> Local<M> {
     pub(in crate::worker) fn movable_len(&self) -> u64 {
         let here = members(self.groups_here());
         let grouped: u64 = here.map(|group| self.queue_of(group).len()).sum();
-        self.remote().queue().len() + grouped
+        self.remote().queue().len() + self.remote().deferred().len() + grouped
     }
 
     /// About how many tasks of groups are queued here, without the default group.

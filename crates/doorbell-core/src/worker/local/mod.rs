@@ -4,6 +4,7 @@ mod away;
 mod bring;
 mod by_rank;
 mod by_share;
+mod deferred;
 mod poll_budget;
 mod shuffle;
 mod steal;
@@ -20,15 +21,17 @@ use crate::class::Class;
 use crate::group::{self, WorkerGroups};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
-use crate::queue::{Chain, Ready, Share, is_shareable};
+use crate::queue::{Chain, Ready, Round, Share, is_shareable};
 use crate::scheduler::{Member, RemoteRef, Scheduler, Stock};
 use crate::task::SchedulerId;
 use crate::task::home::Listed;
 use crate::task::poll_refs::PollRefs;
 use crate::task::queue_node::group_of;
 use crate::wheel::{Base, Clock, Wheel};
+use crate::worker::pace::{POLLS_PER_READING, Pace};
 use by_share::Tell;
-use doorbell_machine::{Counter, Machine};
+use deferred::Deferred;
+use doorbell_machine::{Bug, Counter, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -36,6 +39,18 @@ use std::sync::Arc;
 /// A worker notifies the home worker of one in this many complete tasks that it sends. Otherwise a home worker
 /// that sleeps for long would hold the memory of ever more of them.
 const SENT_HOME_QUIETLY: u32 = 256;
+
+/// What a worker did when it was to run a task.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// It ran one.
+    One,
+    /// There is none.
+    Nothing,
+    /// None is ready. Before those of the deferred queue the worker makes a pass.
+    PassFirst,
+}
 
 /// A worker as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
@@ -48,8 +63,10 @@ pub struct Local<M: Machine> {
     returns: Returns<M>,
     /// A task that the worker stole and runs next.
     pub(in crate::worker) stolen: Cell<Option<NonNull<Node<M>>>>,
-    /// Whether a pinned task goes next when both queues have tasks.
-    pub(in crate::worker) pinned_next: Cell<bool>,
+    /// Whose turn it is when both queues have tasks.
+    pub(in crate::worker) round: Round,
+    deferred: Deferred<M>,
+    pace: Pace,
     /// Whether the worker has noticed that it is off. It then hands on the tasks that may run elsewhere.
     pub(in crate::worker) off: Cell<bool>,
     /// Whether the worker has listed itself in the work set and not unlisted itself since.
@@ -100,6 +117,7 @@ impl<M: Machine> Local<M> {
 
     /// A worker without tasks that uses this clock.
     pub fn with_clock(remote: RemoteRef<M>, clock: Arc<Clock<M>>) -> Self {
+        let is_sorted = remote.queue().order().is_some();
         Local {
             class: remote.scheduler().class(),
             shuffle: remote
@@ -112,7 +130,9 @@ impl<M: Machine> Local<M> {
             returns: Returns::default(),
             remote,
             stolen: Cell::new(None),
-            pinned_next: Cell::new(false),
+            round: Round::default(),
+            deferred: Deferred::default(),
+            pace: Pace::new(if is_sorted { 1 } else { POLLS_PER_READING }),
             off: Cell::new(false),
             listed: Cell::new(false),
             pushed: Cell::new(false),
@@ -286,8 +306,8 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends a task that was woken during its own poll, which is over. As [`Local::push`], but without a watchdog:
-    /// no poll is under way that the task waits for.
+    /// Appends a task that was woken during its own poll, which is over, to the deferred queue. Where tasks run by rank or
+    /// in groups, it goes behind its equals.
     ///
     /// # Safety
     /// As for [`Local::push`].
@@ -301,8 +321,22 @@ impl<M: Machine> Local<M> {
         let group = unsafe { group_of(node) };
         if group != group::DEFAULT {
             // SAFETY: passed on.
-            return unsafe { self.push_of_group(node, group, Tell::Surplus) };
+            unsafe { self.push_of_group(node, group, Tell::Surplus) };
+        } else if self.ready.order().is_some() || M::breaks(Bug::DeferredInLine) {
+            // SAFETY: passed on.
+            unsafe { self.push_surplus(node) };
+        } else {
+            // SAFETY: passed on.
+            unsafe { self.defer(node, false) };
         }
+    }
+
+    /// As [`Local::push`], but without a watchdog: no poll is under way that the task waits for.
+    ///
+    /// # Safety
+    /// As for [`Local::push`].
+    #[inline]
+    unsafe fn push_surplus(&self, node: NonNull<Node<M>>) {
         let has_groups = self.groups.any();
         let share = if has_groups {
             Share::Always
@@ -315,6 +349,23 @@ impl<M: Machine> Local<M> {
         if is_shareable(len) || has_groups {
             M::fence_recheck();
             self.remote.scheduler().offer(self.remote.worker());
+        }
+    }
+
+    /// As [`Local::push_again`], for a pinned task.
+    ///
+    /// # Safety
+    /// As for [`Ready::push`].
+    pub(in crate::worker) unsafe fn push_pinned_again(&self, node: NonNull<Node<M>>) {
+        // SAFETY: the node of a task that is alive, says the caller.
+        let group = unsafe { group_of(node) };
+        if group != group::DEFAULT || self.ready.order().is_some() || M::breaks(Bug::DeferredInLine)
+        {
+            // SAFETY: passed on.
+            unsafe { self.push_pinned(node) };
+        } else {
+            // SAFETY: passed on.
+            unsafe { self.defer(node, true) };
         }
     }
 
@@ -430,13 +481,16 @@ impl<M: Machine> Local<M> {
         self.ready.is_empty()
             && self.remote.queue().is_empty()
             && self.stolen.get().is_none()
+            && self.is_deferred_empty()
             && (!self.groups.any() || self.grouped_len() == 0)
     }
 
     /// About how many tasks are queued on this worker.
     pub fn queued(&self) -> usize {
         let stolen = usize::from(self.stolen.get().is_some());
-        self.ready.len() + self.remote.queue().len() as usize + stolen + self.grouped_len()
+        let pinned = self.ready.len() + self.pinned_deferred();
+        let movable = self.remote.queue().len() + self.remote.deferred().len();
+        pinned + movable as usize + stolen + self.grouped_len()
     }
 
     /// Whether there is a task for another worker: one that this worker does not run next.
@@ -445,15 +499,16 @@ impl<M: Machine> Local<M> {
         let len = if self.groups.any() {
             self.movable_len()
         } else {
-            self.remote.queue().len()
+            self.remote.queue().len() + self.remote.deferred().len()
         };
-        let pinned = || !self.ready.is_empty() || self.has_pinned_of_groups();
+        let pinned =
+            || !self.ready.is_empty() || self.pinned_deferred() > 0 || self.has_pinned_of_groups();
         let runs_another = || self.stolen.get().is_some() || pinned();
         is_shareable(len) || (len > 0 && runs_another())
     }
 
-    /// Takes out the next task. A stolen task goes first. Then the order is by group, by rank, or pinned and movable
-    /// tasks in turn, each oldest first.
+    /// Takes out the next task. A stolen task goes first. Then the order is by group, by rank, or as in
+    /// [`Local::next_plain`].
     #[inline]
     pub(in crate::worker) fn next(&self) -> Option<NonNull<Node<M>>> {
         if let Some(stolen) = self.stolen.take() {
@@ -465,36 +520,85 @@ impl<M: Machine> Local<M> {
         self.next_plain()
     }
 
-    /// As [`Local::next`], among the tasks of the default group.
+    /// Takes out the next task of the default group: what is ready, else what lies in the deferred queue, unless it is
+    /// the list's turn.
     #[inline]
     pub(in crate::worker) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
-        let refilled = || self.offer_refilled();
+        if self.is_slice_due() {
+            return self.next_deferred();
+        }
+        self.next_ready().or_else(|| self.next_deferred())
+    }
+
+    /// Takes out the next task that is ready: by rank, or pinned and movable tasks in rounds, each oldest first. Tasks
+    /// with long polls go to the deferred queue.
+    #[inline]
+    pub(super) fn next_ready(&self) -> Option<NonNull<Node<M>>> {
+        let queue = self.remote.queue();
         // SAFETY: this worker owns its remote half's queue.
-        let pop = || unsafe { self.remote.queue().pop_then(refilled) };
-        if self.ready.is_empty() {
-            return pop();
+        let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
+        match self.ready.order() {
+            Some(_) if self.ready.is_empty() => return pop(),
+            Some(order) => return self.next_by_rank(order),
+            None => {}
         }
-        if let Some(order) = self.ready.order() {
-            return self.next_by_rank(order);
-        }
-        if self.pinned_next.replace(!self.pinned_next.get()) {
-            self.ready.pop()
-        } else {
-            pop().or_else(|| self.ready.pop())
+        loop {
+            let waiting = || (self.ready.len() as u64, queue.len());
+            let is_pinned = !self.ready.is_empty() && self.round.is_pinned(waiting);
+            let (node, is_pinned) = match is_pinned.then(|| self.ready.pop()).flatten() {
+                Some(pinned) => (pinned, true),
+                None => match pop() {
+                    Some(movable) => (movable, false),
+                    None => (self.ready.pop()?, true),
+                },
+            };
+            if !self.defers(node, is_pinned) {
+                return Some(node);
+            }
         }
     }
 
-    /// Runs the next ready task once. `false` if there is none.
+    /// Runs the next task once. `false` if there is none.
     #[inline]
     pub fn run_one(&self) -> bool {
-        if self.groups.is_on() {
-            return self.run_one_by_share();
+        match self.run_next() {
+            Ran::One => true,
+            Ran::Nothing => false,
+            Ran::PassFirst => {
+                let next = self.next_deferred();
+                next.inspect(|node| self.run_task(*node)).is_some()
+            }
         }
-        let Some(node) = self.next() else {
-            return false;
+    }
+
+    /// Runs the next task once, unless the worker is to make a pass before.
+    #[inline]
+    pub(in crate::worker) fn run_next(&self) -> Ran {
+        if self.groups.is_on() {
+            let has_run = self.run_one_by_share();
+            return if has_run { Ran::One } else { Ran::Nothing };
+        }
+        let stolen = self.stolen.take();
+        let stolen = stolen.filter(|node| !self.defers(*node, false));
+        let ready = || (!self.is_slice_due()).then(|| self.next_ready()).flatten();
+        let Some(node) = stolen.or_else(ready) else {
+            if self.is_deferred_empty() {
+                return Ran::Nothing;
+            }
+            if self.needs_pass_first() {
+                return Ran::PassFirst;
+            }
+            // A thief may have taken the last one.
+            return match self.next_deferred() {
+                Some(node) => {
+                    self.run_task(node);
+                    Ran::One
+                }
+                None => Ran::Nothing,
+            };
         };
         self.run_task(self.shuffled(node));
-        true
+        Ran::One
     }
 
     /// Runs a task that was taken from a queue.

@@ -54,7 +54,9 @@ impl<M: Machine> Local<M> {
     fn one_of_the_first(&self, first: NonNull<Node<M>>, shuffle: &Shuffle) -> NonNull<Node<M>> {
         let mut chosen = first;
         for _ in 0..shuffle.below(AMONG) {
-            let Some(other) = self.next() else { break };
+            let Some(other) = self.next_ready() else {
+                break;
+            };
             // SAFETY: both were just taken from queues, so they are nodes of tasks, which are alive.
             let lower = unsafe { rank_of(other) < rank_of(chosen) };
             let (back, taken) = if lower {

@@ -1,7 +1,7 @@
 //! How a worker steals tasks from another worker.
 
 use super::Local;
-use crate::queue::{Greed, Loot, is_shareable};
+use crate::queue::{Greed, Loot, Queue, is_shareable};
 use crate::scheduler::{Member, Turns};
 use doorbell_machine::{Bug, Machine};
 
@@ -25,6 +25,7 @@ impl<M: Machine> Local<M> {
         let own = self.remote.queue();
         // SAFETY: this worker owns its own queue and not the victim's.
         let loot = unsafe { victim.queue().steal_into(own, greed) };
+        let loot = loot.or_else(|| self.steal_deferred(victim, greed));
         let loot = loot.or_else(|| {
             let (chain, len) = if inject {
                 victim.take_injected()?
@@ -37,26 +38,42 @@ impl<M: Machine> Local<M> {
         });
         loot.map(|Loot { first, count }| {
             self.stolen.set(Some(first));
-            if !own.is_empty() {
+            if !own.is_empty() || !self.is_deferred_empty() {
                 self.list();
             }
             count
         })
     }
 
+    /// Takes from the deferred queue of another worker. Not if this worker has work of its own: that waits as well as the
+    /// other's list, and two busy workers would pass tasks to and fro.
+    fn steal_deferred(&self, victim: &Member<M>, greed: Greed) -> Option<Loot<M>> {
+        let (own, deferred) = (self.remote.deferred(), victim.deferred());
+        if deferred.is_empty() || greed == Greed::Single {
+            return None;
+        }
+        let is_last_of_all = !is_shareable(deferred.len() + victim.queue().len());
+        // The victim runs its last ready task first, so the last one here may go.
+        let greed = match greed {
+            Greed::Half if !is_shareable(deferred.len()) && !is_last_of_all => Greed::Single,
+            _ => greed,
+        };
+        // SAFETY: this worker owns its own queue and not the victim's.
+        unsafe { deferred.steal_into(own, greed) }
+    }
+
     /// Puts the stolen task that this worker would run next into the run queue, where others find it.
     pub(crate) fn share_stolen(&self) {
         if let Some(node) = self.stolen.take() {
             // SAFETY: stolen, so its task may run anywhere, and it is in no queue.
-            unsafe { self.push_again(node) };
+            unsafe { self.push_surplus(node) };
         }
     }
 
     /// Offers the tasks of a refill to an idle worker. While the refill moved them from the backlog, a worker that
     /// looked found no task and went to sleep.
     #[cold]
-    pub(in crate::worker) fn offer_refilled(&self) {
-        let queue = self.remote.queue();
+    pub(in crate::worker) fn offer_refilled(&self, queue: &Queue<M>) {
         if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
             queue.show_stored();
             self.remote.scheduler().offer(self.remote.worker());

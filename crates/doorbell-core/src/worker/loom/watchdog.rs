@@ -9,6 +9,7 @@ use crate::scheduler::{Member, Scheduler};
 use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};
+use crate::worker::pace::POLLS_PER_READING;
 use crate::worker::timer::RawTimer;
 use crate::worker::watchdog::{NextCheck, WATCHDOG_MIN_NS};
 use crate::worker::{IdlePolicy, Worker, WorkerShared};
@@ -130,6 +131,8 @@ fn end_against_poll() {
             drop(launch_as(remote, Kind::Pinned, async {}));
             // As if it had asked before.
             worker.local.set_unattended(false);
+            // And as behind many tiny polls: it reads no clock between these two.
+            (0..POLLS_PER_READING).for_each(|_| _ = worker.local.pace().read(0));
             worker.run_ready();
         });
         worker

@@ -39,6 +39,7 @@ pub struct Remote<M: Machine> {
     /// By when a worker must wake for a global timer of this worker; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
+    deferred: Queue<M>,
     pulse: M::Line<Pulse<M>>,
     class: Class,
     worker: usize,
@@ -105,6 +106,7 @@ impl<M: Machine> Remote<M> {
             counts: M::Line::new(RemoteCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
             queue,
+            deferred: Queue::new(capacity),
             pulse: M::Line::new(Pulse::default),
             class: spec.class,
             worker: spec.worker,
@@ -134,6 +136,12 @@ impl<M: Machine> Remote<M> {
     #[inline(always)]
     pub fn queue(&self) -> &Queue<M> {
         &self.queue
+    }
+
+    /// The movable tasks of the worker that can wait for those of its run queue: its deferred queue.
+    #[inline(always)]
+    pub(crate) fn deferred(&self) -> &Queue<M> {
+        &self.deferred
     }
 
     /// The bell, for the worker itself and for threads that only look.

@@ -93,10 +93,23 @@ impl<M: Machine> TaskRef<M> {
         };
         local.set_base(base);
         local.set_rank(self.header().rank);
-        let polled = if self.header().has_extras() {
-            self.poll_recorded(local)
-        } else {
-            self.poll_plain(local)
+        let poll = || {
+            if self.header().has_extras() {
+                self.poll_recorded(local)
+            } else {
+                self.poll_plain(local)
+            }
+        };
+        let polled = match by {
+            By::Own => {
+                let before = self.length();
+                let (polled, after) = local.measured(before, poll);
+                if after != before {
+                    self.set_length(after);
+                }
+                polled
+            }
+            By::Raised => poll(),
         };
         local.set_base(Base::Global);
         if polled.is_ready() {

@@ -203,7 +203,8 @@ impl<M: Machine> TaskRef<M> {
             // SAFETY: as in `push_here`.
             unsafe { local.push_again(self.node()) };
         } else {
-            self.push_here(local);
+            // SAFETY: as above.
+            unsafe { local.push_pinned_again(self.node()) };
         }
     }
 

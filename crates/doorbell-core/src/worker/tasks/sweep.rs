@@ -122,7 +122,7 @@ impl<M: Machine> Sweep<M> {
     /// Takes what waits there now. What is put back later goes into the inject queue.
     pub(crate) fn take(&mut self) {
         self.inject = self.ward.take_injected().map(|(chain, _)| chain);
-        self.queued = self.ward.queue().len();
+        self.queued = self.ward.queue().len() + self.ward.deferred().len();
     }
 
     pub(crate) fn put_all_back(&mut self) {
@@ -141,9 +141,10 @@ impl<M: Machine> Sweep<M> {
             return Some(node);
         }
         if self.queued > 0 {
-            let queue = self.ward.queue();
+            let queues = [self.ward.queue(), self.ward.deferred()];
             // SAFETY: as above; the ward's worker is another thread's.
-            if let Some(loot) = unsafe { queue.steal_into(&self.taken, Greed::One) } {
+            let take = |queue: &Queue<M>| unsafe { queue.steal_into(&self.taken, Greed::One) };
+            if let Some(loot) = queues.into_iter().find_map(take) {
                 self.queued = self.queued.saturating_sub(loot.count);
                 return Some(loot.first);
             }

@@ -1,6 +1,5 @@
 //! Workers whose tasks wait for descriptors.
 
-use super::super::descriptors::POLLS_PER_LOOK;
 use super::super::watchdog::WATCHDOG_MIN_NS;
 use super::threads::Running;
 use super::{by_hand, scheduler_by_hand};
@@ -193,16 +192,18 @@ fn a_worker_that_runs_looks_at_its_descriptors() {
                 Poll::Pending
             }),
         );
+        assert!(matches!(worker.pass(), Pass::Work));
         theirs.write_all(&[7]).unwrap();
+        let from_ns = Host::now_ns();
         let mut passes = 0;
         while !done.load(Relaxed) {
-            assert!(matches!(worker.pass(), Pass::Work));
             worker.run_ready();
+            assert!(matches!(worker.pass(), Pass::Work | Pass::Nothing(_)));
             passes += 1;
         }
-        let polls = worker.shared.counts().polls;
-        assert!((POLLS_PER_LOOK..=3 * POLLS_PER_LOOK).contains(&polls));
-        assert!((2..=3).contains(&passes), "{passes}");
+        let took_ns = Host::now_ns() - from_ns;
+        // The task that yields runs behind a look once that is old. The OS may run others meanwhile.
+        assert!((2..=3).contains(&passes), "{passes} passes in {took_ns} ns");
         drop((read, busy));
         worker.local.close();
     });

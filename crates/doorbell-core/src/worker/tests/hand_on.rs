@@ -7,6 +7,7 @@ use crate::scheduler::RemoteRef;
 use crate::scheduler::idle::{Search, Searching, Watchdog, Wish};
 use crate::scheduler::offline::TakenOff;
 use crate::testing::spawn;
+use crate::worker::pace::POLLS_PER_READING;
 use crate::worker::spin::SpinEnd;
 use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker, WorkerCounts};
@@ -15,6 +16,14 @@ use std::task::Waker;
 
 pub(super) const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// A pass was made just now, and the worker has learned that polls are tiny: it reads the clock seldom.
+pub(super) fn polls_are_tiny(worker: &Worker<Host>) {
+    let (pace, now_ns) = (worker.local.pace(), Host::now_ns());
+    pace.note_look(now_ns);
+    let _ = pace.begin_pass(now_ns);
+    (0..POLLS_PER_READING).for_each(|_| _ = pace.read(now_ns));
+}
 
 /// Workers whose scheduler has as many watchdogs as it may have: single tasks wake nobody.
 fn with_watchdogs<const N: usize>() -> [Worker<Host>; N] {

@@ -1,6 +1,6 @@
 //! What a worker does around the timer tree, by the tree's words: which steps write what, and where none is used.
 
-use super::hand_on::{MS, falls_asleep};
+use super::hand_on::{MS, falls_asleep, polls_are_tiny};
 use super::pull::{FIRED, Noted, Three, leaves_what_is_due};
 use crate::bell::Announced;
 use crate::scheduler::{RemoteRef, Scheduler};
@@ -254,6 +254,7 @@ fn a_task_whose_timer_is_pulled_arms_it_where_it_runs_and_wakes_no_worker() {
             on(one, &|| {
                 let remote = one.shared.remote();
                 drop(spawn(remote, ticks(remote.clone(), TICKS, log.clone())));
+                polls_are_tiny(one);
                 one.run_ready();
             });
             for tick in 0..TICKS {
@@ -266,6 +267,7 @@ fn a_task_whose_timer_is_pulled_arms_it_where_it_runs_and_wakes_no_worker() {
                 let _: Option<u64> = asleep.leave_timers();
                 on(awake, &|| {
                     assert!(awake.pull_timers());
+                    polls_are_tiny(awake);
                     awake.run_ready();
                 });
                 assert_eq!(log.len() as u64, tick + 1);

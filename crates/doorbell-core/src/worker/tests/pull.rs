@@ -1,6 +1,6 @@
 //! Who looks after the timers that sleeping workers leave to others (`timer_pull=on`), step by step.
 
-use super::hand_on::{MS, end, falls_asleep, gets};
+use super::hand_on::{MS, end, falls_asleep, gets, polls_are_tiny};
 use super::{Eternal, again, all_by_hand};
 use crate::bell::Announced;
 use crate::link::Node;
@@ -542,6 +542,13 @@ fn a_busy_worker_looks_every_4_polls_for_what_is_due_of_a_sleeper() {
             drop(spawn(busy.shared.remote(), async move { log.push(entry) }));
         }
     });
-    leaves_what_is_due(&it, &log, |busy| busy.local.enter(|| busy.run_ready()));
+    leaves_what_is_due(&it, &log, |busy| {
+        busy.local.enter(|| {
+            while !busy.local.is_empty() {
+                polls_are_tiny(busy);
+                busy.run_ready();
+            }
+        });
+    });
     assert_eq!(log.entries(), [0, 1, 2, 3, FIRED, 4, 5]);
 }

@@ -239,7 +239,7 @@ fn rank_99_waits_where_the_worker_is_only_asked_to_push() {
     for seed in 0..SEEDS {
         let wait_ns = wait_ns(By::Within, true, (RtPush::Each, seed));
         assert!(
-            (150 * US..=600 * US).contains(&wait_ns),
+            (100 * US..=600 * US).contains(&wait_ns),
             "seed {seed}: {wait_ns} ns"
         );
     }

@@ -1,0 +1,210 @@
+//! The deferred queue: tasks that can wait for what is ready. Those are tasks that woke themselves in their own poll, as by
+//! a yield, and tasks whose last polls were [long](PollLength). Where tasks run by rank, there is none.
+//!
+//! They run when nothing else is ready, behind a pass if the last one is not recent ([`Pace`]). While other tasks are
+//! always ready, they get half of the worker's time: a time slice as soon as the others have run for as long as
+//! the last slice, and for [`SOON_NS`] at least. A slice lasts `SOON_NS` too, or one poll if that is longer.
+
+use super::Local;
+use crate::link::Node;
+use crate::queue::{Ready, Round, Share, is_shareable};
+use crate::task::length::PollLength;
+use crate::task::queue_node::own_of;
+use crate::worker::pace::{LONG_NS, LOOK_NS, Pace, Passed, SOON_NS};
+use doorbell_machine::{Bug, Machine};
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// The part of the queue that only the worker touches. Movable tasks are in a queue of the remote half.
+#[derive(Debug)]
+pub(super) struct Deferred<M: Machine> {
+    pinned: Ready<M>,
+    round: Round,
+    /// How long the last slice was; of tasks that run because nothing else is ready, their last poll.
+    slice_ns: Cell<u64>,
+    /// Since when the present slice lasts, if one does; else since when the queue waits for one.
+    since_ns: Cell<u64>,
+    /// The queue has a slice, whatever else is ready.
+    is_due: Cell<bool>,
+    /// A deferred task has run since the clock was read last.
+    has_run: Cell<bool>,
+}
+
+impl<M: Machine> Default for Deferred<M> {
+    fn default() -> Self {
+        Deferred {
+            pinned: Ready::default(),
+            round: Round::default(),
+            slice_ns: Cell::new(0),
+            since_ns: Cell::new(0),
+            is_due: Cell::new(false),
+            has_run: Cell::new(false),
+        }
+    }
+}
+
+impl<M: Machine> Deferred<M> {
+    /// The clock was read.
+    fn note_time(&self, now_ns: u64, passed: Passed, is_empty: bool) {
+        let has_run = self.has_run.replace(false);
+        if self.is_due.get() {
+            let took_ns = now_ns.saturating_sub(self.since_ns.get());
+            // A stolen task may have come first.
+            if (has_run && took_ns >= SOON_NS) || is_empty {
+                self.slice_ns.set(took_ns);
+                self.since_ns.set(now_ns);
+                self.is_due.set(false);
+            }
+        } else if has_run {
+            self.slice_ns.set(passed.poll_ns());
+            self.since_ns.set(now_ns);
+        } else {
+            let waited_ns = now_ns.saturating_sub(self.since_ns.get());
+            if !is_empty && waited_ns >= self.slice_ns.get().max(SOON_NS) {
+                self.since_ns.set(now_ns);
+                self.is_due.set(true);
+            }
+        }
+    }
+}
+
+impl<M: Machine> Local<M> {
+    /// When the worker reads the clock, and makes a pass.
+    #[inline(always)]
+    pub(in crate::worker) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Notes what the clock shows between two polls.
+    pub(in crate::worker) fn note_time(&self, now_ns: u64) {
+        let passed = self.pace.read(now_ns);
+        self.deferred
+            .note_time(now_ns, passed, self.is_deferred_empty());
+    }
+
+    /// Whether the queue has no task.
+    #[inline]
+    pub(in crate::worker) fn is_deferred_empty(&self) -> bool {
+        self.deferred.pinned.is_empty() && self.remote.deferred().is_empty()
+    }
+
+    /// How many deferred tasks are pinned.
+    pub(super) fn pinned_deferred(&self) -> usize {
+        self.deferred.pinned.len()
+    }
+
+    /// Whether a deferred task goes before what is ready.
+    #[inline]
+    pub(super) fn is_slice_due(&self) -> bool {
+        self.deferred.is_due.get() && !self.is_deferred_empty() && !M::breaks(Bug::DeferredStarves)
+    }
+
+    /// Whether a deferred task must wait for a pass.
+    pub(super) fn needs_pass_first(&self) -> bool {
+        self.pace.is_old(self.deferred.slice_ns.get())
+    }
+
+    /// The next deferred task.
+    pub(super) fn next_deferred(&self) -> Option<NonNull<Node<M>>> {
+        let (pinned, queue) = (&self.deferred.pinned, self.remote.deferred());
+        let waiting = || (pinned.len() as u64, queue.len());
+        let is_pinned = !pinned.is_empty() && self.deferred.round.is_pinned(waiting);
+        let first = is_pinned.then(|| pinned.pop()).flatten();
+        // SAFETY: this worker owns its remote half's queues.
+        let movable = first.or_else(|| unsafe { queue.pop_then(|| self.offer_refilled(queue)) });
+        let next = movable.or_else(|| pinned.pop())?;
+        self.deferred.has_run.set(true);
+        if self.deferred.is_due.get() {
+            // The length of the slice counts.
+            self.pace.hasten();
+        }
+        Some(next)
+    }
+
+    /// Defers a task. No poll is under way.
+    ///
+    /// # Safety
+    /// As for [`Local::push`], or for [`Ready::push`] if it is pinned.
+    pub(in crate::worker) unsafe fn defer(&self, node: NonNull<Node<M>>, is_pinned: bool) {
+        if self.is_deferred_empty() && !self.deferred.is_due.get() {
+            self.deferred.since_ns.set(self.pace.read_ns());
+        }
+        if is_pinned {
+            // SAFETY: passed on.
+            return unsafe { self.deferred.pinned.push(node) };
+        }
+        let share = if self.groups.any() {
+            Share::Always
+        } else {
+            Share::Surplus
+        };
+        // SAFETY: passed on; this worker owns its remote half's queues.
+        let len = unsafe { self.remote.deferred().push(node, share) };
+        self.list();
+        if is_shareable(len + self.remote.queue().len()) || self.groups.any() {
+            self.remote.deferred().show_stored();
+            self.remote.scheduler().offer(self.remote.worker());
+        }
+    }
+
+    /// Puts a task that was taken from a queue into the deferred queue if its polls are long. Returns whether it did.
+    #[inline]
+    pub(super) fn defers(&self, node: NonNull<Node<M>>, is_pinned: bool) -> bool {
+        // SAFETY: only nodes of tasks are in the queues, and it is alive.
+        let own = unsafe { own_of(node) };
+        let is_long = own.is_some_and(|task| task.length().is_long());
+        if is_long {
+            // SAFETY: taken out of a queue of that kind, on this worker's thread.
+            unsafe { self.defer(node, is_pinned) };
+        }
+        is_long
+    }
+
+    /// Calls `poll`, which polls a task that this worker took by its own node, and returns what it made of the task's
+    /// `length`.
+    #[inline(always)]
+    pub(in crate::worker) fn measured<R>(
+        &self,
+        length: PollLength,
+        poll: impl FnOnce() -> R,
+    ) -> (R, PollLength) {
+        if length.is_measured() {
+            return self.measured_by_cpu(length, poll);
+        }
+        let result = poll();
+        let Some(began_ns) = self.pace.began_ns() else {
+            return (result, length);
+        };
+        let took_ns = M::now_ns_unordered().saturating_sub(began_ns);
+        let length = if took_ns >= LONG_NS {
+            length.suspected()
+        } else {
+            length
+        };
+        (result, length)
+    }
+
+    #[cold]
+    fn measured_by_cpu<R>(&self, length: PollLength, poll: impl FnOnce() -> R) -> (R, PollLength) {
+        let from_ns = M::now_ns_unordered();
+        let ran_before_ns = self.remote.cpu_time_ns();
+        let result = poll();
+        if M::now_ns_unordered().saturating_sub(from_ns) < LONG_NS {
+            return (result, length.short());
+        }
+        let ran_ns = self
+            .remote
+            .cpu_time_ns()
+            .zip(ran_before_ns)
+            .map(|(after_ns, before_ns)| after_ns.saturating_sub(before_ns));
+        let is_long = ran_ns.is_none_or(|ran_ns| ran_ns >= LONG_NS);
+        let length = if is_long {
+            PollLength::long()
+        } else {
+            length.short()
+        };
+        (result, length)
+    }
+}
+
+const _: () = assert!(LONG_NS >= LOOK_NS && SOON_NS <= LOOK_NS);

@@ -1,0 +1,190 @@
+//! How a worker keeps time between its polls: when it reads the clock, and when it makes a pass.
+//!
+//! | what | when | worst case |
+//! |---|---|---|
+//! | mailbox, inject queue, requests for a pass | between any two polls | one poll |
+//! | the clock | after at most [`POLLS_PER_READING`] polls, sooner the longer they take: about every [`READING_NS`] | so many polls, if long ones follow tiny ones |
+//! | timers of the worker and of its sleepers, groups | at each reading of the clock | as above |
+//! | descriptors, common mailbox, stuck workers: a pass | at the first reading [`LOOK_NS`] after the last one | `LOOK_NS` and one reading |
+//! | the same before a task of the deferred queue | if the last pass is [`SOON_NS`] old, or those tasks make long polls | |
+//!
+//! By rank and by share the worker reads the clock after each poll. There, a timer or a task that comes late is out of
+//! order.
+
+use std::cell::Cell;
+
+/// Between two passes a busy worker runs for about this long, or for one poll if that is longer. What comes from outside
+/// waits so long; a pass costs about a microsecond.
+pub(super) const LOOK_NS: u64 = 100_000;
+
+/// Before a task that can wait the worker makes a pass if the last one is this old.
+pub(super) const SOON_NS: u64 = 25_000;
+
+/// The worker reads the clock about this often.
+const READING_NS: u64 = 25_000;
+
+/// It reads the clock after at most this many polls: reading it costs a quarter of a tiny poll. A sleeper whose timers this
+/// worker fires would have woken in time.
+pub(super) const POLLS_PER_READING: u64 = 4;
+
+/// A poll is long from this time on.
+pub(super) const LONG_NS: u64 = 200_000;
+
+/// Behind a long poll the worker times so many polls one by one, to see which task makes long ones.
+const POLLS_TIMED: u64 = 64;
+
+/// What has passed since the clock was read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Passed {
+    pub(super) ns: u64,
+    pub(super) polls: u64,
+}
+
+impl Passed {
+    /// What one poll took on average.
+    pub(super) fn poll_ns(self) -> u64 {
+        self.ns / self.polls.max(1)
+    }
+}
+
+/// A worker's pace. Not `Sync`.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// When the clock was read last.
+    read_ns: Cell<u64>,
+    /// When the last pass looked at everything.
+    looked_ns: Cell<u64>,
+    /// The next pass looks at everything, whenever the last one did.
+    is_asked: Cell<bool>,
+    /// No poll has run since such a pass.
+    is_fresh: Cell<bool>,
+    /// How many polls were to lie between the last two readings of the clock.
+    every: Cell<u64>,
+    /// How many polls have run since the last one, and after how many the next one is due.
+    ran: Cell<u64>,
+    until: Cell<u64>,
+    /// How many polls are still timed one by one.
+    timed: Cell<u64>,
+    /// The highest value of `every`.
+    most: u64,
+}
+
+impl Pace {
+    /// `most`: after how many polls at most it reads the clock.
+    pub(super) fn new(most: u64) -> Self {
+        Pace {
+            read_ns: Cell::new(0),
+            looked_ns: Cell::new(0),
+            is_asked: Cell::new(false),
+            is_fresh: Cell::new(false),
+            every: Cell::new(1),
+            ran: Cell::new(0),
+            until: Cell::new(1),
+            timed: Cell::new(0),
+            most,
+        }
+    }
+
+    /// A pass begins. Returns whether it must look at everything.
+    pub(super) fn begin_pass(&self, now_ns: u64) -> bool {
+        self.read_ns.set(now_ns);
+        self.ran.set(0);
+        self.until.set(self.every.get());
+        let is_due = self.is_due(now_ns);
+        if is_due {
+            self.note_look(now_ns);
+        }
+        is_due
+    }
+
+    /// The worker looks at everything now.
+    pub(super) fn note_look(&self, now_ns: u64) {
+        self.looked_ns.set(now_ns);
+        self.is_asked.set(false);
+        self.is_fresh.set(true);
+    }
+
+    /// Whether it is time to look at everything.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        self.is_asked.get() || Self::is_over(self.looked_ns.get(), now_ns, LOOK_NS)
+    }
+
+    /// Whether something that can wait, and takes about so long, must first wait for a pass.
+    pub(super) fn is_old(&self, takes_ns: u64) -> bool {
+        let old_ns = if takes_ns >= LOOK_NS { 0 } else { SOON_NS };
+        !self.is_fresh.get() && Self::is_over(self.looked_ns.get(), self.read_ns.get(), old_ns)
+    }
+
+    /// Whether so long has passed; also if the clock has leapt back.
+    fn is_over(since_ns: u64, now_ns: u64, ns: u64) -> bool {
+        now_ns
+            .checked_sub(since_ns)
+            .is_none_or(|passed_ns| passed_ns >= ns)
+    }
+
+    /// The next pass must look at everything.
+    pub(super) fn ask(&self) {
+        self.is_asked.set(true);
+    }
+
+    /// As [`Pace::ask`]; it is to come after so many polls.
+    pub(super) fn ask_after(&self, polls: u64) {
+        self.ask();
+        let until = self.ran.get().saturating_add(polls);
+        self.until.set(self.until.get().min(until));
+    }
+
+    /// The worker was idle: nothing is known of the polls that come.
+    pub(super) fn note_idle(&self) {
+        self.every.set(1);
+    }
+
+    /// Something else than a poll took time, or the next poll is to be timed alone.
+    pub(super) fn hasten(&self) {
+        self.until.set(self.ran.get() + 1);
+    }
+
+    /// Counts a poll that is over. Returns whether it is time to read the clock.
+    #[inline(always)]
+    pub(super) fn count(&self) -> bool {
+        self.is_fresh.set(false);
+        let ran = self.ran.get() + 1;
+        self.ran.set(ran);
+        ran >= self.until.get()
+    }
+
+    /// Notes what the clock shows. Returns what has passed since it was read before.
+    pub(super) fn read(&self, now_ns: u64) -> Passed {
+        let before_ns = self.read_ns.replace(now_ns);
+        let every = self.every.get();
+        let passed = Passed {
+            ns: now_ns.saturating_sub(before_ns),
+            polls: self.ran.replace(0),
+        };
+        if passed.ns >= LONG_NS {
+            self.timed.set(POLLS_TIMED);
+        }
+        let timed = self.timed.get();
+        self.timed.set(timed.saturating_sub(passed.polls));
+        let next = if timed > 0 {
+            1
+        } else {
+            let fit = READING_NS.checked_div(passed.poll_ns()).unwrap_or(u64::MAX);
+            fit.min(2 * every).clamp(1, self.most)
+        };
+        self.every.set(next);
+        self.until.set(next);
+        passed
+    }
+
+    /// The time at which the current poll began, if the clock was read then, and not before each poll anyway.
+    #[inline(always)]
+    pub(super) fn began_ns(&self) -> Option<u64> {
+        (self.every.get() == 1 && self.most > 1).then(|| self.read_ns.get())
+    }
+
+    /// When the clock was read last.
+    pub(super) fn read_ns(&self) -> u64 {
+        self.read_ns.get()
+    }
+}

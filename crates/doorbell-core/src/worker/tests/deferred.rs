@@ -1,0 +1,368 @@
+//! The deferred queue, and what is short goes first: step by step, by a clock that the test moves.
+
+use super::hand_on::MS;
+use super::{by_hand, scheduler_by_hand};
+use crate::queue::Greed;
+use crate::scheduler::offline::TakenOff;
+use crate::switches::Switches;
+use crate::task::{Join, Kind};
+use crate::testing::{launch_as, spawn};
+use crate::worker::Worker;
+use crate::worker::local::Ran;
+use crate::worker::pace::{LONG_NS, LOOK_NS, SOON_NS};
+use doorbell_machine::{Host, Machine};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+/// Who was polled, in turn.
+#[derive(Clone, Default)]
+struct Turns(Arc<Mutex<Vec<u32>>>);
+
+impl Turns {
+    fn take(&self) -> Vec<u32> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    /// A task that notes each poll, and yields for ever.
+    fn yields(&self, worker: &Worker<Host>, name: u32, kind: Kind) -> Join<()> {
+        let turns = self.0.clone();
+        let yields = poll_fn(move |cx| {
+            turns.lock().unwrap().push(name);
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        });
+        launch_as(worker.shared.remote(), kind, yields)
+    }
+
+    /// A task that notes its one poll.
+    fn once(&self, worker: &Worker<Host>, name: u32) {
+        self.once_as(worker, name, Kind::Task);
+    }
+
+    fn once_as(&self, worker: &Worker<Host>, name: u32, kind: Kind) {
+        let turns = self.0.clone();
+        drop(launch_as(worker.shared.remote(), kind, async move {
+            turns.lock().unwrap().push(name);
+        }));
+    }
+}
+
+/// Runs as many tasks, each of which takes `poll_ns`, from `now_ns` on. Returns when that is over.
+fn runs(worker: &Worker<Host>, polls: usize, poll_ns: u64, mut now_ns: u64) -> u64 {
+    for _ in 0..polls {
+        assert!(worker.local.run_one());
+        now_ns += poll_ns;
+        worker.local.note_time(now_ns);
+    }
+    now_ns
+}
+
+const KINDS: [Kind; 2] = [Kind::Task, Kind::Pinned];
+
+#[test]
+fn w29_a_task_that_yields_runs_behind_what_is_ready() {
+    for kind in KINDS {
+        let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+        worker.local.enter(|| {
+            drop(turns.yields(&worker, 1, kind));
+            runs(&worker, 1, 0, 0);
+            for name in 2..5 {
+                turns.once(&worker, name);
+            }
+            runs(&worker, 5, 0, 0);
+            assert_eq!(turns.take(), [1, 2, 3, 4, 1, 1], "{kind:?}");
+            worker.local.close();
+        });
+    }
+}
+
+#[test]
+fn w29_tasks_that_yield_and_a_pass_that_is_old() {
+    let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+    let (local, pace) = (&worker.local, worker.local.pace());
+    local.enter(|| {
+        drop(turns.yields(&worker, 1, Kind::Task));
+        pace.note_look(0);
+        assert_eq!(local.run_next(), Ran::One);
+        assert!(pace.count());
+        local.note_time(SOON_NS - 1);
+        assert_eq!(local.run_next(), Ran::One);
+        assert!(pace.count());
+        local.note_time(SOON_NS);
+        assert_eq!(local.run_next(), Ran::PassFirst);
+        turns.once(&worker, 2);
+        assert_eq!(local.run_next(), Ran::One, "it is ready");
+        // Behind that pass a poll runs, however long the pass took.
+        pace.ask();
+        assert!(pace.begin_pass(LOOK_NS));
+        assert_eq!(local.run_next(), Ran::One);
+        assert_eq!(turns.take(), [1, 1, 2, 1]);
+        local.close();
+    });
+}
+
+/// Beside tasks that are always ready, those of the list get half of the time, in turns.
+#[test]
+fn w29_what_yields_gets_half_of_a_worker_whatever_is_ready() {
+    for (ready_ns, behind_ns) in [(10_000, 10_000), (1_000, 40 * SOON_NS), (SOON_NS, 1_000)] {
+        for kind in KINDS {
+            let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+            worker.local.enter(|| {
+                drop(turns.yields(&worker, 1, kind));
+                let (mut now_ns, mut spent_ns, mut longest_ns) = (0, [0, 0], 0);
+                let mut since_ns = 0;
+                while now_ns < 1_000 * MS {
+                    turns.once(&worker, 0);
+                    assert!(worker.local.run_one());
+                    let who = turns.take()[0] as usize;
+                    let poll_ns = [ready_ns, behind_ns][who];
+                    if who == 1 {
+                        longest_ns = longest_ns.max(now_ns - since_ns);
+                        since_ns = now_ns + poll_ns;
+                    }
+                    now_ns += poll_ns;
+                    spent_ns[who] += poll_ns;
+                    if worker.local.pace().count() || poll_ns >= SOON_NS {
+                        worker.local.note_time(now_ns);
+                    }
+                }
+                let share = spent_ns[1] as f64 / now_ns as f64;
+                assert!(
+                    (0.4..=0.6).contains(&share),
+                    "{kind:?} {ready_ns} {behind_ns}: {share}"
+                );
+                let most_ns = behind_ns.max(SOON_NS) + 8 * ready_ns;
+                assert!(longest_ns <= most_ns, "{longest_ns} of {most_ns}");
+                worker.local.close();
+            });
+        }
+    }
+}
+
+/// A task that is polled whenever it is woken, and takes so long of its thread's CPU time.
+fn computes(
+    worker: &Worker<Host>,
+    turns: &Turns,
+    name: u32,
+    kind: Kind,
+) -> (Waker, Arc<AtomicU64>) {
+    let (turns, waker) = (turns.0.clone(), Arc::new(Mutex::new(None)));
+    let (its, takes_ns) = (Arc::clone(&waker), Arc::<AtomicU64>::default());
+    let poll_ns = Arc::clone(&takes_ns);
+    let remote = worker.shared.remote().clone();
+    drop(launch_as(
+        worker.shared.remote(),
+        kind,
+        poll_fn(move |cx| {
+            turns.lock().unwrap().push(name);
+            *its.lock().unwrap() = Some(cx.waker().clone());
+            let from_ns = remote.cpu_time_ns().expect("the thread is known");
+            while remote.cpu_time_ns().unwrap() < from_ns + poll_ns.load(Relaxed) {}
+            Poll::<()>::Pending
+        }),
+    ));
+    assert!(worker.local.run_one());
+    let waker = waker.lock().unwrap().take().expect("it was polled");
+    (waker, takes_ns)
+}
+
+#[test]
+fn what_is_short_goes_before_a_task_whose_polls_were_long() {
+    for kind in KINDS {
+        let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+        worker.shared.remote().note_thread();
+        worker.local.enter(|| {
+            let now = || worker.local.pace().begin_pass(Host::now_ns());
+            let (waker, takes_ns) = computes(&worker, &turns, 1, kind);
+            takes_ns.store(2 * LONG_NS, Relaxed);
+            // Twice: a poll that is long by the wall clock makes a suspect.
+            for _ in 0..2 {
+                waker.wake_by_ref();
+                let _ = now();
+                assert!(worker.local.run_one());
+            }
+            let order = || {
+                turns.take();
+                waker.wake_by_ref();
+                turns.once_as(&worker, 2, kind);
+                let _ = now();
+                while worker.local.run_one() {}
+                turns.take()
+            };
+            assert_eq!(order(), [2, 1], "{kind:?}");
+            takes_ns.store(0, Relaxed);
+            let orders: Vec<_> = std::iter::repeat_with(order).take(12).collect();
+            assert_eq!(orders[0], [2, 1]);
+            assert_eq!(orders[11], [1, 2], "forgotten: {orders:?}");
+            drop(waker);
+            worker.local.close();
+        });
+    }
+}
+
+/// Its thread loses the CPU in its polls, or waits there.
+#[test]
+fn a_task_whose_polls_are_long_by_the_wall_clock_alone_is_not_deferred() {
+    let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+    worker.shared.remote().note_thread();
+    worker.local.enter(|| {
+        let waker = Arc::new(Mutex::new(None::<Waker>));
+        let (its, names) = (Arc::clone(&waker), turns.0.clone());
+        drop(spawn(
+            worker.shared.remote(),
+            poll_fn(move |cx| {
+                names.lock().unwrap().push(1);
+                std::thread::sleep(std::time::Duration::from_nanos(2 * LONG_NS));
+                *its.lock().unwrap() = Some(cx.waker().clone());
+                Poll::<()>::Pending
+            }),
+        ));
+        for _ in 0..5 {
+            let _ = worker.local.pace().begin_pass(Host::now_ns());
+            assert!(worker.local.run_one());
+            waker.lock().unwrap().take().expect("it was polled").wake();
+        }
+        turns.once(&worker, 2);
+        turns.take();
+        while worker.local.run_one() {}
+        assert_eq!(turns.take(), [1, 2]);
+        worker.local.close();
+    });
+}
+
+#[test]
+fn what_yields_can_be_stolen() {
+    let workers = scheduler_by_hand();
+    let [busy, thief] = &workers;
+    let turns = Turns::default();
+    let tasks = busy.local.enter(|| {
+        let tasks = [1, 2, 3].map(|name| turns.yields(busy, name, Kind::Task));
+        runs(busy, 3, 0, 0);
+        tasks
+    });
+    turns.take();
+    let victim = busy.shared.remote();
+    assert!(victim.has_work() && busy.local.has_surplus());
+    thief.local.enter(|| {
+        assert_eq!(thief.local.steal(victim, Greed::Half, false), Some(1));
+        assert!(thief.local.run_one());
+        assert_eq!(turns.take(), [1]);
+        let with_work = thief.local.steal(victim, Greed::Single, false);
+        assert_eq!(with_work, None, "the thief's own list waits as well");
+    });
+    drop(tasks);
+    thief.local.enter(|| thief.local.close());
+    busy.local.enter(|| busy.local.close());
+}
+
+#[test]
+fn a_thief_takes_what_waits_behind_one_ready_task() {
+    let workers = scheduler_by_hand();
+    let [busy, thief] = &workers;
+    let turns = Turns::default();
+    let task = busy.local.enter(|| {
+        let task = turns.yields(busy, 1, Kind::Task);
+        runs(busy, 1, 0, 0);
+        turns.once(busy, 2);
+        task
+    });
+    turns.take();
+    thief.local.enter(|| {
+        let victim = busy.shared.remote();
+        assert_eq!(thief.local.steal(victim, Greed::Half, false), Some(1));
+        assert!(thief.local.run_one());
+        assert_eq!(turns.take(), [1]);
+        assert_eq!(
+            thief.local.steal(victim, Greed::Half, false),
+            None,
+            "it runs next there"
+        );
+        thief.local.close();
+    });
+    drop(task);
+    busy.local.enter(|| busy.local.close());
+}
+
+#[test]
+fn a_worker_that_is_taken_off_hands_on_what_yields() {
+    let workers = scheduler_by_hand();
+    let [off, on] = &workers;
+    let turns = Turns::default();
+    off.local.enter(|| {
+        drop(turns.yields(off, 1, Kind::Task));
+        runs(off, 1, 0, 0);
+        let scheduler = off.shared.remote().scheduler();
+        assert_eq!(scheduler.take_off(0), TakenOff::Now);
+        off.local.follow();
+        assert!(off.local.is_empty());
+    });
+    on.local.enter(|| {
+        assert_eq!(on.local.gather(), 1);
+        runs(on, 1, 0, 0);
+        assert_eq!(turns.take(), [1, 1]);
+    });
+    for worker in &workers {
+        worker.local.enter(|| worker.local.close());
+    }
+}
+
+/// Behind each of its polls a task drops `Ends`, so that nothing is left of it when its worker has ended.
+#[test]
+fn a_worker_that_closes_ends_what_yields() {
+    struct Ends(Arc<AtomicBool>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    for kind in KINDS {
+        let worker = by_hand(0, Switches::default());
+        let ended = Arc::<AtomicBool>::default();
+        let ends = Ends(Arc::clone(&ended));
+        worker.local.enter(|| {
+            let yields = poll_fn(move |cx| {
+                let _ = &ends;
+                cx.waker().wake_by_ref();
+                Poll::<()>::Pending
+            });
+            drop(launch_as(worker.shared.remote(), kind, yields));
+            runs(&worker, 1, 0, 0);
+            worker.local.close();
+        });
+        assert!(ended.load(Relaxed), "{kind:?}");
+    }
+}
+
+/// Tasks that are woken by others, so that they are ready, and not in the deferred queue.
+#[test]
+fn w30_a_pinned_task_that_is_always_ready_takes_one_poll_of_each_round() {
+    const MOVABLE: u32 = 50;
+    let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+    worker.local.enter(|| {
+        for name in 1..=MOVABLE {
+            turns.once(&worker, name);
+        }
+        let pinned = turns.0.clone();
+        let waker = Arc::new(Mutex::new(None::<Waker>));
+        let its = Arc::clone(&waker);
+        let always = poll_fn(move |cx| {
+            pinned.lock().unwrap().push(0);
+            *its.lock().unwrap() = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        });
+        drop(launch_as(worker.shared.remote(), Kind::Pinned, always));
+        let mut polls = Vec::new();
+        while polls.len() <= MOVABLE as usize {
+            assert!(worker.local.run_one());
+            polls.extend(turns.take());
+            if let Some(waker) = waker.lock().unwrap().take() {
+                waker.wake();
+            }
+        }
+        let pinned = polls.iter().filter(|name| **name == 0).count();
+        assert_eq!(pinned, 1, "{polls:?}");
+        worker.local.close();
+    });
+}
