@@ -89,6 +89,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The OS's error for one of them: the next call tries again. Or if the runtime has ended.
     fn open_rescue(&self) -> Result<(), OpenError>;
 
+    /// Has workers of this core that are throttled look at what was posted to them.
+    fn rouse(&self, core: usize);
+
     /// The next core in turn, for a task that may run anywhere and whose spawner is not a worker of this
     /// runtime.
     fn next_core(&self) -> usize;

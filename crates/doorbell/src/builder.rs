@@ -394,13 +394,14 @@ impl Builder {
             Some(switches) => switches,
             None => switches_of_environment()?,
         };
+        let topology = Host::topology();
+        let cpus = self.choose_cpus(&Ground {
+            topology: &topology,
+            on_machine: Host::cpu_count(),
+            quota: Host::cpu_quota(),
+            lot: Host::random(),
+        })?;
         let plan = Plan {
-            cpus: self.choose_cpus(&Ground {
-                topology: &Host::topology(),
-                on_machine: Host::cpu_count(),
-                quota: Host::cpu_quota(),
-                lot: Host::random(),
-            })?,
             name: self.name,
             stack_size: self.stack_size,
             idle: self.idle,
@@ -413,8 +414,9 @@ impl Builder {
             shuffle: self.shuffle,
             urgent: RtPlan {
                 priority: self.rt_priority,
-                budget: self.rt_budget.check()?,
+                budget: self.rt_budget.check(cpus.len(), topology.cpus.len())?,
             },
+            cpus,
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

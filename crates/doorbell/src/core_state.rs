@@ -112,7 +112,9 @@ impl Handle {
     fn follow(&self, core: usize, class: Class) -> Join<Result<(), ThreadError>> {
         let handle = self.clone();
         let follow = Once::new(move || handle.inner().follow_core(core));
-        launch_call(self, core, class, follow)
+        let followed = launch_call(self, core, class, follow);
+        self.inner().rouse(core);
+        followed
     }
 
     /// Calls all workers of the core, as [`Handle::follow`] does.

@@ -360,6 +360,12 @@ impl<M: Machine> Ambient for Rt<M> {
         M::bind_thread(&cpus)
     }
 
+    fn rouse(&self, core: usize) {
+        for class in &self.classes {
+            class.workers[core].rouse();
+        }
+    }
+
     fn next_core(&self) -> usize {
         (self.cursor.add_shared(1) % self.workers.len() as u64) as usize
     }

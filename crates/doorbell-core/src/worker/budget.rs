@@ -2,13 +2,13 @@
 //! looks whether its time is used up; then it is throttled.
 
 use super::Worker;
-use doorbell_machine::{Counter, Machine, Parker, Word};
+use doorbell_machine::{Counter, Machine, Ordering, Parker, Word};
 use std::cell::RefCell;
 
 /// How long a worker runs in each period.
 ///
 /// Contract: *no poll and no call takes as long as `run_ns` ⇒ in `n` consecutive periods the worker runs at most
-/// `n * run_ns` and one poll more; it is never throttled for longer than one period at a time, and runs between
+/// `n * run_ns`, one poll more, and one for each [rouse](super::WorkerShared::rouse); it is never throttled for longer than one period at a time, and runs between
 /// two throttles.*
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunBudget {
@@ -108,23 +108,70 @@ impl BudgetAccount {
     }
 }
 
-/// A worker's budget, and where its thread sleeps while throttled. Its bell says meanwhile that it runs: no thread
-/// rings it, and others may take what it has.
-#[derive(Debug)]
-pub(super) struct BudgetLimit<M: Machine> {
-    account: RefCell<BudgetAccount>,
+const AWAKE: u32 = 0;
+const THROTTLED: u32 = 1;
+const ROUSED: u32 = 2;
+const _: () = assert!(AWAKE < THROTTLED && THROTTLED < ROUSED);
+
+/// Where a worker's thread sleeps while it is throttled. Its bell says meanwhile that it runs: no poster rings it, and
+/// others may take what it has.
+///
+/// | value | name | meaning |
+/// |---|---|---|
+/// | 0 | `AWAKE` | it is not throttled |
+/// | 1 | `THROTTLED` | it sleeps, or is about to |
+/// | 2 | `ROUSED` | it is to look at once, and if it is not throttled, to skip the next throttle |
+pub(super) struct Throttle<M: Machine> {
     parker: M::Parker,
-    /// Never changes: the park ends at its deadline.
     word: M::U32,
 }
 
-impl<M: Machine> BudgetLimit<M> {
-    pub(super) fn new(budget: RunBudget) -> Self {
-        BudgetLimit {
-            account: RefCell::new(BudgetAccount::new(budget)),
+impl<M: Machine> Default for Throttle<M> {
+    fn default() -> Self {
+        Throttle {
             parker: M::Parker::new(),
-            word: M::U32::new(0),
+            word: M::U32::new(AWAKE),
         }
+    }
+}
+
+impl<M: Machine> Throttle<M> {
+    /// Ends the throttle under way, or else the next one.
+    pub(super) fn rouse(&self) {
+        // ORDER: Release pairs with the Acquire in `sleep`: the worker sees for what it was roused. Acquire pairs with
+        // the Release there: the worker is about to park.
+        if self.word.swap(ROUSED, Ordering::AcqRel) == THROTTLED {
+            self.parker.ring(&self.word);
+        }
+    }
+
+    /// Sleeps until that time, or until roused. Returns the time.
+    fn sleep(&self, until_ns: u64) -> u64 {
+        // ORDER: Release pairs with the Acquire in `rouse`. Relaxed on failure: it was roused, and is not to sleep.
+        let _ = self
+            .word
+            .compare_exchange(AWAKE, THROTTLED, Ordering::Release, Ordering::Relaxed);
+        loop {
+            // ORDER: Relaxed; the exchange below acquires.
+            let is_roused = self.word.load(Ordering::Relaxed) != THROTTLED;
+            let now_ns = M::now_ns();
+            if is_roused || now_ns >= until_ns {
+                // ORDER: Acquire pairs with the Release in `rouse`.
+                self.word.swap(AWAKE, Ordering::Acquire);
+                return now_ns;
+            }
+            let _ = self.parker.park(&self.word, THROTTLED, Some(until_ns));
+        }
+    }
+}
+
+/// A worker's budget.
+#[derive(Debug)]
+pub(super) struct BudgetLimit(RefCell<BudgetAccount>);
+
+impl BudgetLimit {
+    pub(super) fn new(budget: RunBudget) -> Self {
+        BudgetLimit(RefCell::new(BudgetAccount::new(budget)))
     }
 }
 
@@ -132,14 +179,14 @@ impl<M: Machine> Worker<M> {
     /// The worker's thread runs from now on; counted only with a budget.
     pub(super) fn begin_to_run(&self) {
         if let Some(limit) = &self.limit {
-            limit.account.borrow_mut().begin(M::now_ns());
+            limit.0.borrow_mut().begin(M::now_ns());
         }
     }
 
     /// The worker's thread is about to sleep.
     pub(super) fn end_to_run(&self) {
         if let Some(limit) = &self.limit {
-            limit.account.borrow_mut().end(M::now_ns());
+            limit.0.borrow_mut().end(M::now_ns());
         }
     }
 
@@ -148,7 +195,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn is_spent(&self) -> bool {
         match &self.limit {
             None => false,
-            Some(limit) => limit.account.borrow_mut().verdict(M::now_ns()) != Verdict::Go,
+            Some(limit) => limit.0.borrow_mut().verdict(M::now_ns()) != Verdict::Go,
         }
     }
 
@@ -160,10 +207,10 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    fn throttle_within(&self, limit: &BudgetLimit<M>) {
+    fn throttle_within(&self, limit: &BudgetLimit) {
         let remote = self.shared.remote();
         let from_ns = M::now_ns();
-        let verdict = limit.account.borrow_mut().verdict(from_ns);
+        let verdict = limit.0.borrow_mut().verdict(from_ns);
         let Verdict::Spent { until_ns } = verdict else {
             return;
         };
@@ -171,20 +218,15 @@ impl<M: Machine> Worker<M> {
         if !has_more || self.shared.is_closing() {
             return;
         }
-        limit.account.borrow_mut().end(from_ns);
+        limit.0.borrow_mut().end(from_ns);
         // No poll is under way: others may expire whatever is due.
         remote.beat();
         self.end_watchdog();
         self.end_search();
         self.say_takes_nothing();
         self.leave_to_others();
-        let mut now_ns = from_ns;
-        while now_ns < until_ns {
-            // The loop reads the clock, so it does not matter what ended the park.
-            let _ = limit.parker.park(&limit.word, 0, Some(until_ns));
-            now_ns = M::now_ns();
-        }
-        limit.account.borrow_mut().begin(now_ns);
+        let now_ns = self.shared.throttle.sleep(until_ns);
+        limit.0.borrow_mut().begin(now_ns);
         let throttled_ns = now_ns.saturating_sub(from_ns);
         self.shared.tally.throttles.add_owned(1);
         self.shared.tally.throttled_ns.add_owned(throttled_ns);

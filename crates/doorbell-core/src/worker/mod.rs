@@ -38,7 +38,7 @@ use crate::scheduler::idle::{Searchers, Seen};
 use crate::scheduler::push::{OwnRank, Push};
 use crate::switches::SwitchWord;
 use crate::wheel::Clock;
-use budget::BudgetLimit;
+use budget::{BudgetLimit, Throttle};
 use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use flood::Flood;
@@ -65,6 +65,7 @@ pub struct WorkerShared<M: Machine> {
     taken: M::U32,
     config: WorkerConfig,
     clock: Arc<Clock<M>>,
+    throttle: Throttle<M>,
 }
 
 impl<M: Machine> std::fmt::Debug for WorkerShared<M> {
@@ -95,6 +96,7 @@ impl<M: Machine> WorkerShared<M> {
             closing: M::U32::new(0),
             taken: M::U32::new(0),
             config,
+            throttle: Throttle::default(),
         }
     }
 
@@ -120,6 +122,12 @@ impl<M: Machine> WorkerShared<M> {
         // the request for a pass sees this.
         self.closing.store(1, Ordering::Release);
         self.remote.request_pass();
+        self.rouse();
+    }
+
+    /// If the worker is throttled, has it look at what was posted to it.
+    pub fn rouse(&self) {
+        self.throttle.rouse();
     }
 
     /// Whether the worker was asked to end.
@@ -174,7 +182,7 @@ pub struct Worker<M: Machine> {
     looks: Looks,
     flood: Flood,
     /// For how long it runs of each period, if that is limited.
-    limit: Option<BudgetLimit<M>>,
+    limit: Option<BudgetLimit>,
     /// The rank that it has published, if it is not alone and runs by rank.
     own_rank: Option<OwnRank>,
 }

@@ -140,6 +140,59 @@ fn a_worker_that_is_throttled_gives_its_timed_check_up() {
     assert_eq!(checks.planned_ns(0), None);
 }
 
+/// A worker that is throttled for an hour, with something to do. It runs on a thread of its own.
+fn throttled() -> (Arc<WorkerShared<Host>>, std::thread::JoinHandle<()>) {
+    let remotes = Scheduler::<Host>::new(1, &Arc::default(), |_, _| 0);
+    let idle = IdlePolicy::Park;
+    let shared = WorkerShared::with(WorkerConfig { idle }, remotes[0].clone(), Arc::default());
+    let shared = Arc::new(shared);
+    let budget = RunBudget {
+        run_ns: 1,
+        period_ns: 3_600_000 * MS,
+    };
+    drop(launch_as(&remotes[0], Kind::Pinned, async {
+        std::future::poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            std::task::Poll::<()>::Pending
+        })
+        .await;
+    }));
+    let theirs = Arc::clone(&shared);
+    let thread = std::thread::spawn(move || Worker::limited(theirs, Some(budget)).run());
+    // It is throttled before its first poll or behind it. If it has not come so far, the test shows less.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    (shared, thread)
+}
+
+fn ends_in_time(shared: &WorkerShared<Host>, thread: std::thread::JoinHandle<()>) {
+    let start = std::time::Instant::now();
+    shared.close();
+    while !thread.is_finished() {
+        assert!(start.elapsed().as_secs() < 60, "it sleeps on");
+        std::thread::yield_now();
+    }
+    thread.join().unwrap();
+}
+
+#[test]
+fn r14_a_worker_that_is_throttled_ends_when_it_is_told() {
+    let (shared, thread) = throttled();
+    ends_in_time(&shared, thread);
+}
+
+#[test]
+fn r14_a_worker_that_is_throttled_serves_a_call_if_it_is_roused() {
+    let (shared, thread) = throttled();
+    let (tell, told) = std::sync::mpsc::channel();
+    drop(launch_as(shared.remote(), Kind::Call, async move {
+        tell.send(()).unwrap();
+    }));
+    shared.rouse();
+    let minute = std::time::Duration::from_mins(1);
+    told.recv_timeout(minute).expect("it looks at its mail");
+    ends_in_time(&shared, thread);
+}
+
 proptest! {
     /// The contract of `RunBudget`, of a worker that always has more to do.
     #[test]
