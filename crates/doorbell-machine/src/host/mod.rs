@@ -8,6 +8,7 @@ mod clock;
 mod fences;
 pub mod net;
 mod parker;
+pub mod pipe;
 mod policy;
 mod poller;
 #[cfg(test)]

@@ -26,10 +26,40 @@ pub trait Stream {
 /// [`UnixStream`](super::UnixStream).
 pub trait ByteStream: Stream + AsFd + Debug + Send + Sync + Unpin + 'static {}
 
-/// A socket of the standard library that carries bytes.
+/// A descriptor that carries a stream of bytes. The syscalls are those of sockets, if a type has no others.
 pub trait Bytes: AsFd + Debug + Send + Sync + 'static {
     /// Whether a read that returns fewer bytes than asked for has taken all that had arrived.
     const SHORT_IS_ALL: bool;
+
+    /// Reads into uninitialised memory; returns how many bytes it filled, from the front.
+    fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        net::read(self, buffer)
+    }
+
+    /// Reads.
+    fn read_into(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        net::read_into(self, buffer)
+    }
+
+    /// Reads into several buffers in order.
+    fn read_slices(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        net::read_slices(self, buffers)
+    }
+
+    /// Writes. Raises no signal if the other end has gone.
+    fn write(&self, buffer: &[u8]) -> io::Result<usize> {
+        net::write(self, buffer)
+    }
+
+    /// Writes from several buffers in order.
+    fn write_slices(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        write_slices(self, buffers)
+    }
+
+    /// Closes one direction of the connection, or both.
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        net::shutdown(self, how)
+    }
 }
 
 impl Bytes for std::net::TcpStream {
@@ -128,7 +158,7 @@ impl<T: Bytes> Io<T> {
     ) -> Poll<io::Result<usize>> {
         let what = (Direction::Read, buffer.len());
         self.poll_bytes(cx, None, what, |socket, known| {
-            moved::<T>(known, what, || net::read(socket, buffer))
+            moved::<T>(known, what, || socket.read_uninit(buffer))
         })
     }
 
@@ -140,7 +170,7 @@ impl<T: Bytes> Io<T> {
     ) -> Poll<io::Result<usize>> {
         let what = (Direction::Read, buffer.len());
         self.poll_bytes(cx, spot, what, |socket, known| {
-            moved::<T>(known, what, || net::read_into(socket, buffer))
+            moved::<T>(known, what, || socket.read_into(buffer))
         })
     }
 
@@ -152,7 +182,7 @@ impl<T: Bytes> Io<T> {
     ) -> Poll<io::Result<usize>> {
         let what = (Direction::Write, buffer.len());
         self.poll_bytes(cx, spot, what, |socket, known| {
-            moved::<T>(known, what, || net::write(socket, buffer))
+            moved::<T>(known, what, || socket.write(buffer))
         })
     }
 
@@ -165,7 +195,7 @@ impl<T: Bytes> Io<T> {
     ) -> Poll<io::Result<usize>> {
         let asked = total(buffers.iter().map(|buffer| buffer.len()));
         self.poll_bytes(cx, spot, (Direction::Read, asked), |socket, _| {
-            net::read_slices(socket, buffers)
+            socket.read_slices(buffers)
         })
     }
 
@@ -178,7 +208,7 @@ impl<T: Bytes> Io<T> {
     ) -> Poll<io::Result<usize>> {
         let asked = total(buffers.iter().map(|buffer| buffer.len()));
         self.poll_bytes(cx, spot, (Direction::Write, asked), |socket, _| {
-            write_slices(socket, buffers)
+            socket.write_slices(buffers)
         })
     }
 
@@ -255,19 +285,19 @@ impl<T: Bytes> Io<T> {
 
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let what = (Direction::Read, buffer.len());
-        self.try_bytes(what, |socket| net::read_into(socket, buffer))
+        self.try_bytes(what, |socket| socket.read_into(buffer))
     }
 
     #[cfg(feature = "tokio-io")]
     pub(super) fn try_read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         let what = (Direction::Read, buffer.len());
-        self.try_bytes(what, |socket| net::read(socket, buffer))
+        self.try_bytes(what, |socket| socket.read_uninit(buffer))
     }
 
     pub(super) fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let asked = total(buffers.iter().map(|buffer| buffer.len()));
         let what = (Direction::Read, asked);
-        self.try_bytes(what, |socket| net::read_slices(socket, buffers))
+        self.try_bytes(what, |socket| socket.read_slices(buffers))
     }
 
     pub(super) async fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
@@ -293,13 +323,13 @@ impl<T: Bytes> Io<T> {
 
     pub(super) fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
         let what = (Direction::Write, buffer.len());
-        self.try_bytes(what, |socket| net::write(socket, buffer))
+        self.try_bytes(what, |socket| socket.write(buffer))
     }
 
     pub(super) fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let asked = total(buffers.iter().map(|buffer| buffer.len()));
         let what = (Direction::Write, asked);
-        self.try_bytes(what, |socket| write_slices(socket, buffers))
+        self.try_bytes(what, |socket| socket.write_slices(buffers))
     }
 
     pub(super) async fn write_all(&self, mut buffer: &[u8]) -> io::Result<()> {
@@ -314,7 +344,7 @@ impl<T: Bytes> Io<T> {
     }
 
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        net::shutdown(self.get(), how)
+        self.get().shutdown(how)
     }
 
     /// Shuts down writing. A connection that the other end has closed is no error.

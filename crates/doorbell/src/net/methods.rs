@@ -83,34 +83,6 @@ macro_rules! read_methods {
             self.io().read_exact(buffer).await
         }
 
-        /// As `read`, but leaves the bytes in the socket.
-        ///
-        /// # Errors
-        /// The OS's error. An error if it has to wait and the thread has no runtime.
-        pub async fn peek(& $($mut)? self, buffer: &mut [u8]) -> io::Result<usize> {
-            self.io().peek(buffer).await
-        }
-
-        /// As `peek`, for code that polls. Of several tasks that poll this, only the last one is woken.
-        ///
-        /// # Errors
-        /// The OS's error. An error if it has to wait and the thread has no runtime.
-        pub fn poll_peek(
-            & $($mut)? self,
-            cx: &mut Context<'_>,
-            buffer: &mut [u8],
-        ) -> Poll<io::Result<usize>> {
-            self.io().poll_peek(cx, buffer)
-        }
-
-        /// As `peek`, but returns an error instead of waiting.
-        ///
-        /// # Errors
-        /// [`io::ErrorKind::WouldBlock`] if no bytes have arrived; the OS's error.
-        pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-            self.io().try_peek(buffer)
-        }
-
         /// Waits until there may be bytes to read, or the end of the stream. Then use `try_read`.
         ///
         /// # Errors
@@ -144,6 +116,39 @@ macro_rules! read_methods {
         /// As for `try_read`.
         pub fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
             self.io().try_read_vectored(buffers)
+        }
+    };
+}
+
+/// The methods that look at what has arrived, of sockets; otherwise as `read_methods`.
+macro_rules! peek_methods {
+    ([$($mut:tt)?]) => {
+        /// As `read`, but leaves the bytes in the socket.
+        ///
+        /// # Errors
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
+        pub async fn peek(& $($mut)? self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.io().peek(buffer).await
+        }
+
+        /// As `peek`, for code that polls. Of several tasks that poll this, only the last one is woken.
+        ///
+        /// # Errors
+        /// The OS's error. An error if it has to wait and the thread has no runtime.
+        pub fn poll_peek(
+            & $($mut)? self,
+            cx: &mut Context<'_>,
+            buffer: &mut [u8],
+        ) -> Poll<io::Result<usize>> {
+            self.io().poll_peek(cx, buffer)
+        }
+
+        /// As `peek`, but returns an error instead of waiting.
+        ///
+        /// # Errors
+        /// [`io::ErrorKind::WouldBlock`] if no bytes have arrived; the OS's error.
+        pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.io().try_peek(buffer)
         }
     };
 }
@@ -235,4 +240,4 @@ macro_rules! write_methods {
     };
 }
 
-pub(super) use {read_methods, write_methods};
+pub(super) use {peek_methods, read_methods, write_methods};

@@ -41,6 +41,7 @@ mod intervals;
 mod io;
 mod methods;
 mod options;
+pub mod pipe;
 mod ready;
 mod split;
 mod tcp_listener;

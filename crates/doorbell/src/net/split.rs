@@ -2,7 +2,7 @@
 
 use super::bytes::ByteStream;
 use super::io::Io;
-use super::methods::{read_methods, write_methods};
+use super::methods::{peek_methods, read_methods, write_methods};
 use super::{Direction, Interest, Ready, TcpStream, UnixStream};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -70,6 +70,7 @@ impl<S: ByteStream> OwnedReadHalf<S> {
     }
 
     read_methods!([mut]);
+    peek_methods!([mut]);
 
     /// As [`TcpStream::ready`].
     ///
@@ -142,6 +143,7 @@ impl<S: ByteStream> ReadHalf<'_, S> {
     }
 
     read_methods!([mut]);
+    peek_methods!([mut]);
 
     /// As [`TcpStream::ready`].
     ///

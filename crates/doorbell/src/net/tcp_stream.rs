@@ -2,7 +2,7 @@
 
 use super::bytes::{ByteStream, Stream};
 use super::io::Io;
-use super::methods::{read_methods, write_methods};
+use super::methods::{peek_methods, read_methods, write_methods};
 use super::options::{ip_option_methods, option_methods};
 use super::ready::interest_methods;
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
@@ -122,6 +122,7 @@ impl TcpStream {
     }
 
     read_methods!([]);
+    peek_methods!([]);
     write_methods!([]);
     interest_methods!();
 

@@ -2,6 +2,7 @@
 //! buffers of `bytes`.
 
 use super::bytes::ByteStream;
+use super::pipe::{Receiver, Sender};
 use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, TcpStream, UnixStream, WriteHalf};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,12 +15,14 @@ macro_rules! for_all {
         $read!([] UnixStream);
         $read!([] &TcpStream);
         $read!([] &UnixStream);
+        $read!([] Receiver);
         $read!([S: ByteStream] OwnedReadHalf<S>);
         $read!([S: ByteStream] ReadHalf<'_, S>);
         $write!([] TcpStream);
         $write!([] UnixStream);
         $write!([] &TcpStream);
         $write!([] &UnixStream);
+        $write!([] Sender);
         $write!([S: ByteStream] OwnedWriteHalf<S>);
         $write!([S: ByteStream] WriteHalf<'_, S>);
     };
@@ -29,8 +32,8 @@ macro_rules! for_all {
 mod of_futures {
     use super::super::bytes::Stream as _;
     use super::{
-        ByteStream, Context, IoSlice, OwnedReadHalf, OwnedWriteHalf, Pin, Poll, ReadHalf,
-        TcpStream, UnixStream, WriteHalf, io,
+        ByteStream, Context, IoSlice, OwnedReadHalf, OwnedWriteHalf, Pin, Poll, ReadHalf, Receiver,
+        Sender, TcpStream, UnixStream, WriteHalf, io,
     };
     use futures_io::{AsyncRead, AsyncWrite};
     use std::io::IoSliceMut;
@@ -179,8 +182,8 @@ mod buffers {
 mod of_tokio {
     use super::super::bytes::Stream as _;
     use super::{
-        ByteStream, Context, IoSlice, OwnedReadHalf, OwnedWriteHalf, Pin, Poll, ReadHalf,
-        TcpStream, UnixStream, WriteHalf, io,
+        ByteStream, Context, IoSlice, OwnedReadHalf, OwnedWriteHalf, Pin, Poll, ReadHalf, Receiver,
+        Sender, TcpStream, UnixStream, WriteHalf, io,
     };
     use std::task::ready;
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

@@ -4,7 +4,7 @@ use super::Direction;
 use super::bytes::{ByteStream, Stream};
 use super::intervals::again_at_intervals;
 use super::io::Io;
-use super::methods::{read_methods, write_methods};
+use super::methods::{peek_methods, read_methods, write_methods};
 use super::ready::interest_methods;
 use doorbell_machine::host::net;
 use std::future::pending;
@@ -90,6 +90,7 @@ impl UnixStream {
     }
 
     read_methods!([]);
+    peek_methods!([]);
     write_methods!([]);
     interest_methods!();
 
