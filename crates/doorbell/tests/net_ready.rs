@@ -185,3 +185,37 @@ fn a_descriptor_that_is_refused_comes_back_at_once() {
             .contains("inside block_on")
     );
 }
+
+#[test]
+fn without_a_runtime_a_socket_that_has_waited_is_only_tried() {
+    let runtime = runtime();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    // On this thread, outside of `block_on`: a fresh socket needs a runtime only to wait.
+    theirs.write_all(b"ab").now_or_never().unwrap().unwrap();
+    let mut byte = [0];
+    assert_eq!(ours.read(&mut byte).now_or_never().unwrap().unwrap(), 1);
+    assert_eq!(ours.read(&mut byte).now_or_never().unwrap().unwrap(), 1);
+    let refused = ours.read(&mut byte).now_or_never().unwrap().unwrap_err();
+    assert!(refused.to_string().contains("inside block_on"), "{refused}");
+    runtime.block_on(async { assert!(ours.read(&mut byte).now_or_never().is_none()) });
+    theirs.try_write(b"c").unwrap();
+    let refused = ours.read(&mut byte).now_or_never().unwrap().unwrap_err();
+    assert!(refused.to_string().contains("inside block_on"), "{refused}");
+    assert_eq!(ours.try_read(&mut byte).unwrap(), 1);
+}
+
+#[test]
+fn readable_counts_in_the_budget() {
+    let runtime = runtime();
+    let task = runtime.spawn(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"a").await.unwrap();
+        ours.readable().await.unwrap();
+        doorbell::yield_now().await;
+        let ready = (0..200).take_while(|_| ours.readable().now_or_never().is_some());
+        assert_eq!(ready.count(), 128);
+        doorbell::yield_now().await;
+        assert!(ours.readable().now_or_never().is_some());
+    });
+    runtime.block_on(task).unwrap();
+}

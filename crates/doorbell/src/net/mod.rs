@@ -5,14 +5,24 @@
 //! its own core, and an Rt worker polls the descriptors of Rt tasks. For a thread inside `block_on`, a Fair
 //! worker polls the descriptor.
 //!
+//! Waiting needs a runtime. On a thread without one, an operation returns an error if it would have to wait. If
+//! the socket has waited anywhere before, every operation that may wait returns that error there, also if it
+//! would not have to wait. `try_read`, `try_write` and the like work on any thread.
+//!
 //! A socket that has waited in one runtime may be used in another while the first one lives: the workers of
 //! the first one still poll its descriptor. When the first one has ended, waiting for the socket returns an
 //! error that says so. `into_std` and `from_std` make a socket that can be registered again.
 //!
 //! Any number of tasks may wait for one socket in `accept`, `read`, `recv_from` and the like. Each of them is
 //! woken, the one that has waited longest first. `readable` and `writable` end for all tasks that wait when the
-//! socket becomes ready, also if one of them is quicker and takes all there is. The `poll_…` forms, and the traits of other crates, keep one waker for each direction: that of the
-//! task that polled last. A future that is dropped leaves nothing behind.
+//! socket becomes ready, also if one of them is quicker and takes all there is. The `poll_…` forms, and the
+//! traits of other crates, keep one waker for each direction: that of the task that polled last. A future that is
+//! dropped leaves nothing behind.
+//!
+//! Each operation takes one from the poll budget, `readable` too (see [`coop`](crate::coop)): a loop of them within
+//! one poll becomes pending after 128, although the socket is ready, and goes on after the other tasks.
+//!
+//! What tokio names otherwise, or doorbell leaves out, is in `docs/tokio-api.md`, with the reasons.
 //!
 //! ```
 //! use doorbell::net::{TcpListener, TcpStream};
