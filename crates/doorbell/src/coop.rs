@@ -26,8 +26,9 @@
 //! Source: tokio's cooperative budget.
 
 use crate::ambient;
-use doorbell_core::worker::{Local, PollBudget};
+use doorbell_core::worker::{Lifted, Local, PollBudget};
 use doorbell_machine::Host;
+use pin_project_lite::pin_project;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -122,6 +123,77 @@ pub(crate) fn begin(cx: &Context<'_>) -> Poll<i32> {
 /// Ends a completed operation, whose [`begin`] returned `before`.
 pub(crate) fn end(before: i32) {
     with_budget(|budget| budget.into_iter().for_each(|budget| budget.end(before)));
+}
+
+pin_project! {
+    /// A future without a poll budget: see [`unconstrained`].
+    #[must_use = "futures do nothing unless polled"]
+    #[derive(Debug)]
+    pub struct Unconstrained<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+/// Polls a future without a limit for what it may complete in one poll. What it completes is not taken from the
+/// budget of its task. If it never has to wait, the other tasks of the worker do not run.
+///
+/// ```
+/// # #[doorbell::main(cores = 1)]
+/// # async fn main() {
+/// use doorbell::coop::{consume_budget, unconstrained};
+/// use futures::FutureExt;
+///
+/// let many = unconstrained(async {
+///     for _ in 0..1_000 {
+///         consume_budget().await;
+///     }
+/// });
+/// assert!(many.now_or_never().is_some(), "it is ready in one poll");
+/// # }
+/// ```
+pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
+    Unconstrained { future }
+}
+
+/// Restores the budget, also after a panic.
+struct Restore(Option<Lifted>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        with_budget(|budget| {
+            if let (Some(budget), Some(lifted)) = (budget, self.0) {
+                budget.restore(lifted);
+            }
+        });
+    }
+}
+
+impl<F: Future> Future for Unconstrained<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let _restore = Restore(with_budget(|budget| budget.map(PollBudget::lift)));
+        self.project().future.poll(cx)
+    }
+}
+
+/// Whether the current poll may complete another operation. `true` where there is no limit.
+///
+/// ```
+/// # #[doorbell::main(cores = 1)]
+/// # async fn main() {
+/// use doorbell::coop::{consume_budget, has_budget_remaining};
+///
+/// assert!(has_budget_remaining());
+/// for _ in 0..128 {
+///     consume_budget().await;
+/// }
+/// assert!(!has_budget_remaining());
+/// # }
+/// ```
+pub fn has_budget_remaining() -> bool {
+    !is_spent()
 }
 
 /// Takes one from the budget of the current poll. If none is left, the other tasks of the worker have a turn

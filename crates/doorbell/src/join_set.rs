@@ -2,11 +2,12 @@
 
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
-use crate::{CoreId, JoinError, JoinHandle, coop};
+use crate::{BlockingHandle, CoreId, JoinError, JoinHandle, TaskId, coop};
 use doorbell_core::task::Join;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::future::poll_fn;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -86,7 +87,7 @@ impl<T> JoinSet<T> {
         self.len() == 0
     }
 
-    /// Adds a task that was spawned elsewhere.
+    /// Adds a task that was spawned elsewhere. Returns its number.
     ///
     /// ```
     /// # let runtime = doorbell::Builder::new().cores(1).build().unwrap();
@@ -94,8 +95,10 @@ impl<T> JoinSet<T> {
     /// set.insert(runtime.spawn(async { 1 }));
     /// assert_eq!(runtime.block_on(set.join_next()).unwrap().unwrap(), 1);
     /// ```
-    pub fn insert(&mut self, task: JoinHandle<T>) {
+    pub fn insert(&mut self, task: JoinHandle<T>) -> TaskId {
+        let id = task.id();
         self.tasks.push(Ending(Some(task.into_join())));
+        id
     }
 
     /// Waits for the next task that ends and takes it out of the set. `None` if the set is empty.
@@ -136,7 +139,70 @@ impl<T> JoinSet<T> {
     }
 
     fn take_found(&mut self) -> Option<Result<T, JoinError>> {
-        self.ended.take().map(|mut task| task.take())
+        self.take_found_with_id().map(|(_, result)| result)
+    }
+
+    fn take_found_with_id(&mut self) -> Option<(TaskId, Result<T, JoinError>)> {
+        let mut task = self.ended.take()?;
+        Some((TaskId::new(task.id()), task.take()))
+    }
+
+    /// As [`JoinSet::join_next`], with the number of the task.
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let mut set = doorbell::JoinSet::new();
+    /// let (first, second) = (set.spawn(async { 1 }), set.spawn(std::future::pending()));
+    /// assert!(set.abort(second));
+    /// while let Some((id, result)) = set.join_next_with_id().await {
+    ///     assert_eq!(result.is_ok(), id == first);
+    /// }
+    /// # });
+    /// ```
+    pub async fn join_next_with_id(&mut self) -> Option<(TaskId, Result<T, JoinError>)> {
+        poll_fn(|cx| {
+            ready!(self.poll_found(cx));
+            ready!(coop::allow(cx));
+            Poll::Ready(self.take_found_with_id())
+        })
+        .await
+    }
+
+    /// Waits for all tasks. Returns their outputs, in the order in which the tasks ended.
+    ///
+    /// # Panics
+    /// If a task panicked, with that panic, or if one was aborted. The other tasks are then aborted.
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
+    /// let set: doorbell::JoinSet<_> = (1..=3).map(|i| async move { i * i }).collect();
+    /// let mut squares = set.join_all().await;
+    /// squares.sort_unstable();
+    /// assert_eq!(squares, [1, 4, 9]);
+    /// # });
+    /// ```
+    pub async fn join_all(mut self) -> Vec<T> {
+        let mut outputs = Vec::with_capacity(self.len());
+        while let Some(ended) = self.join_next().await {
+            match ended.map_err(JoinError::try_into_panic) {
+                Ok(output) => outputs.push(output),
+                Err(Ok(panic)) => resume_unwind(panic),
+                Err(Err(error)) => panic!("{error}"),
+            }
+        }
+        outputs
+    }
+
+    /// Aborts one task. It stays in the set, and gives [`JoinError::Cancelled`] unless it had ended before.
+    /// `false` if the set has no task of that number. The cost grows with the number of tasks in the set.
+    pub fn abort(&self, id: TaskId) -> bool {
+        let is_it = |task: &&Join<T>| task.id() == id.as_u64();
+        let mut tasks = self.tasks.iter().filter_map(|task| task.0.as_ref());
+        if let Some(task) = tasks.find(is_it) {
+            task.cancel();
+            return true;
+        }
+        self.ended.as_ref().is_some_and(|task| is_it(&task))
     }
 
     /// Takes a task that has ended out of the set. `None` if no task has ended, or if the set is empty.
@@ -199,20 +265,49 @@ impl<T> JoinSet<T> {
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// Spawns a task that may run on any core of the current runtime, and adds it to the set.
+    /// Spawns a task that may run on any core of the current runtime, and adds it to the set. Returns its number.
     ///
     /// # Panics
     /// If there is no runtime on this thread; [`JoinSet::insert`] with
     /// [`Handle::spawn`](crate::Handle::spawn) works anywhere.
     #[track_caller]
-    pub fn spawn<F>(&mut self, future: F)
+    pub fn spawn<F>(&mut self, future: F) -> TaskId
     where
         F: Future<Output = T> + Send + 'static,
     {
-        boxed_if_large!(future: F, Box::pin => self.insert(crate::spawn(future)));
+        boxed_if_large!(future: F, Box::pin => self.insert(crate::spawn(future)))
     }
 
-    /// Spawns a task that is pinned to a core of the current runtime, and adds it to the set.
+    /// Runs a blocking closure on a thread for such closures, as [`spawn_blocking`](crate::spawn_blocking()) does, and
+    /// adds a task that waits for it to the set. If that task is aborted, a closure that has not begun does not run.
+    ///
+    /// # Panics
+    /// As for [`spawn_blocking`](crate::spawn_blocking()).
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let mut set = doorbell::JoinSet::new();
+    /// set.spawn_blocking(|| 7);
+    /// assert_eq!(set.join_next().await.unwrap().unwrap(), 7);
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking<F>(&mut self, f: F) -> TaskId
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let mut closure = boxed_if_large!(f: F, Box::new => Withdrawn(crate::spawn_blocking(f)));
+        self.spawn(async move {
+            match (&mut closure.0).await.map_err(JoinError::try_into_panic) {
+                Ok(output) => output,
+                Err(Ok(panic)) => resume_unwind(panic),
+                // The runtime ends, and cancels this task too.
+                Err(Err(_)) => std::future::pending().await,
+            }
+        })
+    }
+
+    /// Spawns a task that is pinned to a core of the current runtime, and adds it to the set. Returns its number.
     ///
     /// # Panics
     /// If there is no runtime on this thread, if the runtime has no such core, or if that core is off.
@@ -228,12 +323,45 @@ impl<T: Send + 'static> JoinSet<T> {
     /// # });
     /// ```
     #[track_caller]
-    pub fn spawn_on<F>(&mut self, core: impl Into<CoreId>, future: F)
+    pub fn spawn_on<F>(&mut self, core: impl Into<CoreId>, future: F) -> TaskId
     where
         F: Future<Output = T> + Send + 'static,
     {
         let task = crate::task().on(core);
-        boxed_if_large!(future: F, Box::pin => self.insert(task.spawn(future)));
+        boxed_if_large!(future: F, Box::pin => self.insert(task.spawn(future)))
+    }
+}
+
+/// A blocking closure that does not begin after this was dropped.
+struct Withdrawn<T>(BlockingHandle<T>);
+
+impl<T> Drop for Withdrawn<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Spawns the futures as tasks; see [`JoinSet::spawn`].
+impl<F> Extend<F> for JoinSet<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn extend<I: IntoIterator<Item = F>>(&mut self, futures: I) {
+        for future in futures {
+            self.spawn(future);
+        }
+    }
+}
+
+/// Spawns the futures as tasks; see [`JoinSet::spawn`].
+impl<F> FromIterator<F> for JoinSet<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
+        let mut set = JoinSet::new();
+        set.extend(futures);
+        set
     }
 }
 

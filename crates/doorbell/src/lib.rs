@@ -204,7 +204,7 @@ pub use runtime::{Runtime, ShutdownTimeout};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use stalls::Stall;
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
-pub use task_id::TaskId;
+pub use task_id::{TaskId, current_task_id};
 pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};
 pub use worker_local::{WorkerLocal, WorkerLocalError};
 pub use yield_now::{YieldNow, yield_now};

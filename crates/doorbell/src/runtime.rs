@@ -93,6 +93,22 @@ impl Runtime {
         }
     }
 
+    /// Ends the runtime without waiting for its threads: each ends by itself after its current poll, call or closure.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let (go, gate) = std::sync::mpsc::channel::<()>();
+    /// drop(runtime.spawn_blocking(move || gate.recv()));
+    /// // A drop would wait for the closure.
+    /// runtime.shutdown_background();
+    /// drop(go);
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn shutdown_background(self) {
+        // It does not matter how many threads have not ended yet.
+        let _ = self.shutdown_timeout(Duration::ZERO);
+    }
+
     /// Runs a future on the calling thread until it is ready, and returns its output. The future need not be
     /// `Send`. Inside it, this is the current runtime.
     ///

@@ -1,5 +1,8 @@
 //! [`TaskId`]: the number of a task.
 
+use doorbell_core::worker::Local;
+use doorbell_machine::Host;
+
 /// The number of a task. Two tasks that exist at the same time have different numbers. A number may be given
 /// again once its task is complete, and its handle and all its wakers have been dropped.
 ///
@@ -27,6 +30,22 @@ impl TaskId {
     pub fn as_u64(self) -> u64 {
         self.0
     }
+}
+
+/// The number of the task that calls this; `None` outside of tasks: inside `block_on`, a call, a hook or a closure of
+/// [`spawn_blocking`](crate::spawn_blocking()).
+///
+/// ```
+/// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+/// let task = doorbell::spawn(async { doorbell::current_task_id() });
+/// let id = task.id();
+/// assert_eq!(task.await.unwrap(), Some(id));
+/// assert_eq!(doorbell::current_task_id(), None);
+/// # });
+/// ```
+pub fn current_task_id() -> Option<TaskId> {
+    let id = Local::<Host>::with_current(|worker| worker.and_then(Local::task_id));
+    id.map(TaskId::new)
 }
 
 impl std::fmt::Display for TaskId {

@@ -104,7 +104,7 @@ impl<T: 'static> TaskLocal<T> {
     pub fn scope<F: Future>(&'static self, value: T, future: F) -> TaskLocalFuture<T, F> {
         TaskLocalFuture {
             local: self,
-            value,
+            value: Some(value),
             future: Some(future),
         }
     }
@@ -184,6 +184,17 @@ impl<T: 'static> TaskLocal<T> {
 
     /// A copy of the value that is bound here.
     ///
+    /// # Errors
+    /// [`TaskLocalError`] if no value is bound.
+    pub fn try_get(&'static self) -> Result<T, TaskLocalError>
+    where
+        T: Copy,
+    {
+        self.try_with(|value| *value)
+    }
+
+    /// A copy of the value that is bound here.
+    ///
     /// # Panics
     /// If there is none.
     #[track_caller]
@@ -203,7 +214,7 @@ pin_project! {
     #[must_use = "nothing runs before it is awaited"]
     pub struct TaskLocalFuture<T: 'static, F> {
         local: &'static TaskLocal<T>,
-        value: T,
+        value: Option<T>,
         #[pin]
         future: Option<F>,
     }
@@ -211,8 +222,37 @@ pin_project! {
     impl<T: 'static, F> PinnedDrop for TaskLocalFuture<T, F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            this.local.bind(this.value, || this.future.set(None));
+            with_bound(this.local, this.value.as_ref(), || this.future.set(None));
         }
+    }
+}
+
+/// Calls `f` while the value is bound, if there is one.
+fn with_bound<T: 'static, R>(
+    local: &'static TaskLocal<T>,
+    value: Option<&T>,
+    f: impl FnOnce() -> R,
+) -> R {
+    match value {
+        Some(value) => local.bind(value, f),
+        None => f(),
+    }
+}
+
+impl<T: 'static, F> TaskLocalFuture<T, F> {
+    /// Takes the value out. It is bound no more if the future is polled again. `None` if it was taken before.
+    ///
+    /// ```
+    /// doorbell::task_local!(static COUNT: std::cell::Cell<u32>);
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let mut counts = std::pin::pin!(COUNT.scope(0.into(), async { COUNT.with(|count| count.set(7)) }));
+    /// counts.as_mut().await;
+    /// assert_eq!(counts.as_mut().take_value().unwrap().get(), 7);
+    /// assert!(counts.take_value().is_none());
+    /// # });
+    /// ```
+    pub fn take_value(self: Pin<&mut Self>) -> Option<T> {
+        self.project().value.take()
     }
 }
 
@@ -234,7 +274,7 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
             this.future.is_some(),
             "a task-local scope was polled again after it was ready"
         );
-        this.local.bind(this.value, || {
+        with_bound(this.local, this.value.as_ref(), || {
             let future = this.future.as_mut().as_pin_mut();
             let polled = future.expect("it is there, see above").poll(cx);
             if polled.is_ready() {

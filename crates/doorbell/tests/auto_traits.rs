@@ -131,7 +131,7 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
             doorbell::ThreadError, doorbell::SpawnBlockingError;
         // Time and the poll budget.
         ALL => time::Instant, time::Interval, time::MissedTicks, time::Sleep, time::Elapsed, time::Timeout<u8>,
-            coop::Cooperative<u8>;
+            coop::Cooperative<u8>, coop::Unconstrained<u8>;
         "Send Sync UnwindSafe RefUnwindSafe" => time::Timeout<PhantomPinned>, coop::Cooperative<PhantomPinned>;
         // Locks: a panic may leave what they guard half-changed.
         "Send Sync Unpin UnwindSafe" => Mutex<u8>, Mutex<SendOnly>;

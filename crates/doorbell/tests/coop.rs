@@ -14,7 +14,7 @@ mod primitives;
 mod shuffled;
 
 use doorbell::Runtime;
-use doorbell::coop::{consume_budget, cooperative};
+use doorbell::coop::{consume_budget, cooperative, has_budget_remaining, unconstrained};
 use doorbell::sync::Mutex;
 use doorbell::time::{interval, sleep, timeout};
 use primitives::{Step, finished, primitives};
@@ -393,4 +393,33 @@ fn on_a_thread_of_ones_own_nothing_is_counted() {
         let first = futures::poll!(work.as_mut());
         assert!(first.is_ready());
     });
+}
+
+#[test]
+fn what_has_no_limit_takes_nothing_from_its_task_also_if_it_panics() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let work = || async {
+        doorbell::yield_now().await;
+        let many = unconstrained(async {
+            for _ in 0..OPERATIONS {
+                consume_budget().await;
+            }
+        });
+        assert!(futures::poll!(pin!(many)).is_ready());
+        let panics = unconstrained(async { panic!("on purpose") });
+        let caught = std::panic::AssertUnwindSafe(panics);
+        assert!(futures::FutureExt::catch_unwind(caught).await.is_err());
+        let mut left = 0;
+        while has_budget_remaining() {
+            consume_budget().await;
+            left += 1;
+        }
+        left
+    };
+    assert_eq!(
+        rt.block_on(rt.spawn(work())).unwrap(),
+        PER_POLL,
+        "in a task"
+    );
+    assert_eq!(rt.block_on(work()), PER_POLL, "in `block_on`");
 }

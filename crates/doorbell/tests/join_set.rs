@@ -247,3 +247,57 @@ fn s10_waking_a_hundred_thousand_is_linear() {
     let all = polls(&rt) - before;
     assert!((2 * TASKS..=4 * TASKS + 10_000).contains(&all), "{all}");
 }
+
+#[test]
+fn blocking_closures_of_a_set_panic_and_are_withdrawn_as_tasks_do() {
+    let rt = Builder::new().cores(1).blocking_threads(1).build().unwrap();
+    rt.block_on(async {
+        let mut set = JoinSet::new();
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let runs = set.spawn_blocking(move || {
+            let _ = gate.recv();
+        });
+        let panics = set.spawn_blocking(|| panic!("on purpose"));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&ran);
+        let waits = set.spawn_blocking(move || {
+            counted.fetch_add(1, SeqCst);
+        });
+        assert_eq!(set.len(), 3);
+        assert!(set.abort(waits));
+        let (id, result) = set.join_next_with_id().await.unwrap();
+        assert!(id == waits && result.unwrap_err().is_cancelled());
+        assert!(!set.abort(waits), "it has left the set");
+        drop(go);
+        let (id, result) = set.join_next_with_id().await.unwrap();
+        assert!(id == runs && result.is_ok());
+        let (id, result) = set.join_next_with_id().await.unwrap();
+        assert!(id == panics && result.unwrap_err().is_panic());
+        assert_eq!(ran.load(SeqCst), 0);
+    });
+}
+
+#[test]
+fn a_panic_in_a_set_ends_join_all_and_the_others() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let dropped = Arc::new(());
+    let held = Arc::clone(&dropped);
+    let joins = rt.spawn(async move {
+        let mut set = JoinSet::new();
+        set.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+        set.spawn(async { panic!("on purpose") });
+        set.join_all().await
+    });
+    let error = rt.block_on(joins).unwrap_err();
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    let error = std::io::Error::from(error);
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    rt.block_on(async {
+        while Arc::strong_count(&dropped) > 1 {
+            doorbell::yield_now().await;
+        }
+    });
+}

@@ -39,6 +39,12 @@ impl JoinError {
     }
 }
 
+impl From<JoinError> for std::io::Error {
+    fn from(error: JoinError) -> Self {
+        std::io::Error::other(error)
+    }
+}
+
 /// What a panic carried.
 pub struct Payload(Box<dyn Any + Send + 'static>);
 

@@ -28,7 +28,7 @@ mod watchdog;
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
 pub use governor::IdlePolicy;
-pub use local::{Local, PollBudget, timer};
+pub use local::{Lifted, Local, PollBudget, timer};
 pub use remote::{Remote, RemoteCounts, Served};
 pub use tasks::{Sweep, TaskSeen, launch, launch_described};
 

@@ -120,6 +120,41 @@ impl Interval {
 
     /// Restarts the interval: the next tick comes a period from now.
     pub fn reset(&mut self) {
-        self.sleep.reset(Instant::now() + self.period);
+        self.reset_after(self.period);
+    }
+
+    /// Restarts the interval: the next tick comes at once.
+    pub fn reset_immediately(&mut self) {
+        self.reset_at(Instant::now());
+    }
+
+    /// Restarts the interval: the next tick comes after that time, and the ones behind it at the period.
+    ///
+    /// ```
+    /// use doorbell::time::{Instant, interval};
+    /// use std::time::Duration;
+    ///
+    /// let runtime = doorbell::Builder::new().cores(1).start_paused(true).build()?;
+    /// runtime.block_on(async {
+    ///     let (start, second) = (Instant::now(), Duration::from_secs(1));
+    ///     let mut every = interval(10 * second);
+    ///     every.tick().await;
+    ///     every.reset_after(second);
+    ///     assert_eq!(every.tick().await - start, second);
+    ///     assert_eq!(every.tick().await - start, 11 * second);
+    ///     every.reset_immediately();
+    ///     assert_eq!(every.tick().await - start, 11 * second);
+    ///     every.reset_at(start + 30 * second);
+    ///     assert_eq!(every.tick().await - start, 30 * second);
+    /// });
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn reset_after(&mut self, after: Duration) {
+        self.reset_at(Instant::now() + after);
+    }
+
+    /// Restarts the interval: the next tick comes at that moment, and the ones behind it at the period.
+    pub fn reset_at(&mut self, at: Instant) {
+        self.sleep.reset(at);
     }
 }

@@ -224,7 +224,7 @@ pub(crate) async fn finished(count: usize) -> Vec<(&'static str, LocalBoxFuture<
         .map(|_| doorbell::spawn_blocking(|| ()))
         .collect();
     let mut set = JoinSet::new();
-    (0..count).for_each(|i| set.spawn(each(i)));
+    set.extend((0..count).map(each));
     let mut scoped = Vec::new();
     doorbell::scope(async |s| scoped.extend((0..count).map(|i| s.spawn(each(i))))).await;
     while !(tasks.iter().all(JoinHandle::is_finished)

@@ -11,7 +11,7 @@ mod steal;
 pub mod timer;
 mod timers;
 
-pub use poll_budget::PollBudget;
+pub use poll_budget::{Lifted, PollBudget};
 use shuffle::Shuffle;
 pub(super) use timers::VISITED_RETRY_NS;
 
@@ -440,6 +440,11 @@ impl<M: Machine> Local<M> {
             .scheduler()
             .work()
             .remove(remote.worker(), || remote.has_work());
+    }
+
+    /// The number of the task under poll; `None` between polls.
+    pub fn task_id(&self) -> Option<u64> {
+        self.poll_refs.task().map(crate::task::TaskRef::id)
     }
 
     /// A number that changes when a poll begins, and when it ends.

@@ -29,6 +29,13 @@ pub struct PollBudget {
     is_overdrawn: Cell<bool>,
 }
 
+/// What was left of a budget whose limit was lifted.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifted {
+    left: i32,
+    is_overdrawn: bool,
+}
+
 impl Default for PollBudget {
     fn default() -> Self {
         PollBudget {
@@ -70,6 +77,20 @@ impl PollBudget {
         if self.left.get() <= -REFUSALS {
             self.refill();
         }
+    }
+
+    /// Lifts the limit for a while: until [`PollBudget::restore`] gets what this returns.
+    pub fn lift(&self) -> Lifted {
+        Lifted {
+            left: self.left.replace(i32::MAX),
+            is_overdrawn: self.is_overdrawn.replace(false),
+        }
+    }
+
+    /// Ends [`PollBudget::lift`].
+    pub fn restore(&self, lifted: Lifted) {
+        self.left.set(lifted.left);
+        self.is_overdrawn.set(lifted.is_overdrawn);
     }
 
     /// Begins an operation that cannot be kept from completing once it is polled. Returns what is left, to be passed
