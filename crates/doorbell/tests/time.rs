@@ -18,6 +18,7 @@ use futures::poll;
 use shuffled::Builder;
 use std::future::{pending, ready};
 use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -154,6 +155,55 @@ fn reset_goes_earlier_and_later_and_after_the_end() {
         assert!(start.elapsed() >= 9 * MS);
     }))
     .unwrap();
+}
+
+/// A task of that class waits for the sleep, which the test resets from its own thread meanwhile.
+fn reset_from_elsewhere(class: Class, first: Duration, then: Duration) {
+    let rt = runtime(2);
+    let start = Instant::now();
+    let shared = Arc::new(Mutex::new(Box::pin(sleep_until(start + first))));
+    let waits = Arc::clone(&shared);
+    let (polled, is_polled) = std::sync::mpsc::channel();
+    let task = rt
+        .task()
+        .class(class)
+        .spawn(std::future::poll_fn(move |cx| {
+            let ready = waits.lock().unwrap().as_mut().poll(cx);
+            // The test listens to the first one only.
+            let _ = polled.send(());
+            ready
+        }));
+    is_polled.recv().unwrap();
+    shared.lock().unwrap().as_mut().reset(start + then);
+    drop(is_polled);
+    let ended = rt.block_on(timeout(Duration::from_mins(1), task));
+    ended.expect("the task is woken").unwrap();
+    assert!(start.elapsed() >= then, "{class}, {first:?}, {then:?}");
+}
+
+#[test]
+fn t19_a_sleep_that_is_reset_on_another_thread_wakes_its_task() {
+    for class in [Class::FAIR, Class::BATCH, Class::rt(9)] {
+        reset_from_elsewhere(class, Duration::from_hours(1), 20 * MS);
+        reset_from_elsewhere(class, Duration::from_hours(1), Duration::ZERO);
+        reset_from_elsewhere(class, 60 * MS, 120 * MS);
+    }
+}
+
+#[test]
+fn t19_a_sleep_that_is_reset_into_the_past_is_ready_at_the_next_poll() {
+    let resets = || async {
+        let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+        assert!(futures::poll!(sleep.as_mut()).is_pending());
+        sleep.reset(Instant::now());
+        assert!(futures::poll!(sleep.as_mut()).is_ready());
+        sleep.reset(Instant::now() + Duration::from_hours(1));
+        assert!(futures::poll!(sleep.as_mut()).is_pending());
+    };
+    let rt = runtime(1);
+    rt.block_on(resets());
+    rt.block_on(rt.spawn(resets())).unwrap();
+    rt.block_on(rt.task().on(0).spawn(resets())).unwrap();
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the worker's to free |
 //! | 5 | `ORPHANED` | the worker ended first; the handle's to free |
 //! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the worker's to free |
+//! | 7 | `ROUSED` | as `CANCELLED`, and the worker wakes the waker |
 //!
 //! Who may touch what (a visitor stands in for the worker). `link`: the handle before `MAILED`, and the worker from its
 //! first delivery. `waker`: the worker while `ARMED`; the handle on the worker's thread; and the handle alone, before
@@ -32,7 +33,9 @@ pub(crate) const CANCELLED: u32 = 4;
 pub(crate) const ORPHANED: u32 = 5;
 const ABANDONED: u32 = 6;
 const _: () = assert!(FREE < MAILED && MAILED < ARMED && ARMED < FIRED);
+pub(super) const ROUSED: u32 = 7;
 const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
+const _: () = assert!(ABANDONED < ROUSED);
 
 /// What a worker found when it took a timer out of its wheel.
 #[must_use]
@@ -43,6 +46,8 @@ pub(crate) enum Fire {
     /// The handle was dropped elsewhere. Its message frees the entry; if the message finds the mailbox
     /// closed, the handle itself does.
     Cancelled,
+    /// As `Cancelled`, but the waker is the worker's to wake.
+    Roused,
     /// The handle was dropped elsewhere and its message came too late: the worker frees the entry.
     Abandoned,
 }
@@ -234,6 +239,7 @@ impl<M: Machine, O> Entry<M, O> {
         match word.swap(to, Ordering::AcqRel) {
             ARMED => Fire::Wake,
             ABANDONED => Fire::Abandoned,
+            ROUSED => Fire::Roused,
             _ => {
                 M::mark(Mark::WheelFiredCancelled);
                 Fire::Cancelled
@@ -246,11 +252,27 @@ impl<M: Machine, O> Entry<M, O> {
     /// # Safety
     /// The entry is alive, and the caller is its handle. The result says what is left to do.
     pub(crate) unsafe fn cancel(entry: NonNull<Self>) -> Cancel {
+        // SAFETY: passed on.
+        unsafe { Self::leave_handle(entry, CANCELLED) }
+    }
+
+    /// As [`Entry::cancel`], and the worker that has the waker wakes it.
+    ///
+    /// # Safety
+    /// As for [`Entry::cancel`].
+    pub(crate) unsafe fn rouse(entry: NonNull<Self>) -> Cancel {
+        // SAFETY: passed on.
+        unsafe { Self::leave_handle(entry, ROUSED) }
+    }
+
+    /// # Safety
+    /// As for [`Entry::cancel`].
+    unsafe fn leave_handle(entry: NonNull<Self>, to: u32) -> Cancel {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
         // ORDER: AcqRel; the worker that frees it sees that the handle is done with it, and a
         // handle that frees or posts it sees that the worker is.
-        match word.swap(CANCELLED, Ordering::AcqRel) {
+        match word.swap(to, Ordering::AcqRel) {
             ARMED => {
                 M::mark(Mark::WheelCancelElsewhere);
                 Cancel::Post
@@ -270,7 +292,7 @@ impl<M: Machine, O> Entry<M, O> {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
         // ORDER: AcqRel; pairs with the exchange in `leave_wheel`, in both directions.
-        word.swap(ABANDONED, Ordering::AcqRel) != CANCELLED
+        !matches!(word.swap(ABANDONED, Ordering::AcqRel), CANCELLED | ROUSED)
     }
 
     /// The worker takes in a mailed entry. `false` if the handle was dropped meanwhile.

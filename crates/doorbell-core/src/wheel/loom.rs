@@ -181,6 +181,29 @@ fn a_handle_that_is_polled_elsewhere_sees_what_came_before_the_wake() {
     });
 }
 
+/// The task that waits is woken, also if the worker fires the timer or ends at the same moment.
+fn roused_against(then: impl Fn(&Worker) + Send + Sync + 'static) {
+    check(move || {
+        let worker = Worker::new();
+        let (timer, wakes) = worker.arm();
+        let handle = ::loom::thread::spawn(move || timer.rouse());
+        then(&worker);
+        handle.join().unwrap();
+        worker.serve();
+        worker.close();
+        assert_eq!(wakes.get(), 1, "woken once");
+        assert_eq!(Arc::strong_count(&wakes), 1, "a waker was leaked");
+    });
+}
+
+#[test]
+fn t19_a_roused_timer_wakes_once_beside_an_expiry() {
+    roused_against(|worker| {
+        worker.serve();
+        worker.expire();
+    });
+}
+
 #[test]
 fn a_mailed_arm_against_its_drop_and_its_delivery() {
     check(|| {

@@ -195,6 +195,7 @@ impl<M: Machine, O> Wheel<M, O> {
         // Only mailed entries have one.
         // SAFETY: as above.
         let known = unsafe { it.with_handle_waker(Option::take) };
+        let is_roused = waker.is_some() && it.state() == entry::ROUSED;
         it.set(entry::FREE);
         let is_kept = self.with_kept(|kept| {
             let has_room = kept.len() < KEPT_MAX;
@@ -209,9 +210,12 @@ impl<M: Machine, O> Wheel<M, O> {
         }
         // Quietly, because the caller may be the worker's own loop. Mostly there is nothing to drop, and a look
         // is cheaper than a drop.
-        if waker.is_some() || known.is_some() {
-            drop_quietly((waker, known));
+        match waker {
+            Some(waker) if is_roused => wake_quietly(waker),
+            None if known.is_none() => return,
+            waker => drop_quietly(waker),
         }
+        drop_quietly(known);
     }
 
     /// Hangs an entry in. `None`, and nothing is done, while a visitor has the wheel.
@@ -295,6 +299,7 @@ impl<M: Machine, O> Wheel<M, O> {
         // SAFETY: the caller's promise.
         match unsafe { how(entry) } {
             Fire::Wake => return TimerReleased::ToWake(waker),
+            Fire::Roused => return TimerReleased::ToWake(waker),
             Fire::Cancelled => {}
             // SAFETY: its handle is gone and has left it to the worker, which has unlinked it.
             Fire::Abandoned => unsafe { Entry::free(entry) },

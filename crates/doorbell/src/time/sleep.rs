@@ -31,6 +31,14 @@ enum SleepState {
     /// clock.
     Ahead,
     Armed(RawTimer),
+    /// Armed for the deadline by a reset, and not polled since.
+    Moved(RawTimer),
+    /// Armed for an earlier time, from before a reset away from the timer's worker: the task that it wakes polls the
+    /// sleep, which arms it anew. It is woken by `latest_ns`.
+    Early {
+        timer: RawTimer,
+        latest_ns: u64,
+    },
     Done,
 }
 
@@ -78,9 +86,10 @@ impl Sleep {
     ///
     /// If the sleep has been polled and is not ready, this is a [reset](Sleep::reset) to the same deadline.
     pub fn slack(mut self, slack: Duration) -> Sleep {
+        let latest_ns = self.latest_ns();
         self.slack = slack;
-        if let SleepState::Armed(_) = self.state {
-            self.reset(self.deadline);
+        if !matches!(self.state, SleepState::Ahead | SleepState::Done) {
+            self.arm_again(latest_ns);
         }
         self
     }
@@ -101,19 +110,43 @@ impl Sleep {
         matches!(self.state, SleepState::Done)
     }
 
-    /// Gives it a new deadline, whether it was ready or not. If its timer is armed on the calling worker, the
-    /// timer moves to the new deadline and still wakes the task that polled the sleep last. Otherwise poll
-    /// the sleep again.
+    /// Gives it a new deadline, whether it was ready or not. A task that waits for it is woken at the new
+    /// deadline. If its timer is not armed on the calling worker, the task is also woken before: at the old
+    /// deadline, or at once if the new one is earlier. It then finds the sleep pending, and waits on. If that
+    /// worker is inside a long poll, the wake at once comes behind it.
+    ///
+    /// If the new deadline has passed, the next poll finds the sleep ready.
     pub fn reset(&mut self, deadline: Instant) {
+        let latest_ns = self.latest_ns();
         self.deadline = deadline;
-        let window = self.window();
-        let kept = match &mut self.state {
-            SleepState::Armed(timer) => timer.reset(window) == Reset::Done,
-            SleepState::New | SleepState::Ahead | SleepState::Done => false,
-        };
-        if !kept {
-            self.state = SleepState::New;
+        self.arm_again(latest_ns);
+    }
+
+    /// By when the task that waits is woken.
+    fn latest_ns(&self) -> u64 {
+        match &self.state {
+            SleepState::Early { latest_ns, .. } => *latest_ns,
+            _ => self.window().latest_ns,
         }
+    }
+
+    /// Deadline or slack have changed. The task that waits was to be woken by `latest_ns`.
+    fn arm_again(&mut self, latest_ns: u64) {
+        use SleepState::{Ahead, Armed, Done, Early, Moved, New};
+        let window = self.window();
+        self.state = match std::mem::replace(&mut self.state, New) {
+            New | Ahead | Done => New,
+            Armed(mut timer) | Moved(mut timer) | Early { mut timer, .. } => {
+                if timer.reset(window) == Reset::Done {
+                    Moved(timer)
+                } else if latest_ns <= window.latest_ns {
+                    Early { timer, latest_ns }
+                } else {
+                    timer.rouse();
+                    New
+                }
+            }
+        };
     }
 
     #[inline]
@@ -143,7 +176,10 @@ impl Future for Sleep {
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let has_waited = matches!(self.state, SleepState::Armed(_));
+        let has_waited = matches!(
+            self.state,
+            SleepState::Armed(_) | SleepState::Moved(_) | SleepState::Early { .. }
+        );
         let polled = self.poll_time(cx);
         // A sleep that has waited is not held up by the budget: other futures of its task may spend all of it
         // in each poll, and a deadline beside them would never come.
@@ -155,13 +191,25 @@ impl Future for Sleep {
 }
 
 impl Sleep {
+    /// The first poll since a reset: whether the deadline has passed, which the worker has not looked at yet.
+    fn look_after_reset(&mut self) {
+        if let SleepState::Moved(timer) = std::mem::replace(&mut self.state, SleepState::Done)
+            && Instant::now() < self.deadline
+        {
+            self.state = SleepState::Armed(timer);
+        }
+    }
+
     /// As `poll`, without counting against the poll budget.
     #[track_caller]
     pub(super) fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let SleepState::Moved(_) = self.state {
+            self.look_after_reset();
+        }
         match &mut self.state {
             SleepState::Done => return Poll::Ready(()),
-            SleepState::New | SleepState::Ahead => {}
-            SleepState::Armed(timer) => match timer.poll(cx) {
+            SleepState::New | SleepState::Ahead | SleepState::Early { .. } => {}
+            SleepState::Armed(timer) | SleepState::Moved(timer) => match timer.poll(cx) {
                 Polled::Pending => return Poll::Pending,
                 Polled::Ready(Fired::Due) => {
                     self.state = SleepState::Done;

@@ -7,6 +7,7 @@ use crate::wheel::entry;
 use crate::wheel::{Base, Cancel, Window};
 use crate::worker::Local;
 use doorbell_machine::{Bug, Cell, Machine, Mark};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
 
@@ -31,6 +32,7 @@ struct TimerVtable {
     poll: unsafe fn(NonNull<()>, &mut Context<'_>) -> Polled,
     reset: unsafe fn(NonNull<()>, Window) -> Reset,
     drop: unsafe fn(NonNull<()>),
+    rouse: unsafe fn(NonNull<()>),
 }
 
 /// The result of a poll.
@@ -73,6 +75,13 @@ enum MailTo {
     Any,
 }
 
+/// Whether the worker is told of a timer that its handle has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Yes,
+    No,
+}
+
 /// The memory of a timer whose owner is a worker.
 pub(super) type Entry<M> = entry::Entry<M, RemoteRef<M>>;
 
@@ -83,6 +92,7 @@ impl<M: Machine> TimerTable<M> {
         poll: poll::<M>,
         reset: reset::<M>,
         drop: drop_timer::<M>,
+        rouse: rouse::<M>,
     };
 }
 
@@ -232,6 +242,14 @@ impl RawTimer {
     pub fn reset(&mut self, window: impl Into<Window>) -> Reset {
         // SAFETY: the handle has the entry.
         unsafe { (self.vtable.reset)(self.entry, window.into()) }
+    }
+
+    /// Drops the timer, and has its worker wake the waker of the last poll, unless it has done so. Works on any thread.
+    /// If the worker is inside a long poll, it wakes it behind that.
+    pub fn rouse(self) {
+        let it = ManuallyDrop::new(self);
+        // SAFETY: the handle has the entry until here.
+        unsafe { (it.vtable.rouse)(it.entry) };
     }
 }
 
@@ -416,7 +434,27 @@ unsafe fn take_waker_back<M: Machine>(local: &Local<M>, entry: NonNull<Entry<M>>
 #[cold]
 unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
     // SAFETY: the handle's entry is alive.
-    match unsafe { Entry::<M>::cancel(entry) } {
+    let cancel = unsafe { Entry::<M>::cancel(entry) };
+    // The worker frees the entry at its next take, at the latest when it wakes next.
+    // SAFETY: passed on.
+    unsafe { end_cancel(entry, cancel, Told::No) };
+}
+
+/// # Safety
+/// As for [`drop_timer`].
+#[cold]
+unsafe fn rouse<M: Machine>(raw: NonNull<()>) {
+    let entry = raw.cast::<Entry<M>>();
+    // SAFETY: the handle's entry is alive.
+    let cancel = unsafe { Entry::<M>::rouse(entry) };
+    // SAFETY: passed on.
+    unsafe { end_cancel(entry, cancel, Told::Yes) };
+}
+
+/// # Safety
+/// The caller was the entry's handle, and has cancelled it.
+unsafe fn end_cancel<M: Machine>(entry: NonNull<Entry<M>>, cancel: Cancel, told: Told) {
+    match cancel {
         Cancel::Nothing => {}
         // SAFETY: no worker has it any more.
         Cancel::Free => unsafe { Entry::<M>::free(entry) },
@@ -428,9 +466,15 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
                     .owner
                     .with(|owner| RemoteRef::clone(&*owner))
             };
-            // Without a notification: the worker frees the entry at its next take, at the latest when it wakes next.
+            let node = Entry::<M>::node(entry);
             // SAFETY: the worker's from here on.
-            if unsafe { remote.post_quietly(Entry::<M>::node(entry)) } == Posted::Yes {
+            let posted = unsafe {
+                match told {
+                    Told::Yes => remote.post(node),
+                    Told::No => remote.post_quietly(node),
+                }
+            };
+            if posted == Posted::Yes {
                 return;
             }
             // SAFETY: cancelled above, and not posted.
