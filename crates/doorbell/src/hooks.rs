@@ -3,6 +3,7 @@
 use crate::ambient;
 use crate::{Builder, ClassKind, CoreId, Metrics, TaskId};
 use doorbell_core::scheduler::telemetry::{TaskEvent, TaskHook, WorkerHook};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// The worker for which a hook is called: see [`Builder::on_worker_start`].
@@ -66,6 +67,12 @@ impl TaskInfo<'_> {
     /// example.
     pub fn core(&self) -> Option<CoreId> {
         self.event.worker.map(CoreId::new)
+    }
+
+    /// The line that called `spawn` or the like for the task. For a task that a library spawned, it is a line of
+    /// that library. [`Builder::on_before_task_poll`] has an example.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.event.spawned_at
     }
 }
 
@@ -217,6 +224,59 @@ impl Builder {
     #[must_use]
     pub fn on_task_finish(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
         self.telemetry.hooks.task_finish = Some(task_hook(hook));
+        self
+    }
+
+    /// Calls `hook` before each poll of a task, on the worker that polls it. With
+    /// [`Builder::on_after_task_poll`] it can time polls.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (says, hears) = mpsc::channel();
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .on_before_task_poll(move |task| says.send((task.id(), task.spawned_at().line())).unwrap())
+    ///     .build()?;
+    /// let (task, line) = (runtime.spawn(doorbell::yield_now()), line!());
+    /// let id = task.id();
+    /// runtime.block_on(task)?;
+    /// assert_eq!(hears.try_iter().collect::<Vec<_>>(), [(id, line), (id, line)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_before_task_poll(
+        mut self,
+        hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.telemetry.hooks.before_poll = Some(task_hook(hook));
+        self
+    }
+
+    /// Calls `hook` after each poll of a task, on the worker that has polled it: it returned, waits or panicked. The
+    /// hook is called as often as that of [`Builder::on_before_task_poll`], and before
+    /// [`Builder::on_task_finish`].
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    ///
+    /// static POLLS: AtomicUsize = AtomicUsize::new(0);
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .on_after_task_poll(|_| {
+    ///         POLLS.fetch_add(1, SeqCst);
+    ///     })
+    ///     .build()?;
+    /// assert!(runtime.block_on(runtime.spawn(async { panic!("on purpose") })).is_err());
+    /// assert_eq!(POLLS.load(SeqCst), 1);
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn on_after_task_poll(
+        mut self,
+        hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.telemetry.hooks.after_poll = Some(task_hook(hook));
         self
     }
 }

@@ -3,8 +3,10 @@
 //! Channels, locks and other types that need no runtime of their own work here unchanged: `tokio::sync`,
 //! `async-channel`, `futures::channel`. This module adds what they lack: a [`Mutex`] with class inheritance.
 
+mod mapped;
 mod mutex;
 
+pub use mapped::{MappedMutexGuard, OwnedMappedMutexGuard};
 pub use mutex::{Lock, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 
 /// Asks many tasks to end. Each task ends where it checks the token or waits for it.

@@ -10,7 +10,9 @@
 use doorbell::net::{
     self, Direction, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf,
 };
-use doorbell::sync::{Lock, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
+use doorbell::sync::{
+    Lock, MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard, TryLockError,
+};
 use doorbell::{coop, time};
 use std::cell::Cell;
 use std::marker::{PhantomData, PhantomPinned};
@@ -138,6 +140,8 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         "Unpin UnwindSafe" => Mutex<Stays>;
         "Send Sync Unpin" => MutexGuard<'static, u8>, OwnedMutexGuard<u8>, Lock<'static, u8>;
         "Send Unpin" => MutexGuard<'static, SendOnly>, OwnedMutexGuard<SendOnly>;
+        "Send Sync Unpin" => MappedMutexGuard<'static, u8, u8>, OwnedMappedMutexGuard<u8, u8>;
+        "Send Unpin" => MappedMutexGuard<'static, SendOnly, SendOnly>, OwnedMappedMutexGuard<SendOnly, SendOnly>;
         ALL => TryLockError;
         // Sockets.
         ALL => net::TcpListener, net::TcpStream, net::UdpSocket, net::UnixDatagram, net::UnixListener,

@@ -11,7 +11,7 @@
 
 mod shuffled;
 
-use doorbell::sync::Mutex;
+use doorbell::sync::{MappedMutexGuard, Mutex, MutexGuard, OwnedMutexGuard};
 use doorbell::{Class, JoinHandle, Runtime, current_class};
 use futures::channel::oneshot;
 use shuffled::Builder;
@@ -451,4 +451,45 @@ fn a_mutex_shows_what_it_guards_and_says_what_to_do() {
     let mut lock = Arc::into_inner(lock).unwrap();
     *lock.get_mut() += 1;
     assert_eq!(lock.into_inner(), 6);
+}
+
+#[test]
+fn a_part_of_what_a_mutex_guards_keeps_it_locked() {
+    let lock = Arc::new(Mutex::new((String::from("a"), Some(1))));
+    let guard = lock.try_lock().unwrap();
+    let text = MutexGuard::map(guard, |both| &mut both.0);
+    let mut text = MappedMutexGuard::map(text, String::as_mut_str);
+    text.make_ascii_uppercase();
+    assert!(lock.try_lock().is_err());
+    assert_eq!(format!("{text} {text:?}"), "A \"A\"");
+    drop(text);
+    let guard = Arc::clone(&lock).try_lock_owned().unwrap();
+    let mut number = OwnedMutexGuard::filter_map(guard, |both| both.1.as_mut()).unwrap();
+    *number += 1;
+    assert!(lock.try_lock().is_err());
+    drop(number);
+    lock.try_lock().unwrap().1 = None;
+    let guard = MutexGuard::filter_map(lock.try_lock().unwrap(), |both| both.1.as_mut());
+    assert_eq!(guard.unwrap_err().0, "A");
+    assert!(lock.try_lock().is_ok());
+}
+
+#[test]
+fn a_thread_waits_for_a_lock_that_a_task_holds_and_a_worker_may_not() {
+    let runtime = runtime();
+    let lock = Arc::new(Mutex::new(0));
+    let (holds, held) = mpsc::channel();
+    let theirs = Arc::clone(&lock);
+    let holder = runtime.spawn(async move {
+        let mut guard = theirs.lock().await;
+        holds.send(()).unwrap();
+        doorbell::time::sleep(Duration::from_millis(5)).await;
+        *guard = 1;
+    });
+    held.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(*lock.blocking_lock(), 1);
+    assert_eq!(*Arc::clone(&lock).blocking_lock_owned(), 1);
+    runtime.block_on(holder).unwrap();
+    let refused = runtime.block_on(runtime.spawn(async move { *lock.blocking_lock() }));
+    assert!(refused.unwrap_err().to_string().contains("lock().await"));
 }

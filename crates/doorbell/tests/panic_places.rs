@@ -12,6 +12,7 @@
     reason = "each case is one line, and awaits what it polls"
 )]
 
+use doorbell::sync::Mutex;
 use doorbell::time::{interval, interval_at, sleep, timeout};
 use doorbell::{Builder, Class, Group, Handle, JoinSet, Runtime};
 use std::cell::{Cell, RefCell};
@@ -147,6 +148,17 @@ fn inside(rt: &Arc<Runtime>) -> Vec<Case> {
     vec![
         with("runtime.rs block_on", |rt| {
             let place = rt.call_blocking(0, || place_of(|| runtime().block_on(async {})));
+            PLACE.with(|last| *last.borrow_mut() = place.unwrap());
+            std::panic::resume_unwind(Box::new(()));
+        }),
+        with("sync/mutex.rs blocking_lock", |rt| {
+            let place = rt.call_blocking(0, || place_of(|| drop(Mutex::new(()).blocking_lock())));
+            PLACE.with(|last| *last.borrow_mut() = place.unwrap());
+            std::panic::resume_unwind(Box::new(()));
+        }),
+        with("sync/mutex.rs blocking_lock_owned", |rt| {
+            let lock = || drop(Arc::new(Mutex::new(())).blocking_lock_owned());
+            let place = rt.call_blocking(0, move || place_of(lock));
             PLACE.with(|last| *last.borrow_mut() = place.unwrap());
             std::panic::resume_unwind(Box::new(()));
         }),

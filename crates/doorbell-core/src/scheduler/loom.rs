@@ -78,6 +78,7 @@ fn read(remote: &Member<Loom>) {
         id: 1,
         name: None,
         worker: None,
+        spawned_at: std::panic::Location::caller(),
     });
     assert_eq!(telemetry.hook_panics(), 0, "it was read after it was freed");
 }

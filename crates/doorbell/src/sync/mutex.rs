@@ -1,12 +1,15 @@
 //! [`Mutex`]: a lock whose holder inherits the class of the tasks that wait for it.
 
+use super::mapped::{MappedMutexGuard, OwnedMappedMutexGuard};
 use crate::{Class, ambient, coop};
+use doorbell_core::call::SPIN_NS;
 use doorbell_core::lock::{RawLock, TryLock, Wait};
 use doorbell_machine::Host;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -91,6 +94,33 @@ impl<T: ?Sized> Mutex<T> {
     pub async fn lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
         Locking::new(&self.raw).await;
         OwnedMutexGuard { mutex: self }
+    }
+
+    /// Locks the mutex, and blocks the calling thread until it is the caller's turn. For threads that are not
+    /// workers.
+    ///
+    /// # Panics
+    /// If the caller is a worker: its tasks would all wait, maybe also the one that has the lock.
+    ///
+    /// ```
+    /// use doorbell::sync::Mutex;
+    ///
+    /// let mutex = Mutex::new(1);
+    /// *mutex.blocking_lock() += 1;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// ```
+    #[track_caller]
+    pub fn blocking_lock(&self) -> MutexGuard<'_, T> {
+        wait_for(self.lock())
+    }
+
+    /// As [`Mutex::blocking_lock`], but the guard owns a reference to the mutex.
+    ///
+    /// # Panics
+    /// If the caller is a worker.
+    #[track_caller]
+    pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
+        wait_for(self.lock_owned())
     }
 
     /// Locks the mutex if it is free and no task waits for it.
@@ -189,6 +219,16 @@ impl Drop for Locking<'_> {
     }
 }
 
+/// Blocks the thread, which is not a worker, until the future is ready.
+#[track_caller]
+fn wait_for<F: Future>(future: F) -> F::Output {
+    assert!(
+        !ambient::on_a_worker(),
+        "a mutex was locked by blocking_lock on a worker, whose tasks would all wait; use lock().await"
+    );
+    doorbell_core::wait::block_on::<Host, _>(future, SPIN_NS)
+}
+
 /// How urgent the caller is: by its class, or by the class of the worker that runs it, if that is higher.
 fn urgency() -> u8 {
     let worker = ambient::with_worker(|worker| worker.map(ambient::Frame::urgency));
@@ -236,6 +276,65 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// The mutex that the guard locks.
     pub fn mutex(guard: &Self) -> &'a Mutex<T> {
         guard.mutex
+    }
+
+    /// A guard of a part of the value. The mutex stays locked until it is dropped.
+    ///
+    /// ```
+    /// use doorbell::sync::{Mutex, MutexGuard};
+    ///
+    /// let mutex = Mutex::new((1, "text"));
+    /// let mut number = MutexGuard::map(mutex.try_lock().unwrap(), |both| &mut both.0);
+    /// *number += 1;
+    /// assert!(mutex.try_lock().is_err());
+    /// drop(number);
+    /// assert_eq!(mutex.into_inner(), (2, "text"));
+    /// ```
+    pub fn map<U: ?Sized>(
+        mut guard: Self,
+        part: impl FnOnce(&mut T) -> &mut U,
+    ) -> MappedMutexGuard<'a, T, U> {
+        let part = NonNull::from(part(&mut guard));
+        MappedMutexGuard::of(guard, part)
+    }
+
+    /// As [`MutexGuard::map`], for a part that may not be there.
+    ///
+    /// # Errors
+    /// The guard, if there is no such part.
+    pub fn filter_map<U: ?Sized>(
+        mut guard: Self,
+        part: impl FnOnce(&mut T) -> Option<&mut U>,
+    ) -> Result<MappedMutexGuard<'a, T, U>, Self> {
+        match part(&mut guard).map(NonNull::from) {
+            Some(part) => Ok(MappedMutexGuard::of(guard, part)),
+            None => Err(guard),
+        }
+    }
+}
+
+impl<T: ?Sized> OwnedMutexGuard<T> {
+    /// A guard of a part of the value, as [`MutexGuard::map`].
+    pub fn map<U: ?Sized>(
+        mut guard: Self,
+        part: impl FnOnce(&mut T) -> &mut U,
+    ) -> OwnedMappedMutexGuard<T, U> {
+        let part = NonNull::from(part(&mut guard));
+        OwnedMappedMutexGuard::of(guard, part)
+    }
+
+    /// As [`OwnedMutexGuard::map`], for a part that may not be there.
+    ///
+    /// # Errors
+    /// The guard, if there is no such part.
+    pub fn filter_map<U: ?Sized>(
+        mut guard: Self,
+        part: impl FnOnce(&mut T) -> Option<&mut U>,
+    ) -> Result<OwnedMappedMutexGuard<T, U>, Self> {
+        match part(&mut guard).map(NonNull::from) {
+            Some(part) => Ok(OwnedMappedMutexGuard::of(guard, part)),
+            None => Err(guard),
+        }
     }
 }
 

@@ -1,25 +1,25 @@
-//! Hooks: closures of the user. They are called when a worker begins, ends or parks, when a task is spawned or ends,
-//! and when a poll takes long.
+//! Hooks: closures of the user. They are called when a worker begins, ends or parks, when a task is spawned, polled or
+//! ends, and when a poll takes long.
 
 use super::stalls::{StallEvent, StallPlan};
 use super::{Telemetry, TelemetryPlan};
 use crate::quiet::drop_quietly;
 use doorbell_machine::{Counter, Machine};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// Called on a worker, with the number of that worker.
 pub type WorkerHook = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// Called with a task that is spawned or ends.
+/// Called with a task that is spawned, polled or ends.
 pub type TaskHook = Arc<dyn Fn(&TaskEvent<'_>) + Send + Sync>;
 
-/// A task that is spawned or ends.
+/// A task that is spawned, polled or ends.
 ///
 /// ```
 /// # use doorbell_core::scheduler::telemetry::TaskEvent;
 /// fn show(task: &TaskEvent<'_>) {
-///     println!("{:x} {:?} {:?}", task.id, task.name, task.worker);
+///     println!("{:x} {:?} {:?} {}", task.id, task.name, task.worker, task.spawned_at);
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,8 @@ pub struct TaskEvent<'a> {
     pub name: Option<&'a str>,
     /// The worker of the task's scheduler that calls the hook; `None` on any other thread.
     pub worker: Option<usize>,
+    /// The call that spawned it.
+    pub spawned_at: &'static Location<'static>,
 }
 
 /// The hooks of a scheduler. Each field says when its hook is called.
@@ -53,6 +55,10 @@ pub struct Hooks {
     pub task_spawn: Option<TaskHook>,
     /// A task has ended. A task that awaits it sees that only after the hook has returned.
     pub task_finish: Option<TaskHook>,
+    /// A task is about to be polled.
+    pub before_poll: Option<TaskHook>,
+    /// A poll has ended. The task may be complete.
+    pub after_poll: Option<TaskHook>,
     /// A poll takes long and still goes on. Called on a thread that is no worker: see
     /// [`StallReporter`](super::StallReporter).
     pub stall: Option<StallPlan>,
@@ -67,6 +73,8 @@ impl std::fmt::Debug for Hooks {
             .field("after_unpark", &self.after_unpark.is_some())
             .field("task_spawn", &self.task_spawn.is_some())
             .field("task_finish", &self.task_finish.is_some())
+            .field("before_poll", &self.before_poll.is_some())
+            .field("after_poll", &self.after_poll.is_some())
             .field("stall", &self.stall)
             .finish()
     }
@@ -86,7 +94,13 @@ impl Hooks {
 
     /// Whether there is a hook for tasks or polls.
     fn of_tasks(&self) -> bool {
-        self.task_spawn.is_some() || self.task_finish.is_some() || self.stall.is_some()
+        let tasks = [
+            &self.task_spawn,
+            &self.task_finish,
+            &self.before_poll,
+            &self.after_poll,
+        ];
+        tasks.iter().any(|hook| hook.is_some()) || self.stall.is_some()
     }
 }
 
@@ -124,6 +138,16 @@ impl<M: Machine> Telemetry<M> {
     /// Calls the hook for a task that has ended.
     pub(crate) fn task_finished(&self, task: &TaskEvent<'_>) {
         self.guard(self.plan.hooks.task_finish.as_ref(), |hook| hook(task));
+    }
+
+    /// Calls the hook for a task that is about to be polled.
+    pub(crate) fn before_poll<'a>(&self, task: impl FnOnce() -> TaskEvent<'a>) {
+        self.guard(self.plan.hooks.before_poll.as_ref(), |hook| hook(&task()));
+    }
+
+    /// Calls the hook for a task whose poll has ended.
+    pub(crate) fn after_poll<'a>(&self, task: impl FnOnce() -> TaskEvent<'a>) {
+        self.guard(self.plan.hooks.after_poll.as_ref(), |hook| hook(&task()));
     }
 
     /// Calls the hook for a poll that takes long and still goes on.

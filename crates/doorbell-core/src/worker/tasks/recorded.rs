@@ -15,6 +15,7 @@ impl<M: Machine> TaskRef<M> {
             return self.poll_plain(local);
         };
         let worker = local.remote().worker();
+        telemetry.before_poll(|| self.event());
         let current = self.extras().and_then(|extras| {
             let polled = Polled {
                 task: self.id(),
@@ -29,6 +30,7 @@ impl<M: Machine> TaskRef<M> {
         if let Some(current) = current {
             current.end();
         }
+        telemetry.after_poll(|| self.event());
         polled
     }
 
@@ -61,10 +63,13 @@ impl<M: Machine> TaskRef<M> {
             let local = local.filter(|local| local.is_of(self.scheduler()))?;
             Some(local.remote().worker())
         });
+        let extras = self.extras();
+        let extras = extras.expect("a task for which hooks are called has extras");
         TaskEvent {
             id: self.id(),
             name: self.name().map(Name::as_str),
             worker,
+            spawned_at: extras.spawned_at(),
         }
     }
 
