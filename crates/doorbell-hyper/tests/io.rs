@@ -18,7 +18,7 @@ fn n2_no_bytes_are_moved_at_once_for_hyper() {
         let (listener, address) = bind();
         let stream = TcpStream::connect(address).await.unwrap();
         let _theirs = listener.accept().await.unwrap();
-        while stream.try_write(&[0; 65_536]).is_ok() {}
+        while stream.try_write(&[0; 16_384]).is_ok() {}
         assert!(stream.write(&[0]).now_or_never().is_none(), "it is full");
         assert!(stream.read(&mut [0]).now_or_never().is_none());
         let mut io = DoorbellIo::new(stream);

@@ -74,7 +74,7 @@ macro_rules! traits {
     };
 }
 
-fn assert_done(what: &str, outcomes: Outcomes) {
+fn assert_done(what: &str, outcomes: &Outcomes) {
     let is_done = |outcome: &Option<io::Result<usize>>| matches!(outcome, Some(Ok(0)));
     let others: Vec<_> = outcomes.iter().filter(|(_, it)| !is_done(it)).collect();
     let count = others.len();
@@ -84,7 +84,7 @@ fn assert_done(what: &str, outcomes: Outcomes) {
 /// Leaves no room to write, and nothing to read, in a stream that is registered.
 macro_rules! fill {
     ($stream:ident) => {
-        while $stream.try_write(&[0; 65_536]).is_ok() {}
+        while $stream.try_write(&[0; 16_384]).is_ok() {}
         let waits = poll_fn(|cx| Poll::Ready($stream.poll_write(cx, &[0]).is_pending())).await;
         assert!(waits && $stream.try_read(&mut [0]).is_err());
         assert!(poll_fn(|cx| Poll::Ready($stream.poll_read(cx, &mut [0]).is_pending())).await);
@@ -98,17 +98,17 @@ macro_rules! check {
         inherent!(all $stream $stream);
         let mut own = &mut $stream;
         traits!(all own own);
-        assert_done($what, all);
+        assert_done($what, &all);
         let mut all = Outcomes::new();
         let (mut reads, mut writes) = $stream.split();
         inherent!(all reads writes);
         traits!(all reads writes);
-        assert_done(concat!($what, ", borrowed halves"), all);
+        assert_done(concat!($what, ", borrowed halves"), &all);
         let mut all = Outcomes::new();
         let (mut reads, mut writes) = $stream.into_split();
         inherent!(all reads writes);
         traits!(all reads writes);
-        assert_done(concat!($what, ", owned halves"), all);
+        assert_done(concat!($what, ", owned halves"), &all);
     };
 }
 
