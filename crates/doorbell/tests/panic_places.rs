@@ -151,17 +151,6 @@ fn inside(rt: &Arc<Runtime>) -> Vec<Case> {
             PLACE.with(|last| *last.borrow_mut() = place.unwrap());
             std::panic::resume_unwind(Box::new(()));
         }),
-        with("sync/mutex.rs blocking_lock", |rt| {
-            let place = rt.call_blocking(0, || place_of(|| drop(Mutex::new(()).blocking_lock())));
-            PLACE.with(|last| *last.borrow_mut() = place.unwrap());
-            std::panic::resume_unwind(Box::new(()));
-        }),
-        with("sync/mutex.rs blocking_lock_owned", |rt| {
-            let lock = || drop(Arc::new(Mutex::new(())).blocking_lock_owned());
-            let place = rt.call_blocking(0, move || place_of(lock));
-            PLACE.with(|last| *last.borrow_mut() = place.unwrap());
-            std::panic::resume_unwind(Box::new(()));
-        }),
         with("join_set.rs spawn_on", |rt| {
             let _entered = rt.enter();
             JoinSet::new().spawn_on(9, async {});
@@ -213,6 +202,32 @@ fn inside(rt: &Arc<Runtime>) -> Vec<Case> {
     ]
 }
 
+/// On a worker.
+fn on_a_worker(rt: &Arc<Runtime>) -> Vec<Case> {
+    let with = |name, f: fn(&Runtime)| {
+        let rt = Arc::clone(rt);
+        case(name, move || f(&rt))
+    };
+    vec![
+        with("sync/mutex.rs blocking_lock", |rt| {
+            let place = rt.call_blocking(0, || place_of(|| drop(Mutex::new(()).blocking_lock())));
+            PLACE.with(|last| *last.borrow_mut() = place.unwrap());
+            std::panic::resume_unwind(Box::new(()));
+        }),
+        with("sync/mutex.rs blocking_lock_owned", |rt| {
+            let lock = || drop(Arc::new(Mutex::new(())).blocking_lock_owned());
+            let place = rt.call_blocking(0, move || place_of(lock));
+            PLACE.with(|last| *last.borrow_mut() = place.unwrap());
+            std::panic::resume_unwind(Box::new(()));
+        }),
+    ]
+}
+
+fn all_cases(rt: &Arc<Runtime>) -> impl Iterator<Item = Case> + use<> {
+    let cases = [outside(), inside(rt), on_a_worker(rt)];
+    cases.into_iter().flatten()
+}
+
 /// What documents a panic and has no case, with the reason.
 const LEFT_OUT: [(&str, &str); 2] = [
     ("net/split.rs reunite", "it never panics"),
@@ -226,7 +241,7 @@ const LEFT_OUT: [(&str, &str); 2] = [
 fn c2_a_panic_of_a_public_function_names_the_line_that_called_it() {
     let rt = Arc::new(runtime());
     let mut failed = Vec::new();
-    for (name, f) in outside().into_iter().chain(inside(&rt)) {
+    for (name, f) in all_cases(&rt) {
         let place = std::thread::spawn(|| place_of(f)).join();
         let place = place.unwrap_or_else(|_| String::from("(no panic)"));
         if !place.contains("panic_places.rs") {
@@ -286,7 +301,7 @@ fn documented() -> BTreeSet<String> {
 #[test]
 fn every_panic_that_is_documented_has_a_case() {
     let rt = Arc::new(runtime());
-    let cases = outside().into_iter().chain(inside(&rt)).map(|case| case.0);
+    let cases = all_cases(&rt).map(|case| case.0);
     let known: BTreeSet<_> = cases.chain(LEFT_OUT.map(|it| it.0)).collect();
     let documented = documented();
     assert!(documented.len() > 30, "{documented:?}");
