@@ -38,6 +38,10 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+/// Sleeps shorter than this are timed by the OS's own clock. Longer ones are mostly timeouts, which are armed often and
+/// seldom fire: the cheap clock is exact enough for them.
+const EXACT_BELOW_NS: u64 = 50_000_000;
+
 /// The settings of a runtime, after the builder has checked them.
 pub(crate) struct Plan {
     pub(crate) name: String,
@@ -452,10 +456,10 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn after_ns(&self, duration_ns: u64) -> u64 {
-        // The cheap clock may lag by some microseconds, which is too much for Rt tasks.
+        // The cheap clock may lag by some microseconds, which is too much for Rt tasks and for short sleeps.
         let is_urgent =
             |local: Option<&Local<M>>| local.is_some_and(|it| it.turns() == Turns::ByRank);
-        if Local::<M>::with_current(is_urgent) {
+        if duration_ns < EXACT_BELOW_NS || Local::<M>::with_current(is_urgent) {
             self.clock.after_exactly_ns(duration_ns)
         } else {
             self.clock.after_ns(duration_ns)

@@ -20,12 +20,11 @@ pub(super) const LOOK_NS: u64 = 100_000;
 /// Before a task that can wait the worker makes a pass if the last one is this old.
 pub(super) const SOON_NS: u64 = 25_000;
 
-/// The worker reads the clock about this often.
-const READING_NS: u64 = 25_000;
+/// The worker reads the clock about this often. A sleeper whose timers this worker fires would have woken in time.
+const READING_NS: u64 = 10_000;
 
-/// It reads the clock after at most this many polls: reading it costs a quarter of a tiny poll. A sleeper whose timers this
-/// worker fires would have woken in time.
-pub(super) const POLLS_PER_READING: u64 = 4;
+/// It reads the clock after at most this many polls: with what follows, that costs as much as half a tiny poll.
+pub(super) const POLLS_PER_READING: u64 = 8;
 
 /// A poll is long from this time on.
 pub(super) const LONG_NS: u64 = 200_000;
@@ -38,13 +37,6 @@ const POLLS_TIMED: u64 = 64;
 pub(super) struct Passed {
     pub(super) ns: u64,
     pub(super) polls: u64,
-}
-
-impl Passed {
-    /// What one poll took on average.
-    pub(super) fn poll_ns(self) -> u64 {
-        self.ns / self.polls.max(1)
-    }
 }
 
 /// A worker's pace. Not `Sync`.
@@ -166,11 +158,12 @@ impl Pace {
         }
         let timed = self.timed.get();
         self.timed.set(timed.saturating_sub(passed.polls));
-        let next = if timed > 0 {
-            1
-        } else {
-            let fit = READING_NS.checked_div(passed.poll_ns()).unwrap_or(u64::MAX);
-            fit.min(2 * every).clamp(1, self.most)
+        let next = match passed.ns {
+            _ if timed > 0 => 1,
+            // Halved or doubled: a division would cost as much as the reading.
+            ns if ns > READING_NS => (every / 2).max(1),
+            ns if ns <= READING_NS / 2 => (2 * every).min(self.most),
+            _ => every,
         };
         self.every.set(next);
         self.until.set(next);
@@ -181,10 +174,5 @@ impl Pace {
     #[inline(always)]
     pub(super) fn began_ns(&self) -> Option<u64> {
         (self.every.get() == 1 && self.most > 1).then(|| self.read_ns.get())
-    }
-
-    /// When the clock was read last.
-    pub(super) fn read_ns(&self) -> u64 {
-        self.read_ns.get()
     }
 }

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 pub struct Host;
 
 /// How many times [`Host::spin`] looks between two readings of the clock.
-const LOOKS_PER_CLOCK: u32 = 64;
+const LOOKS_PER_CLOCK: u32 = 16;
 
 impl Machine for Host {
     type U32 = AtomicU32;

@@ -56,11 +56,15 @@ impl<M: Machine> Deferred<M> {
                 self.is_due.set(false);
             }
         } else if has_run {
-            self.slice_ns.set(passed.poll_ns());
+            // Several polls between two readings are short ones.
+            let is_one = passed.polls == 1;
+            self.slice_ns.set(if is_one { passed.ns } else { 0 });
+            self.since_ns.set(now_ns);
+        } else if is_empty {
             self.since_ns.set(now_ns);
         } else {
             let waited_ns = now_ns.saturating_sub(self.since_ns.get());
-            if !is_empty && waited_ns >= self.slice_ns.get().max(SOON_NS) {
+            if waited_ns >= self.slice_ns.get().max(SOON_NS) {
                 self.since_ns.set(now_ns);
                 self.is_due.set(true);
             }
@@ -126,9 +130,6 @@ impl<M: Machine> Local<M> {
     /// # Safety
     /// As for [`Local::push`], or for [`Ready::push`] if it is pinned.
     pub(in crate::worker) unsafe fn defer(&self, node: NonNull<Node<M>>, is_pinned: bool) {
-        if self.is_deferred_empty() && !self.deferred.is_due.get() {
-            self.deferred.since_ns.set(self.pace.read_ns());
-        }
         if is_pinned {
             // SAFETY: passed on.
             return unsafe { self.deferred.pinned.push(node) };

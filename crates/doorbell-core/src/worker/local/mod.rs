@@ -587,20 +587,14 @@ impl<M: Machine> Local<M> {
         let stolen = stolen.filter(|node| !self.defers(*node, false));
         let ready = || (!self.is_slice_due()).then(|| self.next_ready()).flatten();
         let Some(node) = stolen.or_else(ready) else {
-            if self.is_deferred_empty() {
-                return Ran::Nothing;
-            }
-            if self.needs_pass_first() {
+            if self.needs_pass_first() && !self.is_deferred_empty() {
                 return Ran::PassFirst;
             }
-            // A thief may have taken the last one.
-            return match self.next_deferred() {
-                Some(node) => {
-                    self.run_task(node);
-                    Ran::One
-                }
-                None => Ran::Nothing,
+            let Some(node) = self.next_deferred() else {
+                return Ran::Nothing;
             };
+            self.run_task(node);
+            return Ran::One;
         };
         self.run_task(self.shuffled(node));
         Ran::One

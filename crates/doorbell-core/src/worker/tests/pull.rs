@@ -532,12 +532,12 @@ fn a_worker_that_could_not_enter_the_wheel_of_a_sleeper_tries_again_after_a_whil
 }
 
 #[test]
-fn a_busy_worker_looks_every_4_polls_for_what_is_due_of_a_sleeper() {
+fn a_busy_worker_looks_every_8_polls_for_what_is_due_of_a_sleeper() {
     let it = Three::new();
     let log = Log::default();
     let [busy, ..] = &it.workers;
     busy.local.enter(|| {
-        for entry in 0..6 {
+        for entry in 0..10 {
             let log = log.clone();
             drop(spawn(busy.shared.remote(), async move { log.push(entry) }));
         }
@@ -550,5 +550,5 @@ fn a_busy_worker_looks_every_4_polls_for_what_is_due_of_a_sleeper() {
             }
         });
     });
-    assert_eq!(log.entries(), [0, 1, 2, 3, FIRED, 4, 5]);
+    assert_eq!(log.entries(), [0, 1, 2, 3, 4, 5, 6, 7, FIRED, 8, 9]);
 }
