@@ -298,8 +298,7 @@ impl<M: Machine, O> Wheel<M, O> {
         let waker = unsafe { entry.as_ref().waker.with_mut(|waker| (*waker).take()) };
         // SAFETY: the caller's promise.
         match unsafe { how(entry) } {
-            Fire::Wake => return TimerReleased::ToWake(waker),
-            Fire::Roused => return TimerReleased::ToWake(waker),
+            Fire::Wake | Fire::Roused => return TimerReleased::ToWake(waker),
             Fire::Cancelled => {}
             // SAFETY: its handle is gone and has left it to the worker, which has unlinked it.
             Fire::Abandoned => unsafe { Entry::free(entry) },
