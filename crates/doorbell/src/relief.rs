@@ -7,8 +7,9 @@ use doorbell_core::worker::WorkerShared;
 use doorbell_machine::Machine;
 use std::sync::Arc;
 
-/// A worker that has begun no poll for this long while its runtime ends does not end its other tasks soon.
-const STUCK_NS: u64 = 2_000_000;
+/// A worker that has begun no poll and ended no task for this long, while its runtime ends, does not end its tasks soon.
+/// Shorter, and one that only waits for a CPU would be taken for stuck: its tasks are better dropped where they lived.
+const STUCK_NS: u64 = 50_000_000;
 
 /// What the thread that ends a runtime knows of a worker.
 struct Seen<M: Machine> {

@@ -636,6 +636,8 @@ impl<M: Machine> Local<M> {
             let Some(task) = list.with_waiting(parker, Listed::pop_newest) else {
                 break;
             };
+            // Who ends the runtime sees that this worker gets on.
+            self.remote.beat();
             task.end_at_close();
         }
         // After the futures, whose drops remove their timers from the wheel.
@@ -648,6 +650,7 @@ impl<M: Machine> Local<M> {
     /// Ends every task in the queues of a worker that closes.
     pub(crate) fn end_queued(&self) {
         while let Some(node) = self.next() {
+            self.remote.beat();
             // SAFETY: as in `run_one`.
             unsafe { run::end_queued(node, self) };
         }
