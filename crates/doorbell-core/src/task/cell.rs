@@ -430,7 +430,8 @@ enum Stage<F: Future> {
 #[derive(Debug)]
 pub struct BodyVtable {
     pub(crate) layout: Layout,
-    /// Polls the future. On `Ready` the output is stored; a panic counts as `Ready` and is stored as the output.
+    /// Polls the future. On `Ready` the output is stored; a panic counts as `Ready` and is stored as the output, once
+    /// the future has been dropped while the panic unwinds.
     pub(crate) poll: unsafe fn(*mut u8, &mut Context<'_>) -> Poll<()>,
     /// Drops the future and stores `Cancelled` or, if that drop panics, the panic.
     pub(crate) cancel: unsafe fn(*mut u8),
@@ -464,17 +465,30 @@ pub unsafe fn write_body<F: Future>(body: *mut u8, future: F) {
     unsafe { body.cast::<Stage<F>>().write(Stage::Future(future)) };
 }
 
+/// Dropped while a poll unwinds: drops the future, which so sees that its thread panics.
+struct DropsFuture<F: Future>(*mut Stage<F>);
+
+impl<F: Future> Drop for DropsFuture<F> {
+    fn drop(&mut self) {
+        // SAFETY: the poll that unwinds has the stage, and uses it no more.
+        unsafe { clear::<F>(self.0.cast()) };
+    }
+}
+
 /// # Safety
 /// `body` holds a `Stage<F>` that only the caller uses now.
 unsafe fn poll<F: Future>(body: *mut u8, cx: &mut Context<'_>) -> Poll<()> {
     let stage = body.cast::<Stage<F>>();
     let polled = catch_unwind(AssertUnwindSafe(|| {
+        let unwinds = DropsFuture(stage);
         // SAFETY: the caller's promise.
-        match unsafe { &mut *stage } {
+        let polled = match unsafe { &mut *stage } {
             // SAFETY: the body never moves: it stays in the task's allocation until dropped.
             Stage::Future(future) => unsafe { Pin::new_unchecked(future) }.poll(cx),
             Stage::Output(_) | Stage::Gone => unreachable!("a complete task was polled"),
-        }
+        };
+        std::mem::forget(unwinds);
+        polled
     }));
     let output = match polled {
         Ok(Poll::Pending) => return Poll::Pending,
