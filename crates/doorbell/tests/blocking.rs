@@ -57,6 +57,41 @@ fn results_come_back_and_workers_go_on() {
 /// Set in the process that cannot start a thread.
 const REFUSED: &str = "DOORBELL_TEST_REFUSED";
 
+/// Runs the test of that name in a child process whose address space is small. Returns whether this is the child.
+fn in_small_process(name: &str) -> bool {
+    if std::env::var_os(REFUSED).is_some() {
+        return true;
+    }
+    // The limit is in KiB.
+    let script = "ulimit -v 1500000 && exec \"$0\" \"$@\"";
+    let child = std::process::Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(REFUSED, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{child:?}"
+    );
+    false
+}
+
+/// Takes memory until there is no room for a thread's stack.
+fn fill() -> Vec<Vec<u8>> {
+    const MIB: usize = 1 << 20;
+    let mut full: Vec<Vec<u8>> = Vec::with_capacity(4_096);
+    loop {
+        let mut next = Vec::new();
+        if next.try_reserve_exact(MIB).is_err() {
+            return full;
+        }
+        full.push(next);
+    }
+}
+
 /// In a child process whose address space is full when it needs its first blocking thread.
 #[test]
 #[cfg_attr(
@@ -64,36 +99,12 @@ const REFUSED: &str = "DOORBELL_TEST_REFUSED";
     ignore = "the sanitizer needs more address space than any limit"
 )]
 fn a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on() {
-    const MIB: usize = 1 << 20;
-    let name = "a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on";
-    if std::env::var_os(REFUSED).is_none() {
-        // The limit is in KiB.
-        let script = "ulimit -v 1500000 && exec \"$0\" \"$@\"";
-        let child = std::process::Command::new("sh")
-            .args(["-c", script])
-            .arg(std::env::current_exe().unwrap())
-            .args([name, "--exact", "--nocapture", "--test-threads=1"])
-            .env(REFUSED, "1")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
-        assert!(
-            child.status.success() && said.contains("1 passed"),
-            "{child:?}"
-        );
+    if !in_small_process("a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on") {
         return;
     }
     let rt = runtime(2);
     let dropped = Arc::new(AtomicUsize::new(0));
-    let mut full: Vec<Vec<u8>> = Vec::with_capacity(4_096);
-    loop {
-        let mut next = Vec::new();
-        if next.try_reserve_exact(MIB).is_err() {
-            break;
-        }
-        full.push(next);
-    }
-    // No room for a thread's stack.
+    let full = fill();
     let held = CountsDrops(Arc::clone(&dropped));
     let refused = rt.try_spawn_blocking(move || drop(held));
     drop(full);
@@ -107,6 +118,49 @@ fn a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on() {
     // The workers are unaffected, and with room a thread starts.
     assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);
     assert_eq!(rt.block_on(rt.spawn_blocking(|| 2)).unwrap(), 2);
+}
+
+/// As above, but there is one thread, and it waits for the closure that gets none.
+#[test]
+#[cfg_attr(
+    doorbell_tsan,
+    ignore = "the sanitizer needs more address space than any limit"
+)]
+fn s11_a_closure_that_is_refused_a_thread_gets_one_later() {
+    if !in_small_process("s11_a_closure_that_is_refused_a_thread_gets_one_later") {
+        return;
+    }
+    let rt = runtime(2);
+    let (tell, told) = mpsc::channel();
+    let (begins, begun) = mpsc::channel();
+    let waits = rt.spawn_blocking(move || {
+        begins.send(()).unwrap();
+        told.recv_timeout(Duration::from_mins(1))
+    });
+    begun.recv().unwrap();
+    let full = fill();
+    drop(rt.try_spawn_blocking(move || tell.send(5)).unwrap());
+    assert_eq!(rt.metrics().blocking().threads, 1, "the OS has refused one");
+    drop(full);
+    assert_eq!(rt.block_on(waits).unwrap(), Ok(5));
+}
+
+#[test]
+fn s11_the_age_of_the_oldest_closure_tells_of_a_pool_that_waits_for_itself() {
+    let rt = Builder::new().cores(1).blocking_threads(1).build().unwrap();
+    let handle = rt.handle().clone();
+    let (go, goes) = mpsc::channel::<()>();
+    let outer = rt.spawn_blocking(move || {
+        let inner = handle.spawn_blocking(|| 3);
+        let _ = goes.recv();
+        inner
+    });
+    let age = || rt.metrics().blocking().oldest_queued;
+    eventually(|| age().is_some_and(|age| age >= Duration::from_millis(50)));
+    drop(go);
+    let inner = rt.block_on(outer).unwrap();
+    assert_eq!(rt.block_on(inner).unwrap(), 3);
+    assert_eq!(age(), None);
 }
 
 #[test]

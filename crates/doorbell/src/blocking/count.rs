@@ -5,7 +5,7 @@
 //! rules keep every queued closure from waiting in vain:
 //!
 //! * *a closure is queued ⇒ there are at least as many idle threads as queued closures, or as many threads as
-//!   allowed*;
+//!   allowed; or the OS refused a thread, and a task asks again (`retry.rs`)*;
 //! * *a thread leaves ⇒ the other idle threads suffice for the queued closures*.
 
 use doorbell_machine::{Machine, Ordering, Word};
@@ -40,6 +40,12 @@ pub(super) struct Counts {
     pub(super) idle: u64,
     pub(super) threads: u64,
     pub(super) closed: bool,
+}
+
+impl Counts {
+    fn lacks_thread(&self, threads_max: usize) -> bool {
+        !self.closed && self.queued > self.idle && self.threads < threads_max as u64
+    }
 }
 
 /// What the caller does with a closure after counting it.
@@ -92,6 +98,22 @@ impl<M: Machine> Count<M> {
             Some(QUEUED + if start { IDLE + THREADS } else { 0 })
         });
         outcome
+    }
+
+    /// Whether a queued closure waits for a thread that may be started.
+    pub(super) fn lacks_thread(&self, threads_max: usize) -> bool {
+        self.get().lacks_thread(threads_max)
+    }
+
+    /// Counts a thread that is about to be started, if a queued closure needs one.
+    #[must_use]
+    pub(super) fn claim_thread(&self, threads_max: usize) -> bool {
+        let mut lacks = false;
+        self.change(|now| {
+            lacks = now.lacks_thread(threads_max);
+            lacks.then_some(IDLE + THREADS)
+        });
+        lacks
     }
 
     /// An idle thread has received a closure. `false` if the pool is closed: then it may not run the closure.

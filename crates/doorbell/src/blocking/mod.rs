@@ -1,7 +1,9 @@
 //! Blocking closures, on threads of their own.
 
+mod ages;
 mod count;
 mod pool;
+mod retry;
 mod starter;
 
 pub use pool::BlockingMetrics;
@@ -95,7 +97,8 @@ impl Handle {
     ///
     /// # Errors
     /// [`SpawnBlockingError::NoThread`] if the OS refuses a thread and there is no other one; the closure has
-    /// then been dropped. If there are other threads, the closure waits for one of them.
+    /// then been dropped. If there are other threads, the closure waits for one of them; meanwhile the runtime
+    /// asks the OS for a thread again ten times a second.
     /// [`SpawnBlockingError::RuntimeGone`] if the runtime has ended. If it ends during the call, the closure
     /// may be cancelled instead.
     ///

@@ -1,6 +1,8 @@
 //! The pool: a queue of closures and the threads that run them.
 
+use super::ages::Ages;
 use super::count::{Count, Counts, Submit};
+use super::retry::try_later;
 use super::starter::Starter;
 use crate::ClassKind;
 use crate::ambient;
@@ -43,6 +45,9 @@ impl Default for BlockingPlan {
 pub struct BlockingMetrics {
     /// Number of closures that no thread has begun.
     pub queued: usize,
+    /// How long the oldest of these has waited; `None` if none waits. If more than 1,024 wait, it has waited at
+    /// least this long. If it grows while all threads are busy, closures may wait for each other.
+    pub oldest_queued: Option<Duration>,
     /// Number of threads that exist or are being started.
     pub threads: usize,
     /// Number of these threads that run no closure.
@@ -78,6 +83,9 @@ pub(crate) struct Pool<M: Machine> {
     /// Number of thread names given so far.
     named: M::Counter,
     started: M::Counter,
+    ages: Ages<M>,
+    /// 1 while a task starts threads that were refused.
+    pub(super) retrying: M::U32,
     queue: (Sender<Job<M>>, Receiver<Job<M>>),
     clock: Arc<Clock<M>>,
     /// Disconnected when the pool is closed, which wakes all idle threads.
@@ -125,6 +133,8 @@ impl<M: Machine> Pool<M> {
             name: format!("{name}-blk"),
             named: M::Counter::default(),
             started: M::Counter::default(),
+            ages: Ages::new(),
+            retrying: M::U32::new(0),
             queue: unbounded(),
             clock: Arc::clone(clock),
             stop,
@@ -188,8 +198,23 @@ impl<M: Machine> Pool<M> {
 
     fn drop_queued(&self) {
         while let Ok(job) = self.queue.1.try_recv() {
+            self.ages.note_left();
             self.count.dropped();
             drop(job);
+        }
+    }
+
+    /// Whether a queued closure waits for a thread that may be started.
+    pub(super) fn lacks_thread(&self) -> bool {
+        self.count.lacks_thread(self.plan.threads_max)
+    }
+
+    /// Starts the threads that queued closures wait for, until the OS refuses one.
+    pub(super) fn start_lacking(self: &Arc<Self>, handle: &Handle) {
+        while self.count.claim_thread(self.plan.threads_max) {
+            if self.start_thread(handle).is_err() {
+                return;
+            }
         }
     }
 
@@ -201,6 +226,7 @@ impl<M: Machine> Pool<M> {
     ) -> Result<(), ThreadError> {
         // Queued before the thread is started: if that fails, the caller that sees that no thread is left
         // drops all that waits. The send cannot fail, because the pool holds a receiver.
+        self.ages.note_sent(M::now_ns());
         let _ = self.queue.0.send(Job {
             runnable,
             _hold: self.clock.hold(),
@@ -255,6 +281,7 @@ impl<M: Machine> Pool<M> {
         loop {
             match self.next() {
                 Next::Job(job) => {
+                    self.ages.note_left();
                     if self.count.take() {
                         // The job catches the closure's panic.
                         job.runnable.run();
@@ -325,18 +352,28 @@ impl<M: Machine> Blocking for Arc<Pool<M>> {
         match self.count.submit(self.plan.threads_max) {
             Submit::Closed => Ok(()),
             Submit::Queued => self.hand_over(job, || Ok(())),
-            Submit::StartThread => self.hand_over(job, || self.start_thread(handle)),
+            Submit::StartThread => {
+                let handed = self.hand_over(job, || self.start_thread(handle));
+                if handed.is_ok() && self.lacks_thread() {
+                    try_later(self, handle);
+                }
+                handed
+            }
         }
     }
 
     fn metrics(&self) -> BlockingMetrics {
+        let now = self.count.get();
+        let oldest = || self.ages.oldest(M::now_ns());
+        let oldest_queued = (now.queued > 0).then(oldest);
         let Counts {
             queued,
             idle,
             threads,
             ..
-        } = self.count.get();
+        } = now;
         BlockingMetrics {
+            oldest_queued,
             queued: queued as usize,
             threads: threads as usize,
             idle: idle as usize,
