@@ -12,6 +12,8 @@
 //! The futures of this crate count, except operations of a stream that never wait: `write_all` and
 //! `read_exact` of no bytes, `poll_flush`, `poll_close` and `poll_shutdown`. In a loop that does only these,
 //! call [`consume_budget`]. Futures of other crates do not count, unless they are wrapped in [`cooperative`].
+//! Of [`timeout`](crate::time::timeout())s and [`cooperative`] futures, one may be ready beyond the budget, because the
+//! future inside gets its place by the poll that may also complete it.
 //!
 //! So a loop that asks the same socket again and again within one poll, by `readable` for example, becomes pending
 //! after 128 times although the socket is ready. It goes on after the other tasks.
