@@ -272,7 +272,7 @@ pub fn write(socket: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
     Ok(send(socket, buffer, SendFlags::NOSIGNAL)?)
 }
 
-/// As [`write`], from several buffers in order. Of very many it sends only some.
+/// As [`write()`], from several buffers in order. Of very many it sends only some.
 ///
 /// # Errors
 /// The OS's error.
