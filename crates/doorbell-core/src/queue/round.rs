@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
-/// Turns between the pinned tasks and the movable tasks of one worker, in rounds. A round has as many turns of each kind
-/// as tasks of that kind waited at its begin.
+/// Turns between the pinned and the movable tasks of one worker, in rounds. A round has as many turns of each kind as
+/// tasks of that kind waited when it began; fewer if some of them are gone.
 ///
 /// Contract: *`p` pinned and `m` movable tasks wait, and their worker runs on ⇒ each of them runs among the next
-/// `2 (p + m)` turns*, however often others become ready meanwhile. A queue counts its backlog as one task.
+/// `2 (p + m)` turns*, however often others become ready meanwhile. Of a queue with a backlog, `m` counts the ring buffer
+/// and one more; a task in the backlog waits for further rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pinned: Cell<u64>,
@@ -16,19 +17,15 @@ pub(crate) struct Round {
 impl Round {
     /// Whether the next turn is a pinned task's. `waiting`: how many pinned tasks wait, at least one, and how many
     /// movable ones.
-    pub(crate) fn is_pinned(&self, waiting: impl FnOnce() -> (u64, u64)) -> bool {
-        if self.pinned.get() == 0 && self.movable.get() == 0 {
-            let (pinned, movable) = waiting();
-            self.pinned.set(pinned);
-            self.movable.set(movable);
-        }
-        let is_pinned = self.movable.get() == 0;
-        let kind = if is_pinned {
-            &self.pinned
-        } else {
-            &self.movable
-        };
-        kind.set(kind.get().saturating_sub(1));
+    pub(crate) fn is_pinned(&self, waiting: (u64, u64)) -> bool {
+        let left = (
+            self.pinned.get().min(waiting.0),
+            self.movable.get().min(waiting.1),
+        );
+        let (pinned, movable) = if left == (0, 0) { waiting } else { left };
+        let is_pinned = movable == 0;
+        self.pinned.set(pinned - u64::from(is_pinned));
+        self.movable.set(movable - u64::from(!is_pinned));
         is_pinned
     }
 }
@@ -42,7 +39,7 @@ mod tests {
         let round = Round::default();
         let turns = |(pinned, movable): (u64, u64), count| -> Vec<bool> {
             (0..count)
-                .map(|_| round.is_pinned(|| (pinned, movable)))
+                .map(|_| round.is_pinned((pinned, movable)))
                 .collect()
         };
         assert_eq!(turns((2, 3), 5), [false, false, false, true, true]);
@@ -50,5 +47,8 @@ mod tests {
         let taken = turns((1, 50), 102);
         assert_eq!(taken.iter().filter(|pinned| **pinned).count(), 2);
         assert_eq!(turns((1, 0), 3), [true; 3]);
+        // Thieves take what a round has counted.
+        assert_eq!(turns((1, 200), 1), [false]);
+        assert_eq!(turns((1, 1), 4), [false, true, false, true]);
     }
 }

@@ -225,7 +225,7 @@ impl<M: Machine> Worker<M> {
             seen,
             searchers: Searchers::new(workers),
             searchers_ns: Cell::new(0),
-            checks: Checks::new(),
+            checks: Checks::new(workers),
             idle_polls: Cell::new(u64::MAX),
             pull: Pull::new(),
             looks: Looks::new(),
@@ -273,7 +273,7 @@ impl<M: Machine> Worker<M> {
                     } else {
                         self.idle(evidence);
                         self.checks.note_idle();
-                        self.local.pace().note_idle();
+                        self.local.note_idle();
                         self.local.set_unattended(true);
                         self.idle_polls.set(self.shared.tally.polls.get());
                     }

@@ -107,8 +107,15 @@ impl Pace {
         !self.is_fresh.get() && Self::is_over(self.looked_ns.get(), self.read_ns.get(), old_ns)
     }
 
+    /// Times at least so many polls one by one, to see which of them are long.
+    pub(super) fn time_polls(&self, polls: u64) {
+        self.timed.set(self.timed.get().max(polls));
+        self.every.set(1);
+        self.until.set(self.until.get().min(self.ran.get() + 1));
+    }
+
     /// Whether so long has passed; also if the clock has leapt back.
-    fn is_over(since_ns: u64, now_ns: u64, ns: u64) -> bool {
+    pub(super) fn is_over(since_ns: u64, now_ns: u64, ns: u64) -> bool {
         now_ns
             .checked_sub(since_ns)
             .is_none_or(|passed_ns| passed_ns >= ns)
@@ -154,7 +161,7 @@ impl Pace {
             polls: self.ran.replace(0),
         };
         if passed.ns >= LONG_NS {
-            self.timed.set(POLLS_TIMED);
+            self.time_polls(POLLS_TIMED);
         }
         let timed = self.timed.get();
         self.timed.set(timed.saturating_sub(passed.polls));

@@ -18,6 +18,10 @@ const CHECK_NS: u64 = 100_000;
 /// Polls between two thefts from one stuck worker: one of the stolen task, one of its own.
 const POLLS_BETWEEN_THEFTS: u64 = 2;
 
+/// A worker with work of its own takes also deferred tasks from one that has been inside one poll for this long. From one
+/// that is soon back it would take what that one runs next.
+const RELIEVED_NS: u64 = 2_000_000;
+
 /// When a worker with work of its own checks the others. It does so in its passes.
 #[derive(Debug)]
 pub(super) struct Checks {
@@ -30,11 +34,15 @@ pub(super) struct Checks {
     was_idle: Cell<bool>,
     /// More tasks wait where it has just taken one.
     hurries: Cell<bool>,
+    /// For each worker, the first check that saw its present pulse.
+    seen_ns: Box<[Cell<u64>]>,
 }
 
 impl Checks {
-    pub(super) fn new() -> Self {
+    /// The checks of a worker of a scheduler with so many.
+    pub(super) fn new(workers: usize) -> Self {
         Checks {
+            seen_ns: (0..workers).map(|_| Cell::new(0)).collect(),
             passed_ns: Cell::new(0),
             polls: Cell::new(0),
             looked_ns: Cell::new(0),
@@ -58,6 +66,15 @@ impl Checks {
         let took_ns = now_ns.saturating_sub(since_ns);
         let usual_ns = polls.saturating_sub(before).saturating_mul(POLL_NS);
         since_ns != 0 && took_ns > usual_ns.saturating_add(STUCK_NS)
+    }
+
+    /// For how long a worker has been inside its present poll, as far as the checks have seen.
+    fn stands_ns(&self, worker: usize, stood_still: bool, now_ns: u64) -> u64 {
+        let seen_ns = &self.seen_ns[worker];
+        if !stood_still {
+            seen_ns.set(now_ns);
+        }
+        now_ns.saturating_sub(seen_ns.get())
     }
 
     /// Whether to look at the others in this pass. What woke the worker goes first: a look at all others may take longer
@@ -158,7 +175,12 @@ impl<M: Machine> Worker<M> {
             let stood_still = self.note_pulse(other);
             let _ = self.expire_for(other, stood_still);
             let _ = self.look_for(other, stood_still);
-            if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
+            let stands_ns = self.checks.stands_ns(other.worker(), stood_still, now_ns);
+            if !stood_still || !other.is_inside() {
+                continue;
+            }
+            let relieves = || stands_ns >= RELIEVED_NS && self.local.relieve_deferred(other);
+            if self.rob(other, Greed::Single) || relieves() {
                 if other.has_work() {
                     self.checks.hurries.set(true);
                     self.local.pace().ask_after(POLLS_BETWEEN_THEFTS);
@@ -232,7 +254,7 @@ mod tests {
 
     #[test]
     fn polls_are_long_if_together_they_took_longer_than_so_many_may() {
-        let checks = Checks::new();
+        let checks = Checks::new(2);
         assert!(
             !checks.note_pass(1_000_000, 5),
             "nothing is known of the time before"
@@ -246,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_worker_looks_at_the_others_at_intervals_but_not_first() {
-        let checks = Checks::new();
+        let checks = Checks::new(2);
         assert!(!checks.are_due(CHECK_NS, false), "it was idle");
         assert!(checks.are_due(CHECK_NS + 1, false));
         assert!(!checks.are_due(2 * CHECK_NS, false));

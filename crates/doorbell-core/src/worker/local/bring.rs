@@ -61,6 +61,6 @@ impl<M: Machine> Local<M> {
     /// Whether something else on this worker may run before its one movable task.
     pub(in crate::worker) fn runs_another_first(&self) -> bool {
         let pinned = || !self.ready().is_empty() || self.has_pinned_of_groups();
-        self.stolen.get().is_some() || pinned() || self.remote.pending()
+        self.stolen.get().is_some() || pinned() || self.remote.pending() || self.has_slice()
     }
 }

@@ -219,7 +219,7 @@ impl<M: Machine> Local<M> {
         if pinned.is_empty() {
             return pop();
         }
-        let waiting = || (pinned.len() as u64, queue.len());
+        let waiting = (pinned.len() as u64, queue.len());
         let first = self.round.is_pinned(waiting).then(|| pinned.pop());
         first.flatten().or_else(pop).or_else(|| pinned.pop())
     }
@@ -281,6 +281,16 @@ impl<M: Machine> Local<M> {
             // No group alone has tasks to spare, but together they have work for one more worker.
             let one = |group: &u8| self.steal_of(*group, victim, Greed::Single);
             count = groups.iter().find_map(one).unwrap_or(0);
+        }
+        if count == 0
+            && let Some(Loot {
+                first,
+                count: taken,
+            }) = self.steal_deferred(victim, greed)
+        {
+            self.stolen.set(Some(first));
+            self.list();
+            count = taken;
         }
         let inject = inject && count == 0;
         if let Some((chain, len)) = inject.then(|| victim.take_injected()).flatten() {

@@ -15,6 +15,9 @@ use doorbell_machine::{Bug, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
+/// A slice counts for at most this long: the process may have been stopped meanwhile.
+const SLICE_MAX_NS: u64 = 10_000_000;
+
 /// The part of the queue that only the worker touches. Movable tasks are in a queue of the remote half.
 #[derive(Debug)]
 pub(super) struct Deferred<M: Machine> {
@@ -25,7 +28,9 @@ pub(super) struct Deferred<M: Machine> {
     /// Since when the present slice lasts, if one does; else since when the queue waits for one.
     since_ns: Cell<u64>,
     /// The queue has a slice, whatever else is ready.
-    is_due: Cell<bool>,
+    has_slice: Cell<bool>,
+    /// A movable task was deferred since the queue was last seen empty.
+    has_movable: Cell<bool>,
     /// A deferred task has run since the clock was read last.
     has_run: Cell<bool>,
 }
@@ -37,7 +42,8 @@ impl<M: Machine> Default for Deferred<M> {
             round: Round::default(),
             slice_ns: Cell::new(0),
             since_ns: Cell::new(0),
-            is_due: Cell::new(false),
+            has_slice: Cell::new(false),
+            has_movable: Cell::new(false),
             has_run: Cell::new(false),
         }
     }
@@ -47,28 +53,38 @@ impl<M: Machine> Deferred<M> {
     /// The clock was read.
     fn note_time(&self, now_ns: u64, passed: Passed, is_empty: bool) {
         let has_run = self.has_run.replace(false);
-        if self.is_due.get() {
-            let took_ns = now_ns.saturating_sub(self.since_ns.get());
-            // A stolen task may have come first.
-            if (has_run && took_ns >= SOON_NS) || is_empty {
-                self.slice_ns.set(took_ns);
+        if is_empty {
+            self.has_slice.set(false);
+            self.since_ns.set(now_ns);
+        } else if self.has_slice.get() {
+            // The slice ends only after a deferred task has run: a stolen task goes before it.
+            if has_run && Pace::is_over(self.since_ns.get(), now_ns, SOON_NS) {
+                let took_ns = now_ns.saturating_sub(self.since_ns.get());
+                self.slice_ns.set(took_ns.min(SLICE_MAX_NS));
                 self.since_ns.set(now_ns);
-                self.is_due.set(false);
+                self.has_slice.set(false);
             }
         } else if has_run {
             // Several polls between two readings are short ones.
             let is_one = passed.polls == 1;
-            self.slice_ns.set(if is_one { passed.ns } else { 0 });
+            let took_ns = passed.ns.min(SLICE_MAX_NS);
+            self.slice_ns.set(if is_one { took_ns } else { 0 });
             self.since_ns.set(now_ns);
-        } else if is_empty {
+        } else if Pace::is_over(
+            self.since_ns.get(),
+            now_ns,
+            self.slice_ns.get().max(SOON_NS),
+        ) {
             self.since_ns.set(now_ns);
-        } else {
-            let waited_ns = now_ns.saturating_sub(self.since_ns.get());
-            if waited_ns >= self.slice_ns.get().max(SOON_NS) {
-                self.since_ns.set(now_ns);
-                self.is_due.set(true);
-            }
+            self.has_slice.set(true);
         }
+    }
+
+    /// The worker was idle: it had nothing to run.
+    fn note_idle(&self) {
+        self.slice_ns.set(0);
+        self.has_slice.set(false);
+        self.has_movable.set(false);
     }
 }
 
@@ -79,9 +95,19 @@ impl<M: Machine> Local<M> {
         &self.pace
     }
 
+    /// The worker was idle.
+    pub(in crate::worker) fn note_idle(&self) {
+        self.pace.note_idle();
+        self.deferred.note_idle();
+    }
+
     /// Notes what the clock shows between two polls.
     pub(in crate::worker) fn note_time(&self, now_ns: u64) {
         let passed = self.pace.read(now_ns);
+        if passed.ns >= LONG_NS {
+            // One round at least: the task that was long may be far behind.
+            self.pace.time_polls(2 * self.queued() as u64);
+        }
         self.deferred
             .note_time(now_ns, passed, self.is_deferred_empty());
     }
@@ -92,6 +118,11 @@ impl<M: Machine> Local<M> {
         self.deferred.pinned.is_empty() && self.remote.deferred().is_empty()
     }
 
+    /// 1 if a movable task may be deferred here, else 0. Reads no word that others write.
+    pub(super) fn movable_deferred(&self) -> u64 {
+        u64::from(self.deferred.has_movable.get())
+    }
+
     /// How many deferred tasks are pinned.
     pub(super) fn pinned_deferred(&self) -> usize {
         self.deferred.pinned.len()
@@ -99,8 +130,10 @@ impl<M: Machine> Local<M> {
 
     /// Whether a deferred task goes before what is ready.
     #[inline]
-    pub(super) fn is_slice_due(&self) -> bool {
-        self.deferred.is_due.get() && !self.is_deferred_empty() && !M::breaks(Bug::DeferredStarves)
+    pub(in crate::worker) fn has_slice(&self) -> bool {
+        self.deferred.has_slice.get()
+            && !self.is_deferred_empty()
+            && !M::breaks(Bug::DeferredStarves)
     }
 
     /// Whether a deferred task must wait for a pass.
@@ -112,13 +145,16 @@ impl<M: Machine> Local<M> {
     pub(super) fn next_deferred(&self) -> Option<NonNull<Node<M>>> {
         let (pinned, queue) = (&self.deferred.pinned, self.remote.deferred());
         let waiting = || (pinned.len() as u64, queue.len());
-        let is_pinned = !pinned.is_empty() && self.deferred.round.is_pinned(waiting);
+        let is_pinned = !pinned.is_empty() && self.deferred.round.is_pinned(waiting());
         let first = is_pinned.then(|| pinned.pop()).flatten();
         // SAFETY: this worker owns its remote half's queues.
         let movable = first.or_else(|| unsafe { queue.pop_then(|| self.offer_refilled(queue)) });
-        let next = movable.or_else(|| pinned.pop())?;
+        let Some(next) = movable.or_else(|| pinned.pop()) else {
+            self.deferred.has_movable.set(false);
+            return None;
+        };
         self.deferred.has_run.set(true);
-        if self.deferred.is_due.get() {
+        if self.deferred.has_slice.get() {
             // The length of the slice counts.
             self.pace.hasten();
         }
@@ -139,6 +175,7 @@ impl<M: Machine> Local<M> {
         } else {
             Share::Surplus
         };
+        self.deferred.has_movable.set(true);
         // SAFETY: passed on; this worker owns its remote half's queues.
         let len = unsafe { self.remote.deferred().push(node, share) };
         self.list();

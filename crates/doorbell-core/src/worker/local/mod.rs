@@ -299,7 +299,8 @@ impl<M: Machine> Local<M> {
         self.note_waiting();
         let scheduler = self.remote.scheduler();
         // A poll that wakes or spawns more than one task may take long.
-        if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {
+        let all = len + self.movable_deferred();
+        if is_shareable(all) || self.pushed.replace(true) || self.groups.any() {
             scheduler.offer(self.remote.worker());
         } else {
             self.leave_to_itself();
@@ -529,7 +530,7 @@ impl<M: Machine> Local<M> {
     /// the list's turn.
     #[inline]
     pub(in crate::worker) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
-        if self.is_slice_due() {
+        if self.has_slice() {
             return self.next_deferred();
         }
         self.next_ready().or_else(|| self.next_deferred())
@@ -549,7 +550,7 @@ impl<M: Machine> Local<M> {
         }
         loop {
             let waiting = || (self.ready.len() as u64, queue.len());
-            let is_pinned = !self.ready.is_empty() && self.round.is_pinned(waiting);
+            let is_pinned = !self.ready.is_empty() && self.round.is_pinned(waiting());
             let (node, is_pinned) = match is_pinned.then(|| self.ready.pop()).flatten() {
                 Some(pinned) => (pinned, true),
                 None => match pop() {
@@ -585,7 +586,7 @@ impl<M: Machine> Local<M> {
         }
         let stolen = self.stolen.take();
         let stolen = stolen.filter(|node| !self.defers(*node, false));
-        let ready = || (!self.is_slice_due()).then(|| self.next_ready()).flatten();
+        let ready = || (!self.has_slice()).then(|| self.next_ready()).flatten();
         let Some(node) = stolen.or_else(ready) else {
             if self.needs_pass_first() && !self.is_deferred_empty() {
                 return Ran::PassFirst;

@@ -45,9 +45,9 @@ impl<M: Machine> Local<M> {
         })
     }
 
-    /// Takes from the deferred queue of another worker. Not if this worker has work of its own: that waits as well as the
-    /// other's list, and two busy workers would pass tasks to and fro.
-    fn steal_deferred(&self, victim: &Member<M>, greed: Greed) -> Option<Loot<M>> {
+    /// Takes from the deferred queue of another worker. Not for [`Greed::Single`]: then this worker has work of its own,
+    /// which waits as well, and two busy workers would pass tasks to and fro.
+    pub(super) fn steal_deferred(&self, victim: &Member<M>, greed: Greed) -> Option<Loot<M>> {
         let (own, deferred) = (self.remote.deferred(), victim.deferred());
         if deferred.is_empty() || greed == Greed::Single {
             return None;
@@ -60,6 +60,22 @@ impl<M: Machine> Local<M> {
         };
         // SAFETY: this worker owns its own queue and not the victim's.
         unsafe { deferred.steal_into(own, greed) }
+    }
+
+    /// Defers here what is deferred at another worker, which has been inside one poll for milliseconds: one task, for
+    /// this worker has work of its own. Returns whether there was one.
+    pub(in crate::worker) fn relieve_deferred(&self, victim: &Member<M>) -> bool {
+        // SAFETY: this worker owns its own queue and not the victim's.
+        let loot = unsafe {
+            victim
+                .deferred()
+                .steal_into(self.remote.deferred(), Greed::Single)
+        };
+        if let Some(loot) = &loot {
+            // SAFETY: taken out, so only this worker has it; it is alive until it has run.
+            unsafe { self.defer(loot.first, false) };
+        }
+        loot.is_some()
     }
 
     /// Puts the stolen task that this worker would run next into the run queue, where others find it.

@@ -103,7 +103,7 @@ fn w29_tasks_that_yield_and_a_pass_that_is_old() {
     });
 }
 
-/// Beside tasks that are always ready, those of the list get half of the time, in turns.
+/// Beside tasks that are always ready, those of the deferred queue get half of the time, in turns.
 #[test]
 fn w29_what_yields_gets_half_of_a_worker_whatever_is_ready() {
     for (ready_ns, behind_ns) in [(10_000, 10_000), (1_000, 40 * SOON_NS), (SOON_NS, 1_000)] {
@@ -250,7 +250,7 @@ fn what_yields_can_be_stolen() {
         assert!(thief.local.run_one());
         assert_eq!(turns.take(), [1]);
         let with_work = thief.local.steal(victim, Greed::Single, false);
-        assert_eq!(with_work, None, "the thief's own list waits as well");
+        assert_eq!(with_work, None, "the thief's own tasks wait as well");
     });
     drop(tasks);
     thief.local.enter(|| thief.local.close());
@@ -363,6 +363,85 @@ fn w30_a_pinned_task_that_is_always_ready_takes_one_poll_of_each_round() {
         }
         let pinned = polls.iter().filter(|name| **name == 0).count();
         assert_eq!(pinned, 1, "{polls:?}");
+        worker.local.close();
+    });
+}
+
+/// A group makes a table of all queues, and stays; the default group has a deferred queue all the same.
+#[test]
+fn what_yields_can_be_stolen_where_there_are_groups() {
+    let workers = scheduler_by_hand();
+    let [busy, thief] = &workers;
+    let groups = busy.shared.remote().scheduler().groups();
+    groups.reserve(1);
+    // SAFETY: no other thread opens one, and there are no tasks.
+    unsafe { groups.open(2, 1, 100) };
+    let turns = Turns::default();
+    let tasks = busy.local.enter(|| {
+        let tasks = [1, 2].map(|name| turns.yields(busy, name, Kind::Task));
+        runs(busy, 2, 0, 0);
+        tasks
+    });
+    turns.take();
+    thief.local.enter(|| {
+        let victim = busy.shared.remote();
+        assert_eq!(thief.local.steal(victim, Greed::Half, false), Some(1));
+        assert!(thief.local.run_one());
+        assert_eq!(turns.take(), [1]);
+        thief.local.close();
+    });
+    drop(tasks);
+    busy.local.enter(|| busy.local.close());
+}
+
+/// As beside a handler that blocks its worker, while the other worker has work of its own.
+#[test]
+fn a_busy_worker_takes_what_is_deferred_behind_a_poll_of_milliseconds() {
+    let workers = scheduler_by_hand();
+    let [stuck, busy] = &workers;
+    let turns = Turns::default();
+    stuck.local.enter(|| {
+        drop(turns.yields(stuck, 1, Kind::Task));
+        runs(stuck, 1, 0, 0);
+    });
+    busy.local.enter(|| {
+        drop(turns.yields(busy, 2, Kind::Task));
+        runs(busy, 1, 0, 0);
+        turns.take();
+        // The first check after an idle time is left out; the second one notes the pulse.
+        for now_ns in [MS, 2 * MS, 3 * MS] {
+            busy.check_stuck(now_ns);
+            assert_eq!(busy.local.queued(), 1, "{now_ns}");
+        }
+        busy.check_stuck(5 * MS);
+        assert_eq!(busy.local.queued(), 2);
+        runs(busy, 4, 0, 0);
+        assert_eq!(turns.take(), [2, 1, 2, 1], "its own task first");
+        busy.local.close();
+    });
+    stuck.local.enter(|| stuck.local.close());
+}
+
+#[test]
+fn time_that_was_idle_is_no_slice() {
+    let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+    worker.local.enter(|| {
+        drop(turns.yields(&worker, 1, Kind::Task));
+        turns.once(&worker, 0);
+        let mut now_ns = runs(&worker, 2, SOON_NS, 0);
+        turns.once(&worker, 0);
+        now_ns = runs(&worker, 1, SOON_NS, now_ns);
+        assert!(worker.local.has_slice());
+        worker.local.note_idle();
+        now_ns = runs(&worker, 1, 10_000 * MS, now_ns);
+        turns.take();
+        let mut others = 0;
+        while turns.take() != [1] {
+            turns.once(&worker, 0);
+            now_ns = runs(&worker, 1, 1_000, now_ns);
+            others += 1;
+            assert!(others < 20_000, "the time that was idle counted");
+        }
         worker.local.close();
     });
 }
