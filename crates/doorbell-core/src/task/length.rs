@@ -1,6 +1,6 @@
 //! How long a task's last polls were.
 
-/// A poll that a task may make while it is taken for one with long polls, or under suspicion, before that is forgotten.
+/// Short polls in a row after which a suspicion, or a long poll, is forgotten.
 const REMEMBERED: u8 = 4;
 
 /// Whether a task makes long polls, by its last few. A long poll by the wall clock makes a suspect only: the thread may

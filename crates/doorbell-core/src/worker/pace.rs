@@ -3,13 +3,13 @@
 //! | what | when | worst case |
 //! |---|---|---|
 //! | mailbox, inject queue, requests for a pass | between any two polls | one poll |
-//! | the clock | after at most [`POLLS_PER_READING`] polls, sooner the longer they take: about every [`READING_NS`] | so many polls, if long ones follow tiny ones |
+//! | the clock | after at most [`POLLS_PER_READING`] polls; after fewer if they are longer, so about every [`READING_NS`] | 8 long polls, if they follow tiny ones |
 //! | timers of the worker and of its sleepers, groups | at each reading of the clock | as above |
-//! | descriptors, common mailbox, stuck workers: a pass | at the first reading [`LOOK_NS`] after the last one | `LOOK_NS` and one reading |
-//! | the same before a task of the deferred queue | if the last pass is [`SOON_NS`] old, or those tasks make long polls | |
+//! | descriptors, common mailbox, stuck workers: a full pass | at the first reading [`LOOK_NS`] after the last one | `LOOK_NS` and one reading |
+//! | a full pass before a deferred task | if the last one is [`SOON_NS`] old, or the last deferred slice took [`LOOK_NS`] | one deferred poll |
 //!
-//! By rank and by share the worker reads the clock after each poll. There, a timer or a task that comes late is out of
-//! order.
+//! By rank and by share the worker reads the clock after each poll, because a late timer or charge would change which task
+//! is next.
 
 use std::cell::Cell;
 
@@ -20,10 +20,11 @@ pub(super) const LOOK_NS: u64 = 100_000;
 /// Before a task that can wait the worker makes a pass if the last one is this old.
 pub(super) const SOON_NS: u64 = 25_000;
 
-/// The worker reads the clock about this often. A sleeper whose timers this worker fires would have woken in time.
+/// The worker reads the clock about this often. Not less often: this worker also fires
+/// timers of sleeping workers, which would otherwise be late.
 const READING_NS: u64 = 10_000;
 
-/// It reads the clock after at most this many polls: with what follows, that costs as much as half a tiny poll.
+/// It reads the clock after at most this many polls. With what follows, a reading costs about as much as a tiny poll.
 pub(super) const POLLS_PER_READING: u64 = 8;
 
 /// A poll is long from this time on.
@@ -44,15 +45,15 @@ pub(super) struct Passed {
 pub(super) struct Pace {
     /// When the clock was read last.
     read_ns: Cell<u64>,
-    /// When the last pass looked at everything.
+    /// When the last full pass was.
     looked_ns: Cell<u64>,
-    /// The next pass looks at everything, whenever the last one did.
+    /// The next pass is a full one, whenever the last one was.
     is_asked: Cell<bool>,
-    /// No poll has run since such a pass.
+    /// No poll has run since the last full pass.
     is_fresh: Cell<bool>,
-    /// How many polls were to lie between the last two readings of the clock.
+    /// Polls planned between two readings; halved or doubled at each.
     every: Cell<u64>,
-    /// How many polls have run since the last one, and after how many the next one is due.
+    /// Polls since the last reading. The next one comes when `ran` reaches `until`.
     ran: Cell<u64>,
     until: Cell<u64>,
     /// How many polls are still timed one by one.
@@ -77,7 +78,7 @@ impl Pace {
         }
     }
 
-    /// A pass begins. Returns whether it must look at everything.
+    /// A pass begins. Returns whether it must be a full one.
     pub(super) fn begin_pass(&self, now_ns: u64) -> bool {
         self.read_ns.set(now_ns);
         self.ran.set(0);
@@ -89,19 +90,19 @@ impl Pace {
         is_due
     }
 
-    /// The worker looks at everything now.
+    /// The worker makes a full pass now.
     pub(super) fn note_look(&self, now_ns: u64) {
         self.looked_ns.set(now_ns);
         self.is_asked.set(false);
         self.is_fresh.set(true);
     }
 
-    /// Whether it is time to look at everything.
+    /// Whether it is time for a full pass.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         self.is_asked.get() || Self::is_over(self.looked_ns.get(), now_ns, LOOK_NS)
     }
 
-    /// Whether something that can wait, and takes about so long, must first wait for a pass.
+    /// Whether a deferred task, whose last slice took so long, must wait for a full pass.
     pub(super) fn is_old(&self, takes_ns: u64) -> bool {
         let old_ns = if takes_ns >= LOOK_NS { 0 } else { SOON_NS };
         !self.is_fresh.get() && Self::is_over(self.looked_ns.get(), self.read_ns.get(), old_ns)
@@ -121,7 +122,7 @@ impl Pace {
             .is_none_or(|passed_ns| passed_ns >= ns)
     }
 
-    /// The next pass must look at everything.
+    /// The next pass must be a full one.
     pub(super) fn ask(&self) {
         self.is_asked.set(true);
     }
@@ -138,7 +139,7 @@ impl Pace {
         self.every.set(1);
     }
 
-    /// Something else than a poll took time, or the next poll is to be timed alone.
+    /// The next reading comes after the next poll: for example after calls, which take time too.
     pub(super) fn hasten(&self) {
         self.until.set(self.ran.get() + 1);
     }
@@ -177,7 +178,8 @@ impl Pace {
         passed
     }
 
-    /// The time at which the current poll began, if the clock was read then, and not before each poll anyway.
+    /// When the current poll began; `None` unless the clock is read after each poll for now. Also `None` by rank, where it
+    /// always is: nothing is deferred there.
     #[inline(always)]
     pub(super) fn began_ns(&self) -> Option<u64> {
         (self.every.get() == 1 && self.most > 1).then(|| self.read_ns.get())

@@ -14,8 +14,8 @@ use std::sync::Arc;
 const PROMPT_NS: u64 = 50_000;
 /// The same for class Batch, whose worker first waits until the Fair worker of its core stops spinning.
 const BATCH_PROMPT_NS: u64 = 150_000;
-/// How much later a sleeping worker's timer may be beside one that makes short polls. That looks every 4 polls, and
-/// every 8 at a timer that was armed on it (`timer_pull=base`). Then the task may have to wait for another worker's
+/// How much later a sleeping worker's timer may be beside one that makes short polls. That looks at each reading
+/// of its clock, after at most 8 polls. Then the task may have to wait for another worker's
 /// wake.
 const POLLS_PROMPT_NS: u64 = 8 * POLL_NS;
 /// By when a sleeping worker's timer has fired beside one that is stuck: a watchdog sees to it within 1 ms.

@@ -74,7 +74,7 @@ const RUN_BUDGET: RunBudget = RunBudget {
 pub(super) const STARVE_MAX_NS: u64 = 8_000_000;
 
 /// How late the task of a timer may run where nothing goes wrong and polls are short. A poll takes up to five steps
-/// of 20 us. A worker looks at its own timers every 8 polls, and at those of sleepers every 4. The task then waits
+/// of 20 us. A worker looks at its own timers and those of sleepers at each reading of its clock. The task then waits
 /// behind others, for about as long.
 const LATE_MAX_NS: u64 = 2_000_000;
 

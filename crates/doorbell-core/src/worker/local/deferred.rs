@@ -1,9 +1,10 @@
-//! The deferred queue: tasks that can wait for what is ready. Those are tasks that woke themselves in their own poll, as by
-//! a yield, and tasks whose last polls were [long](PollLength). Where tasks run by rank, there is none.
+//! The deferred queue: tasks that can wait for what is ready. Those are tasks that were woken during their own poll, as
+//! by a yield, and tasks whose last polls were [long](PollLength). There is none where tasks run by rank. Of the groups,
+//! only the default group has one.
 //!
-//! They run when nothing else is ready, behind a pass if the last one is not recent ([`Pace`]). While other tasks are
-//! always ready, they get half of the worker's time: a time slice as soon as the others have run for as long as
-//! the last slice, and for [`SOON_NS`] at least. A slice lasts `SOON_NS` too, or one poll if that is longer.
+//! They run when nothing else is ready, behind a pass if the last one is old ([`Pace::is_old`]). While other tasks are
+//! always ready, they get half of the worker's time, in slices. The next slice comes when the others have run as long as
+//! the last slice took, and at least [`SOON_NS`]. A slice lasts `SOON_NS`, or one poll if that is longer.
 
 use super::Local;
 use crate::link::Node;
@@ -23,9 +24,10 @@ const SLICE_MAX_NS: u64 = 10_000_000;
 pub(super) struct Deferred<M: Machine> {
     pinned: Ready<M>,
     round: Round,
-    /// How long the last slice was; of tasks that run because nothing else is ready, their last poll.
+    /// Length of the last slice. While nothing else is ready: length of the last deferred poll, or 0 if several ran
+    /// between two readings of the clock.
     slice_ns: Cell<u64>,
-    /// Since when the present slice lasts, if one does; else since when the queue waits for one.
+    /// Start of the present slice. Without a slice: when the queue began to wait for one.
     since_ns: Cell<u64>,
     /// The queue has a slice, whatever else is ready.
     has_slice: Cell<bool>,
@@ -155,7 +157,7 @@ impl<M: Machine> Local<M> {
         };
         self.deferred.has_run.set(true);
         if self.deferred.has_slice.get() {
-            // The length of the slice counts.
+            // A slice ends by time.
             self.pace.hasten();
         }
         Some(next)

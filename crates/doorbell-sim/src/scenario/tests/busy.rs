@@ -24,8 +24,8 @@ const MS: u64 = 1_000_000;
 const LOOK_NS: u64 = 100 * US;
 /// What looks, wakes and switches take on the simulated machine.
 const COSTS_NS: u64 = 50 * US;
-/// A turn of the deferred queue, or one poll.
-const TURN_NS: u64 = 25 * US;
+/// A slice of the deferred queue, or one poll.
+const SLICE_NS: u64 = 25 * US;
 /// Rounds of everything that comes from outside.
 const ROUNDS: u64 = 40;
 
@@ -171,7 +171,7 @@ fn play<const BUG: u8>(busy: Busy) -> Arc<Waits> {
         }
     }
     // What the tasks are like must be learned.
-    sim::sleep(4 * busy.tasks * busy.poll_ns.max(TURN_NS));
+    sim::sleep(4 * busy.tasks * busy.poll_ns.max(SLICE_NS));
     for wait in [&waits.socket_ns, &waits.timer_ns, &waits.turn_ns] {
         wait.set(0);
     }
@@ -216,12 +216,12 @@ fn too_long<const BUG: u8>(busy: Busy) -> Option<String> {
         Err(why) => return Some(why),
     };
     let [socket_ns, timer_ns, post_ns, spawn_ns, turn_ns, polls] = waits;
-    // The poll under way; with a flood also the next one, as a turn of the deferred queue may come first.
+    // The poll under way; with a flood also the next one, as a slice of the deferred queue may come first.
     let turns = if busy.flood_ns > 0 { 2 } else { 1 };
-    let outside_ns = turns * busy.poll_ns.max(TURN_NS) + LOOK_NS + COSTS_NS;
+    let outside_ns = turns * busy.poll_ns.max(SLICE_NS) + LOOK_NS + COSTS_NS;
     // All of them may be in the list of one worker.
     let tasks = busy.tasks * busy.workers as u64;
-    let round_ns = tasks * (2 * busy.poll_ns.max(TURN_NS) + 8 * busy.flood_ns);
+    let round_ns = tasks * (2 * busy.poll_ns.max(SLICE_NS) + 8 * busy.flood_ns);
     let turn_most_ns = round_ns + round_ns / 20 + outside_ns;
     // A worker that looks after stuck ones may be in the wheel just then, and leave this timer to the next look.
     let timer_most_ns = outside_ns + busy.poll_ns;
@@ -287,7 +287,7 @@ fn a_task_that_yields_and_stays_in_line_is_noticed() {
 }
 
 #[test]
-fn a_list_behind_that_starves_is_noticed() {
+fn a_deferred_queue_that_starves_is_noticed() {
     is_noticed(Bug::DeferredStarves);
 }
 

@@ -80,6 +80,6 @@ fn a_look_for_timers_of_sleepers_reads_no_clock_where_none_has_one() {
     ]
     .map(|(pull, timer)| clock_reads(pull, timer));
     assert_eq!(on, off, "for what no sleeper has");
-    // One in each pass, and one each 8 polls.
+    // One in each pass, and one after at most 8 polls.
     assert!(due >= on + POLLS / 8, "{due} and {on}");
 }
