@@ -10,7 +10,7 @@
 //! | 3 | `FIRED` | out of the wheel; the handle's to read and to free, or its last message's |
 //! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the worker's to free |
 //! | 5 | `ORPHANED` | the worker ended first; the handle's to free |
-//! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the worker's to free |
+//! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the worker's to free; it wakes the waker |
 //! | 7 | `ROUSED` | as `CANCELLED`, and the worker wakes the waker |
 //!
 //! Who may touch what (a visitor stands in for the worker). `link`: the handle before `MAILED`, and the worker from its
@@ -48,7 +48,8 @@ pub(crate) enum Fire {
     Cancelled,
     /// As `Cancelled`, but the waker is the worker's to wake.
     Roused,
-    /// The handle was dropped elsewhere and its message came too late: the worker frees the entry.
+    /// The handle was dropped or roused elsewhere and its message came too late: the worker frees the entry, and wakes
+    /// the waker.
     Abandoned,
 }
 

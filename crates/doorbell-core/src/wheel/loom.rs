@@ -205,6 +205,11 @@ fn t19_a_roused_timer_wakes_once_beside_an_expiry() {
 }
 
 #[test]
+fn t19_a_roused_timer_wakes_once_beside_the_end_of_its_worker() {
+    roused_against(Worker::close);
+}
+
+#[test]
 fn a_mailed_arm_against_its_drop_and_its_delivery() {
     check(|| {
         let worker = Worker::new();

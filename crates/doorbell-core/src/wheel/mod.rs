@@ -298,12 +298,15 @@ impl<M: Machine, O> Wheel<M, O> {
         let waker = unsafe { entry.as_ref().waker.with_mut(|waker| (*waker).take()) };
         // SAFETY: the caller's promise.
         match unsafe { how(entry) } {
-            Fire::Wake | Fire::Roused => return TimerReleased::ToWake(waker),
-            Fire::Cancelled => {}
-            // SAFETY: its handle is gone and has left it to the worker, which has unlinked it.
-            Fire::Abandoned => unsafe { Entry::free(entry) },
+            Fire::Wake | Fire::Roused => TimerReleased::ToWake(waker),
+            Fire::Cancelled => TimerReleased::ToDrop(waker),
+            Fire::Abandoned => {
+                // SAFETY: its handle is gone and has left it to the worker, which has unlinked it.
+                unsafe { Entry::free(entry) };
+                // Whether it was cancelled or roused is not known any more; a wake too many does no harm.
+                TimerReleased::ToWake(waker)
+            }
         }
-        TimerReleased::ToDrop(waker)
     }
 
     /// The worker ends: tells every handle, and lets no visitor in any more. `parker` is the worker's.
