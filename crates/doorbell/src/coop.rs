@@ -13,7 +13,8 @@
 //! `read_exact` of no bytes, `poll_flush`, `poll_close` and `poll_shutdown`. In a loop that does only these,
 //! call [`consume_budget`]. Futures of other crates do not count, unless they are wrapped in [`cooperative`].
 //! Of [`timeout`](crate::time::timeout())s and [`cooperative`] futures, one may be ready beyond the budget, because the
-//! future inside gets its place by the poll that may also complete it.
+//! future inside gets its place by the poll that may also complete it. The others are not polled in that turn, but in
+//! the next one of their task, whatever the budget then.
 //!
 //! So a loop that asks the same socket again and again within one poll, by `readable` for example, becomes pending
 //! after 128 times although the socket is ready. It goes on after the other tasks.
@@ -38,11 +39,14 @@ use std::task::{Context, Poll, ready};
 /// A future that counts against the poll budget: see [`cooperative`].
 #[must_use = "futures do nothing unless polled"]
 #[derive(Debug)]
-pub struct Cooperative<F>(F);
+pub struct Cooperative<F> {
+    future: F,
+    turn: Turn,
+}
 
 /// Makes a future count against the budget of the poll in which it is polled. It takes one of 128 when it is
 /// ready. If none is left, one such future may still be ready, because only its poll gives it a place in a queue.
-/// Those after it are not polled until the other tasks of the worker have had a turn.
+/// Those after it are not polled until the other tasks of the worker have had a turn, and then whatever is left.
 ///
 /// Outside of tasks and of [`block_on`](crate::Runtime::block_on) this has no effect.
 ///
@@ -62,15 +66,19 @@ pub struct Cooperative<F>(F);
 /// # }
 /// ```
 pub fn cooperative<F: Future + Unpin>(future: F) -> Cooperative<F> {
-    Cooperative(future)
+    Cooperative {
+        future,
+        turn: Turn::default(),
+    }
 }
 
 impl<F: Future + Unpin> Future for Cooperative<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let budget = ready!(begin(cx));
-        let output = ready!(Pin::new(&mut self.0).poll(cx));
+        let this = &mut *self;
+        let budget = ready!(this.turn.begin(cx));
+        let output = ready!(Pin::new(&mut this.future).poll(cx));
         end(budget);
         Poll::Ready(output)
     }
@@ -110,21 +118,39 @@ pub(crate) fn count() {
     with_budget(|budget| budget.is_none_or(PollBudget::take));
 }
 
-/// Begins an operation of which it is not known whether its poll takes a place or also what is there. Pass what this
-/// returns to [`end`] when it has completed: then it takes one from the budget of the current poll. If none is left,
-/// one such operation may complete all the same; for those after it, this only wakes the task.
-pub(crate) fn begin(cx: &Context<'_>) -> Poll<i32> {
-    let before = with_budget(|budget| budget.map_or(Some(i32::MAX), PollBudget::begin));
-    let Some(before) = before else {
-        cx.waker().wake_by_ref();
-        return Poll::Pending;
-    };
-    Poll::Ready(before)
+/// The turns of a future of which it is not known whether its poll takes a place or also what is there.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    was_refused: bool,
 }
 
-/// Ends a completed operation, whose [`begin`] returned `before`.
-pub(crate) fn end(before: i32) {
-    with_budget(|budget| budget.into_iter().for_each(|budget| budget.end(before)));
+/// What [`Turn::begin`] hands to [`end`]: what was left of the budget. `None` for a turn beyond it.
+pub(crate) type Begun = Option<i32>;
+
+impl Turn {
+    /// Begins a poll. Pass what this returns to [`end`] when the future has completed: then it takes one from the
+    /// budget of the current poll. If none is left, one such future may complete all the same; for those after it,
+    /// this only wakes the task. One that was refused the last time is not refused again: it would never be polled,
+    /// nor its deadline be seen, beside one that goes beyond the budget in each poll of their task.
+    pub(crate) fn begin(&mut self, cx: &Context<'_>) -> Poll<Begun> {
+        let begun = with_budget(|budget| budget.map_or(Some(i32::MAX), PollBudget::begin));
+        let was_refused = std::mem::take(&mut self.was_refused);
+        if begun.is_some() || was_refused {
+            return Poll::Ready(begun);
+        }
+        self.was_refused = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Ends a completed operation that [`Turn::begin`] began.
+pub(crate) fn end(begun: Begun) {
+    with_budget(|budget| {
+        if let (Some(budget), Some(before)) = (budget, begun) {
+            budget.end(before);
+        }
+    });
 }
 
 pin_project! {

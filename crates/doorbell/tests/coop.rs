@@ -244,6 +244,37 @@ fn a_timeout_inside_block_on_ends_too() {
     assert_eq!(elapsed, Ok(true));
 }
 
+/// An arm that goes beyond the budget of each poll stands before a timeout of the same task.
+#[test]
+fn t15_a_timeout_ends_beside_timeouts_that_go_beyond_the_budget() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ended, end) = mpsc::channel();
+    let seen = Arc::clone(&stop);
+    let task = rt.spawn(async move {
+        let (to, mut from) = tokio::sync::mpsc::unbounded_channel();
+        to.send(()).unwrap();
+        let always_ready = async {
+            while !seen.load(SeqCst) {
+                let got = timeout(Duration::from_secs(1), from.recv()).await;
+                got.unwrap().unwrap();
+                to.send(()).unwrap();
+            }
+        };
+        let limited = async {
+            let elapsed = timeout(Duration::from_millis(50), pending::<()>()).await;
+            let ready = timeout(Duration::from_hours(1), async {}).await;
+            cooperative(pin!(async {})).await;
+            ended.send(elapsed.is_err() && ready.is_ok()).unwrap();
+        };
+        futures::join!(always_ready, limited);
+    });
+    let result = end.recv_timeout(STARVED);
+    stop.store(true, SeqCst);
+    assert_eq!(result, Ok(true));
+    rt.block_on(task).unwrap();
+}
+
 #[test]
 fn a_sleep_that_had_to_wait_is_ready_where_others_spend_the_budget() {
     let rt = Builder::new().cores(1).build().unwrap();

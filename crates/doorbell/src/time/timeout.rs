@@ -1,7 +1,7 @@
 //! [`Timeout`]: a future with a time limit.
 
 use super::{Instant, Sleep, sleep, sleep_until};
-use crate::coop;
+use crate::coop::{self, Turn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -20,6 +20,7 @@ pub struct Elapsed(());
 pub struct Timeout<F> {
     future: F,
     sleep: Sleep,
+    turn: Turn,
 }
 
 /// Gives a future a time limit of `duration`, counted from this call. Each poll polls the future before it
@@ -32,6 +33,7 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     Timeout {
         future,
         sleep: sleep(duration),
+        turn: Turn::default(),
     }
 }
 
@@ -43,6 +45,7 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     Timeout {
         future,
         sleep: sleep_until(deadline),
+        turn: Turn::default(),
     }
 }
 
@@ -65,12 +68,16 @@ impl<F: Future> Future for Timeout<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: `future` is pinned with the timeout: it is never moved out of a pinned timeout, there is no
-        // Drop, and Timeout is Unpin only if F is. `sleep` is Unpin.
-        let (future, sleep) = unsafe {
-            let this = self.get_unchecked_mut();
-            (Pin::new_unchecked(&mut this.future), &mut this.sleep)
+        // Drop, and Timeout is Unpin only if F is. The others are Unpin.
+        let (future, sleep, turn) = unsafe {
+            let Timeout {
+                future,
+                sleep,
+                turn,
+            } = self.get_unchecked_mut();
+            (Pin::new_unchecked(future), sleep, turn)
         };
-        let budget = ready!(coop::begin(cx));
+        let budget = ready!(turn.begin(cx));
         let result = match future.poll(cx) {
             Poll::Ready(output) => Ok(output),
             Poll::Pending => {
