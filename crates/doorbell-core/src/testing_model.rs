@@ -296,6 +296,7 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
         Bug::IoNoArmFence => ("io::loom::mutant_no_arm_fence", LOST),
         Bug::IoNoEventFence => ("io::loom::mutant_no_event_fence", LOST),
         Bug::IoHoldRelaxed => ("io::loom::mutant_hold_relaxed", Race),
+        Bug::IoHeldBlind => ("io::loom::mutant_held_blind", LOST),
         Bug::IoSweepBlind => ("io::loom::mutant_sweep_blind", Race),
         Bug::IoLeaveRelaxed => ("io::loom::mutant_leave_relaxed", Race),
         Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),

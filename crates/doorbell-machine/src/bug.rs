@@ -152,6 +152,8 @@ pub enum Bug {
     IoNoEventFence,
     /// io: a waker is taken without Acquire.
     IoHoldRelaxed,
+    /// io: an event leaves a cell alone in which a wait is about to go on.
+    IoHeldBlind,
     /// io: the worker frees descriptors' memory that a visitor may still use.
     IoSweepBlind,
     /// io: a visitor leaves without Release.
@@ -255,7 +257,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 119] = [
+    pub const ALL: [Bug; 120] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -326,6 +328,7 @@ impl Bug {
         Bug::IoNoArmFence,
         Bug::IoNoEventFence,
         Bug::IoHoldRelaxed,
+        Bug::IoHeldBlind,
         Bug::IoSweepBlind,
         Bug::IoLeaveRelaxed,
         Bug::IoNoNoteFence,

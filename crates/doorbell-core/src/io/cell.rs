@@ -14,6 +14,9 @@ const HELD: u64 = 1;
 /// The cell holds a waker for the next event that the waker waits for.
 const ARMED: u64 = 2;
 
+/// As `HELD`, and since then an event has come that ends the wait which the cell was armed for.
+const MISSED: u64 = HELD | ARMED;
+
 const STATE: u64 = 0b11;
 
 /// The first bit of the [`Readiness`] that ends the wait.
@@ -23,7 +26,7 @@ const WANTED_BIT: u32 = 2;
 const TURN: u64 = 1 << 8;
 
 // The table below: state, what is wanted and turn lie side by side.
-const _: () = assert!(FREE | HELD | ARMED == STATE);
+const _: () = assert!(FREE | MISSED == STATE);
 const _: () = assert!(STATE + 1 == 1 << WANTED_BIT);
 const _: () = assert!(((Readiness::ALL.bits() as u64) << WANTED_BIT) + STATE + 1 == TURN);
 
@@ -31,8 +34,8 @@ const _: () = assert!(((Readiness::ALL.bits() as u64) << WANTED_BIT) + STATE + 1
 ///
 /// | bits | name | changed by |
 /// |---|---|---|
-/// | 0–1 | state: `FREE`, `HELD`, `ARMED` | the thread that takes hold, by an exchange of the word it saw; the holder |
-/// | 2–7 | wanted: which readiness ends the wait | the holder, when it arms |
+/// | 0–1 | state: `FREE`, `HELD`, `ARMED`, `MISSED` | the thread that takes hold, by an exchange of the word it saw; the holder; an event, from `HELD` to `MISSED` |
+/// | 2–7 | wanted: which readiness ends the wait; none of a cell that is free, or was before it was held | the holder, when it arms or lets go |
 /// | 8–63 | turn: which wait this is; of two waits for a descriptor the older one has the smaller turn | as above |
 pub(super) struct WaitCell<M: Machine> {
     word: M::U64,
@@ -63,6 +66,14 @@ impl CellTurn {
     pub(super) fn number(self) -> u64 {
         self.0 / TURN
     }
+}
+
+/// What [`HeldCell::arm`] has done.
+pub(super) struct Armed<'a, M: Machine> {
+    pub(super) cell: &'a WaitCell<M>,
+    pub(super) turn: CellTurn,
+    /// Whether an event that ends the wait of before came while this thread held the cell.
+    pub(super) is_missed: bool,
 }
 
 /// A cell that this thread holds. Dropped, it is free and empty.
@@ -102,7 +113,7 @@ impl<M: Machine> WaitCell<M> {
             Ordering::Acquire
         };
         loop {
-            if seen & STATE == HELD || !may(seen) {
+            if seen & HELD != 0 || !may(seen) {
                 return None;
             }
             let held = (seen & !STATE) | HELD;
@@ -138,8 +149,41 @@ impl<M: Machine> WaitCell<M> {
         self.hold_if(|word| word == turn.0)
     }
 
-    /// The wait that some of `ready` ends, if there is one. An event calls this after its fence: either it sees
-    /// the arming, or the arming thread sees the event.
+    /// Ends this wait, for an event: takes its waker. `None` if it is over, or if another thread holds the cell. If
+    /// that one was about to arm it again for the same wait, it learns that the wait has ended: see [`Armed`].
+    pub(super) fn end(&self, turn: CellTurn) -> Option<Waker> {
+        loop {
+            if let Some(held) = self.hold_turn(turn) {
+                return held.take();
+            }
+            if M::breaks(Bug::IoHeldBlind) {
+                return None;
+            }
+            let held = (turn.0 & !STATE) | HELD;
+            let missed = turn.0 | MISSED;
+            // ORDER: Relaxed, behind the fence of the event (`Source::deliver`); partner: the fence behind the
+            // exchange that finds this (`HeldCell::arm`). So the holder sees the event in the word.
+            match self
+                .word
+                .compare_exchange(held, missed, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                // It was armed again meanwhile.
+                Err(now) if now == turn.0 => {}
+                Ok(_) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// The wait that some of `ready` ends, if there is one, also while a thread holds the cell to arm it again. An
+    /// event calls this after its fence: either it sees the arming, or the arming thread sees the event.
+    pub(super) fn waits_for(&self, ready: Readiness) -> Option<CellTurn> {
+        // ORDER: Relaxed, behind the fence.
+        let word = self.word.load(Ordering::Relaxed);
+        let wanted = u64::from(ready.bits()) << WANTED_BIT;
+        (word & wanted != 0).then_some(CellTurn((word & !STATE) | ARMED))
+    }
+
+    /// The wait that some of `ready` ends, if the cell is armed.
     pub(super) fn armed_for(&self, ready: Readiness) -> Option<CellTurn> {
         // ORDER: Relaxed; a hint, or behind a fence.
         let word = self.word.load(Ordering::Relaxed);
@@ -168,12 +212,7 @@ impl<'a, M: Machine> HeldCell<'a, M> {
     ///
     /// # Panics
     /// As the clone of the waker does; the cell is free then.
-    pub(super) fn arm(
-        self,
-        turn: u64,
-        wanted: Readiness,
-        waker: &Waker,
-    ) -> (&'a WaitCell<M>, CellTurn) {
+    pub(super) fn arm(self, turn: u64, wanted: Readiness, waker: &Waker) -> Armed<'a, M> {
         // SAFETY: this thread holds the cell.
         let old = self.cell.waker.with_mut(|waker| unsafe { (*waker).take() });
         let (new, old) = match old {
@@ -194,12 +233,16 @@ impl<'a, M: Machine> HeldCell<'a, M> {
         std::mem::forget(self);
         // ORDER: Release pairs with the Acquire of the thread that takes hold. It is a read-modify-write for
         // the fence behind it; partner: the fence of an event (`Source::deliver`).
-        cell.word.swap(armed, Ordering::Release);
+        let before = cell.word.swap(armed, Ordering::Release);
         if !M::breaks(Bug::IoNoArmFence) {
             M::fence_announce();
         }
         drop_quietly(old);
-        (cell, CellTurn(armed))
+        Armed {
+            cell,
+            turn: CellTurn(armed),
+            is_missed: before & STATE == MISSED,
+        }
     }
 }
 

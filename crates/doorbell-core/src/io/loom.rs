@@ -94,6 +94,26 @@ fn one_event_and_two_who_wait() {
     assert!(second.is_ready() || by_future.get() == 1);
 }
 
+/// A future that waits is polled again while an event comes, and what it brought is taken: the wait ends.
+fn event_against_poll_again() {
+    let source = Arc::new(Source::<Loom>::new());
+    let (count, waker) = Count::waker();
+    let cx = &mut Context::from_waker(&waker);
+    let mut wait = pin!(source.readiness(Interest::READABLE));
+    assert!(wait.as_mut().poll(cx).is_pending());
+    let theirs = Arc::clone(&source);
+    let event = thread::spawn(move || {
+        theirs.deliver(Readiness::READABLE);
+        let _ = theirs.clear(theirs.look(), Direction::Read);
+    });
+    let polled = wait.as_mut().poll(cx);
+    event.join().unwrap();
+    if polled.is_pending() {
+        assert_eq!(count.get(), 1, "a wake-up was lost");
+        assert!(wait.as_mut().poll(cx).is_ready(), "the wait goes on");
+    }
+}
+
 /// A future that is dropped while an event comes leaves no waker behind.
 fn event_against_drop() {
     let source = Arc::new(Source::<Loom>::new());
@@ -348,6 +368,11 @@ fn one_event_wakes_all_who_wait() {
 }
 
 #[test]
+fn an_event_ends_a_wait_that_is_polled_again() {
+    check(event_against_poll_again);
+}
+
+#[test]
 fn a_dropped_future_leaves_no_waker() {
     check(event_against_drop);
 }
@@ -415,6 +440,11 @@ fn mutant_no_event_fence() {
 #[test]
 fn mutant_hold_relaxed() {
     mutant!(IoHoldRelaxed, event_against_arm);
+}
+
+#[test]
+fn mutant_held_blind() {
+    mutant!(IoHeldBlind, event_against_poll_again);
 }
 
 #[test]

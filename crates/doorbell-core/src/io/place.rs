@@ -8,7 +8,8 @@ use std::task::Waker;
 
 /// A cell without the type of its machine.
 pub(super) trait AnyCell: Debug + Send + Sync {
-    /// Arms it again if it still is as it was armed; `None` if an event has taken it.
+    /// Arms it again if it still is as it was armed; `None` if an event has taken it, or has ended the wait
+    /// meanwhile.
     fn arm_again(&self, turn: CellTurn, wanted: Readiness, waker: &Waker) -> Option<CellTurn>;
 
     /// Takes the waker back. `false` if an event has taken it.
@@ -17,8 +18,12 @@ pub(super) trait AnyCell: Debug + Send + Sync {
 
 impl<M: Machine> AnyCell for WaitCell<M> {
     fn arm_again(&self, turn: CellTurn, wanted: Readiness, waker: &Waker) -> Option<CellTurn> {
-        let (_, turn) = self.hold_turn(turn)?.arm(turn.number(), wanted, waker);
-        Some(turn)
+        let armed = self.hold_turn(turn)?.arm(turn.number(), wanted, waker);
+        if armed.is_missed {
+            self.disarm(armed.turn);
+            return None;
+        }
+        Some(armed.turn)
     }
 
     fn disarm(&self, turn: CellTurn) -> bool {

@@ -229,7 +229,7 @@ impl<M: Machine> Source<M> {
                 Wait::Ended if on_event == OnEvent::End => Poll::Ready(self.word.look()),
                 Wait::Ended | Wait::New => {
                     let armed = self.waiters.arm_spare(place.turn(mine), wanted, cx.waker());
-                    place.begin(mine, (armed.0, armed.1));
+                    place.begin(mine, (armed.cell, armed.turn));
                     self.look_again(wanted)
                 }
             }

@@ -5,7 +5,7 @@
 //! protection, and a cell that is free again serves the next task.
 
 use super::Interest;
-use super::cell::{CellTurn, HeldCell, WaitCell};
+use super::cell::{Armed, CellTurn, HeldCell, WaitCell};
 use crate::quiet::drop_quietly;
 use doorbell_machine::{Machine, Ordering, PtrWord, Readiness, Word};
 use std::ops::RangeInclusive;
@@ -69,7 +69,7 @@ impl<M: Machine> Waiters<M> {
         turn: Option<u64>,
         wanted: Readiness,
         waker: &Waker,
-    ) -> (&WaitCell<M>, CellTurn) {
+    ) -> Armed<'_, M> {
         let turn = turn.unwrap_or_else(|| self.next_turn());
         self.hold_spare().arm(turn, wanted, waker)
     }
@@ -126,7 +126,7 @@ impl<M: Machine> Waiters<M> {
         while from <= last {
             let batch = self.oldest(ready, from..=last);
             for (turn, cell) in batch.iter().flatten() {
-                if let Some(waker) = cell.hold_turn(*turn).and_then(HeldCell::take)
+                if let Some(waker) = cell.end(*turn)
                     && let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
                 {
                     drop_quietly(payload);
@@ -144,7 +144,7 @@ impl<M: Machine> Waiters<M> {
         let mut batch: Batch<'_, M> = [None; BATCH];
         let mut len = 0;
         for cell in self.all() {
-            let Some(turn) = cell.armed_for(ready) else {
+            let Some(turn) = cell.waits_for(ready) else {
                 continue;
             };
             let is_newer = |at: &Option<(CellTurn, _)>| at.is_some_and(|(it, _)| it > turn);

@@ -223,6 +223,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoNoArmFence: not_here IO,
     IoNoEventFence: not_here IO,
     IoHoldRelaxed: not_here IO,
+    IoHeldBlind: not_here IO,
     IoSweepBlind: not_here IO,
     IoLeaveRelaxed: not_here IO,
     IoNoNoteFence: not_here IO,

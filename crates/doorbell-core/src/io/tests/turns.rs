@@ -1,11 +1,11 @@
 //! In which order waits end, and by what.
 
-use super::{Cleared, Direction, Does, Interest, Place, poll, source};
-use doorbell_machine::Readiness;
+use super::{Cleared, Direction, Does, Interest, Place, Source, poll, source};
+use doorbell_machine::{Host, Readiness};
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
+use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 /// Tasks that wait by places, and the order in which they were woken.
 struct Ordered {
@@ -118,4 +118,30 @@ fn n5_an_event_ends_every_wait_that_was_pending_at_it() {
     let seen = source.look();
     assert_eq!(source.clear(seen, Direction::Read), Cleared::Yes);
     assert!(wait.as_mut().poll(&mut order.cx(0)).is_ready());
+}
+
+#[test]
+fn n5_an_event_ends_a_wait_whose_waker_is_being_cloned() {
+    /// Its clone stands for what other threads do meanwhile: an event comes, and a task takes what it brought.
+    const BUSY: RawWakerVTable = RawWakerVTable::new(
+        |source| {
+            // SAFETY: the test keeps the source longer than all its wakers.
+            let source = unsafe { &*source.cast::<Source<Host>>() };
+            source.deliver(Readiness::READABLE);
+            let seen = source.look();
+            assert_eq!(source.clear(seen, Direction::Read), Cleared::Yes);
+            RawWaker::new(std::ptr::from_ref(source).cast(), &BUSY)
+        },
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+    let source = source();
+    // SAFETY: its clone is safe as said there, and the other functions do nothing.
+    let busy = unsafe { Waker::new(std::ptr::from_ref(&source).cast(), &BUSY) };
+    let mut wait = pin!(source.readiness(Interest::READABLE));
+    let first = &mut Context::from_waker(Waker::noop());
+    assert!(wait.as_mut().poll(first).is_pending());
+    let polled = wait.as_mut().poll(&mut Context::from_waker(&busy));
+    assert!(polled.is_ready(), "it waits on, past the event");
 }
