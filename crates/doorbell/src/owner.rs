@@ -6,7 +6,7 @@ use crate::class::ClassKind;
 use crate::class_workers::ClassWorkers;
 use crate::forked::Forked;
 use crate::handle::Handle;
-use crate::relief::Relief;
+use crate::relief::{DropsOn, Relief};
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt};
 use async_lock::Mutex;
@@ -324,7 +324,7 @@ impl<M: Machine> Owner<M> {
         let waits = !ambient::on_a_worker() && !ambient::on_a_blocking_thread();
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = M::now_ns().saturating_add(if waits { timeout_ns } else { 0 });
-        let running = self.wait(until_ns, || blocking.metrics().threads);
+        let running = self.wait(until_ns, DropsOn::OwnThread, || blocking.metrics().threads);
         if running > 0 {
             // `drop` joins the workers that have ended, which takes no time. The others are detached.
             self.threads.retain(M::Thread::is_finished);
@@ -336,13 +336,13 @@ impl<M: Machine> Owner<M> {
     /// Waits until all workers have ended and no `others` are left, at most until `until_ns`. Returns how many
     /// threads are left. Meanwhile it ends the tasks of workers that are inside a long poll: that poll may wait
     /// for what such a task has.
-    fn wait(&self, until_ns: u64, others: impl Fn() -> usize) -> usize {
+    fn wait(&self, until_ns: u64, drops_on: DropsOn, others: impl Fn() -> usize) -> usize {
         let (word, parker) = (M::U32::new(0), M::Parker::new());
-        let mut relief = Relief::new(&self.rt);
+        let mut relief = Relief::new(&self.rt, drops_on);
         let mut pause_ns = FIRST_LOOK_NS;
         loop {
             let workers = self.threads.iter().filter(|thread| !thread.is_finished());
-            let running = workers.count() + others();
+            let running = workers.count() + others() + usize::from(relief.is_at_work());
             let now_ns = M::now_ns();
             if running == 0 || now_ns >= until_ns {
                 return running;
@@ -369,7 +369,7 @@ impl<M: Machine> Drop for Owner<M> {
         if ambient::on_a_worker() {
             return;
         }
-        self.wait(u64::MAX, || 0);
+        self.wait(u64::MAX, DropsOn::Caller, || 0);
         for thread in self.threads.drain(..) {
             // A join never fails: a worker catches the panics of tasks, and its own panic aborts the process,
             // see `run_worker`.

@@ -72,8 +72,11 @@ impl Runtime {
     }
 
     /// Ends the runtime as dropping it does, but waits for its threads for at most `timeout`. A thread that
-    /// is then still inside a poll, a call or a blocking closure ends by itself after it. On a worker or
-    /// inside a blocking closure this does not wait: it only counts the threads that have not ended.
+    /// is then still inside a poll, a call, a blocking closure or the drop of a future ends by itself after it. On a
+    /// worker or inside a blocking closure this does not wait: it only counts the threads that have not ended.
+    ///
+    /// Blocking closures that no thread has begun, and what waits for a worker that has never begun, are dropped on
+    /// the calling thread. Their drops are not limited by `timeout`.
     ///
     /// # Errors
     /// [`ShutdownTimeout`] says how many threads had not ended.

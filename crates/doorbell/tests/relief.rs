@@ -96,3 +96,35 @@ fn d25_a_runtime_ends_although_a_task_blocks_its_worker_on_what_another_task_has
     let asked = std::env::var("DOORBELL_RELIEF_ROUNDS").ok();
     rounds(asked.map_or(12, |asked| asked.parse().expect("a number")));
 }
+
+/// Waits in its drop until the sender is gone.
+struct Waits(Receiver<()>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let _ = self.0.recv();
+    }
+}
+
+#[test]
+fn d25_an_end_with_a_timeout_does_not_wait_for_the_drop_of_a_task() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let (tx, rx) = channel();
+    let waits = Waits(rx);
+    drop(rt.spawn(async move {
+        let _kept = waits;
+        std::future::pending::<()>().await;
+    }));
+    let (end_poll, polls) = channel();
+    block(&rt, Class::FAIR, polls);
+    let (ended, is_ended) = channel();
+    let ends = std::thread::spawn(move || {
+        // Long enough that the task of the blocked worker is ended elsewhere.
+        let running = rt.shutdown_timeout(Duration::from_secs(1));
+        ended.send(running).unwrap();
+    });
+    let running = is_ended.recv_timeout(Duration::from_secs(20));
+    drop((tx, end_poll));
+    ends.join().unwrap();
+    assert!(running.expect("it ends in time").is_err());
+}
