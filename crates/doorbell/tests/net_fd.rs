@@ -217,6 +217,21 @@ fn s8_what_nobody_takes_wakes_no_worker_again() {
 }
 
 #[test]
+fn n6_a_spent_budget_registers_nothing() {
+    let runtime = one_worker();
+    // The OS cannot wait for a regular file, so an operation succeeds only as long as nothing waits.
+    let task = runtime.spawn(async {
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        let file = AsyncFd::new(file);
+        for _ in 0..300 {
+            let read = |file: &std::fs::File| Ok(rustix::io::pread(file, &mut [0; 4], 0)?);
+            assert_eq!(file.async_io(Direction::Read, read).await.unwrap(), 4);
+        }
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
 fn n6_what_the_os_does_not_wait_for_is_its_error() {
     let runtime = runtime();
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
