@@ -294,6 +294,9 @@ impl<M: Machine> Owner<M> {
         }
         self.threads.append(&mut late.threads);
         drop(late);
+        // What waits for a worker that has no thread runs or is dropped here, and finds the runtime.
+        let rt: Arc<Rt<M>> = Arc::clone(&self.rt);
+        let _entered = ambient::enter(Handle::new(rt));
         for class in &self.rt.classes {
             let (begun, unbegun) = class.workers.split_at(class.begun());
             for worker in begun {

@@ -128,3 +128,38 @@ fn d25_an_end_with_a_timeout_does_not_wait_for_the_drop_of_a_task() {
     ends.join().unwrap();
     assert!(running.expect("it ends in time").is_err());
 }
+
+/// Tells of its drop.
+struct Tells(Sender<()>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn d25_posts_run_in_order_although_others_looked_into_the_mailbox_meanwhile() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let (dropped, was_dropped) = channel();
+    let tells = Tells(dropped);
+    drop(rt.spawn(async move {
+        let _kept = tells;
+        std::future::pending::<()>().await;
+    }));
+    let (end_poll, polls) = channel();
+    block(&rt, Class::FAIR, polls);
+    let (handle, (seen, sees)) = (rt.handle().clone(), channel());
+    let post = |number: u32| {
+        let seen = seen.clone();
+        handle.post_on(0, move || seen.send(number).unwrap())
+    };
+    post(1).unwrap();
+    let ends = std::thread::spawn(move || drop(rt));
+    // The mailbox has been looked into: the first closure waits elsewhere.
+    was_dropped.recv().unwrap();
+    post(2).unwrap();
+    drop(end_poll);
+    ends.join().unwrap();
+    assert_eq!(sees.try_iter().collect::<Vec<_>>(), [1, 2]);
+}

@@ -391,6 +391,8 @@ impl<M: Schedule> TaskRef<M> {
 
 /// # Safety
 /// As for [`Deliver`], for the node of a task.
+// Not inlined, because its address is compared: of a function that may be, each codegen unit has a copy of its own.
+#[inline(never)]
 unsafe fn deliver_task<M: Schedule>(_node: NonNull<Node<M>>) -> Delivered {
     Delivered::Task
 }

@@ -304,6 +304,9 @@ impl<M: Machine> Worker<M> {
             };
         }
         let since_ns = self.leave_behind_calls();
+        if self.shared.is_closing() {
+            self.local.deliver_left();
+        }
         // SAFETY: this is the worker's own thread.
         let delivered = unsafe { batch.deliver(&self.local) };
         if let Some(since_ns) = since_ns {

@@ -619,11 +619,8 @@ impl<M: Machine> Local<M> {
         self.remote.gate().end(self.remote.parker());
         let mail = self.remote.close();
         let (list, parker) = (self.remote.task_list(), self.remote.parker());
-        for left in list.with_waiting(parker, |list| std::mem::take(&mut list.mail)) {
-            // SAFETY: this is the worker's own thread.
-            unsafe { left.deliver(self) };
-        }
-        // SAFETY: as above.
+        self.deliver_left();
+        // SAFETY: this is the worker's own thread.
         unsafe { mail.deliver(self) };
         // The first worker that ends closes this mailbox for all workers, because the runtime ends.
         // SAFETY: as above.
@@ -646,6 +643,17 @@ impl<M: Machine> Local<M> {
         // Tasks of other workers, woken because the timers that they waited for ended with the wheel.
         self.end_queued();
         self.unlist();
+    }
+
+    /// Delivers what visitors took out of the mailbox and left to the worker, while the runtime ends. It is older than
+    /// what the mailbox has now.
+    #[cold]
+    pub(in crate::worker) fn deliver_left(&self) {
+        let (list, parker) = (self.remote.task_list(), self.remote.parker());
+        for left in list.with_waiting(parker, |list| std::mem::take(&mut list.mail)) {
+            // SAFETY: this is the worker's own thread.
+            unsafe { left.deliver(self) };
+        }
     }
 
     /// Ends every task in the queues of a worker that closes.
