@@ -8,7 +8,7 @@ use futures::FutureExt;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{SendFlags, send};
 use std::future::poll_fn;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
 fn runtime() -> Runtime {
@@ -216,6 +216,36 @@ fn readable_counts_in_the_budget() {
         assert_eq!(ready.count(), 128);
         doorbell::yield_now().await;
         assert!(ours.readable().now_or_never().is_some());
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn n9_a_write_that_would_wait_does_not_open_what_is_closed_to_read() {
+    let runtime = runtime();
+    let task = runtime.spawn(async {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let ours = AsyncFd::new(ours);
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        drop(ours.readable().await.unwrap());
+        while (&mut ours.get_ref()).write(&[0; 4_096]).is_ok() {}
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let write = |mut socket: &std::os::unix::net::UnixStream| socket.write(&[0; 4_096]);
+        let full = ours.try_io(both, write).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        assert!(ours.readable().now_or_never().is_some(), "try_io");
+        let mut guard = ours.ready(both).await.unwrap();
+        assert!(guard.try_io(|fd| write(fd.get_ref())).is_err());
+        assert!(ours.readable().now_or_never().is_some(), "the guard");
+        let mut calls = 0;
+        let waits = ours.async_io(both, |socket| {
+            calls += 1;
+            write(socket)
+        });
+        assert!(waits.now_or_never().is_none());
+        assert!(calls < 10, "{calls} calls in one poll");
+        assert!(ours.readable().now_or_never().is_some(), "async_io");
     });
     runtime.block_on(task).unwrap();
 }

@@ -79,6 +79,13 @@ impl Interest {
         wanted
     }
 
+    /// Whether a syscall for it that would have to wait shows which direction is open: one that only reads, or only
+    /// writes.
+    pub(super) fn is_one_way(self) -> bool {
+        let ways = self.0.without(Readiness::ERROR);
+        ways == Readiness::READABLE || ways == Readiness::WRITABLE
+    }
+
     /// Whose slot a task waits in that asks by `poll_…`: the writers' only if it wants nothing else.
     pub(super) fn slot(self) -> Direction {
         if self == Interest::WRITABLE {

@@ -69,23 +69,28 @@ impl<M: Machine> Source<M> {
     /// Ready if the descriptor is ready for some of that, or shut. If not, the waker of `cx` is woken when it
     /// is. If several tasks ask this way to write alone, or for anything else, the last one is woken.
     pub fn poll_ready(&self, cx: &Context<'_>, interest: impl Into<Interest>) -> Poll<Event> {
-        let interest = interest.into();
+        self.wait(cx, interest.into(), None)
+    }
+
+    /// As [`Source::poll_ready`], but not ready for what is known since `acted`, which the caller has acted upon
+    /// in vain.
+    fn wait(&self, cx: &Context<'_>, interest: Interest, acted: Option<Event>) -> Poll<Event> {
         let wanted = interest.wanted();
         let event = self.word.look();
-        if event.concerns(wanted) {
+        if event.is_news(wanted, acted) {
             return Poll::Ready(event);
         }
         self.waiters.arm_slot(interest, cx.waker());
-        self.look_again(wanted)
+        self.look_again(wanted, acted)
     }
 
     /// Looks again after a cell was armed: no other thread acts on an event that came before the arming.
-    fn look_again(&self, wanted: Readiness) -> Poll<Event> {
+    fn look_again(&self, wanted: Readiness, acted: Option<Event>) -> Poll<Event> {
         if M::breaks(Bug::IoArmBlind) {
             return Poll::Pending;
         }
         let event = self.word.look();
-        if event.concerns(wanted) {
+        if event.is_news(wanted, acted) {
             return Poll::Ready(event);
         }
         Poll::Pending
@@ -97,10 +102,16 @@ impl<M: Machine> Source<M> {
         self.word.clear(event, interest.into().wanted())
     }
 
-    /// As [`Source::clear`], after the syscall returned [`io::ErrorKind::WouldBlock`]. It clears what was closed
-    /// too, because the OS has shown that it is open: a FIFO whose last writer left can get another one.
+    /// As [`Source::clear`], after the syscall returned [`io::ErrorKind::WouldBlock`]. If the interest is of one
+    /// direction, it clears what was closed too, because the OS has shown that it is open: a FIFO whose last
+    /// writer left can get another one.
     pub fn clear_all(&self, event: Event, interest: impl Into<Interest>) -> Cleared {
-        self.word.clear_all(event, interest.into().wanted())
+        let interest = interest.into();
+        if interest.is_one_way() {
+            self.word.clear_all(event, interest.wanted())
+        } else {
+            self.word.clear(event, interest.wanted())
+        }
     }
 
     /// Calls `f`, which makes a non-blocking syscall, each time that it may succeed, until it
@@ -115,7 +126,7 @@ impl<M: Machine> Source<M> {
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         let interest = interest.into();
-        self.poll_by(interest, || self.poll_ready(cx, interest), f)
+        self.poll_by(interest, |acted| self.wait(cx, interest, acted), f)
     }
 
     /// As [`Source::poll_io`], but waits in a place of its own: if several tasks do, each is woken.
@@ -130,7 +141,8 @@ impl<M: Machine> Source<M> {
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         let interest = interest.into();
-        let ready = || self.wait_in(cx, interest.wanted(), place, OnEvent::Look);
+        let wanted = interest.wanted();
+        let ready = |acted| self.wait_in(cx, wanted, place, OnEvent::Look, acted);
         self.poll_by(interest, ready, f)
     }
 
@@ -142,27 +154,29 @@ impl<M: Machine> Source<M> {
         interest: impl Into<Interest>,
         place: &mut Place<'a>,
     ) -> Poll<Event> {
-        self.wait_in(cx, interest.into().wanted(), place, OnEvent::End)
+        self.wait_in(cx, interest.into().wanted(), place, OnEvent::End, None)
     }
 
     fn poll_by<R>(
         &self,
         interest: Interest,
-        mut ready: impl FnMut() -> Poll<Event>,
+        mut ready: impl FnMut(Option<Event>) -> Poll<Event>,
         mut f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
+        let mut acted = None;
         loop {
-            let event = ready!(ready());
+            let event = ready!(ready(acted));
             if event.is_shut() {
                 return Poll::Ready(Err(gone()));
             }
             self.note_used(event);
             match f() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Clears what was closed too: otherwise this loop would not end.
                     match self.clear_all(event, interest) {
                         Cleared::Yes | Cleared::Newer => {}
                     }
+                    // What is closed may still be known: it does not end the wait once more.
+                    acted = Some(event);
                 }
                 result => return Poll::Ready(result),
             }
@@ -211,26 +225,28 @@ impl<M: Machine> Source<M> {
         self.waiters.wake(Readiness::ALL);
     }
 
-    /// Ready if it is ready for some of `wanted`, or shut. If not, the waker of `cx` waits in that place.
+    /// Ready if it is ready for some of `wanted`, or shut. If not, the waker of `cx` waits in that place. `acted` as
+    /// in [`Source::wait`].
     fn wait_in<'a>(
         &'a self,
         cx: &Context<'_>,
         wanted: Readiness,
         place: &mut Place<'a>,
         on_event: OnEvent,
+        acted: Option<Event>,
     ) -> Poll<Event> {
         let event = self.word.look();
-        let polled = if event.concerns(wanted) {
+        let polled = if event.is_news(wanted, acted) {
             Poll::Ready(event)
         } else {
             let mine = std::ptr::from_ref(self).addr();
             match place.go_on(mine, wanted, cx.waker()) {
-                Wait::Pending => self.look_again(wanted),
+                Wait::Pending => self.look_again(wanted, acted),
                 Wait::Ended if on_event == OnEvent::End => Poll::Ready(self.word.look()),
                 Wait::Ended | Wait::New => {
                     let armed = self.waiters.arm_spare(place.turn(mine), wanted, cx.waker());
                     place.begin(mine, (armed.cell, armed.turn));
-                    self.look_again(wanted)
+                    self.look_again(wanted, acted)
                 }
             }
         };
@@ -316,6 +332,6 @@ impl<M: Machine> Future for WhenReady<'_, M> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Event> {
         let it = self.get_mut();
         it.source
-            .wait_in(cx, it.wanted, &mut it.place, OnEvent::End)
+            .wait_in(cx, it.wanted, &mut it.place, OnEvent::End, None)
     }
 }

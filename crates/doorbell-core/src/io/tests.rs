@@ -185,6 +185,28 @@ fn an_os_that_says_open_is_believed() {
 }
 
 #[test]
+fn n9_an_os_that_says_that_one_of_two_is_open_says_not_which() {
+    let source = source();
+    let (count, waker) = Count::waker();
+    source.deliver(Readiness::READ_CLOSED);
+    let mut calls = 0;
+    let both = Interest::READABLE | Interest::WRITABLE;
+    let mut poll = || {
+        source.poll_io(&Context::from_waker(&waker), both, || {
+            calls += 1;
+            io::Result::<()>::Err(io::ErrorKind::WouldBlock.into())
+        })
+    };
+    assert!(poll().is_pending());
+    // One syscall for each poll, because it may have changed.
+    assert!(poll().is_pending());
+    assert_eq!(calls, 2, "it would have called for ever");
+    assert_eq!(source.look().readiness(), Readiness::READ_CLOSED);
+    source.deliver(Readiness::READ_CLOSED);
+    assert_eq!(count.get(), 1);
+}
+
+#[test]
 fn the_last_waker_of_a_place_is_woken_and_the_same_one_is_not_cloned() {
     let source = source();
     let ((first, one), (second, two)) = (Count::waker(), Count::waker());

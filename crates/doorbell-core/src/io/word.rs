@@ -58,6 +58,12 @@ impl Event {
         self.is_shut
     }
 
+    /// Whether this ends a wait for `wanted` of a task that has acted upon `acted` in vain.
+    pub(super) fn is_news(self, wanted: Readiness, acted: Option<Event>) -> bool {
+        let is_old = acted.is_some_and(|acted| acted.tick == self.tick);
+        self.is_shut || (!is_old && self.concerns(wanted))
+    }
+
     /// Whether this ends a wait for `wanted`.
     pub(super) fn concerns(self, wanted: Readiness) -> bool {
         self.is_shut || !self.readiness.within(wanted).is_empty()

@@ -37,7 +37,8 @@ pub(crate) trait Registered: Debug + Send + Sync {
     /// Clears the readiness for this: a syscall made after `event` was seen has taken all there was.
     fn clear(&self, event: Event, interest: Interest);
 
-    /// Clears the readiness for this: a syscall made after `event` was seen would have blocked.
+    /// Clears the readiness for this: a syscall made after `event` was seen would have blocked. If the interest is
+    /// of one direction, that shows that it is open.
     fn clear_all(&self, event: Event, interest: Interest);
 
     /// Called when a task waits for the descriptor, maybe by another registration. If no task waits by this
@@ -294,7 +295,7 @@ impl<T: AsFd> Io<T> {
     }
 
     /// Notes that a syscall that was made after this was seen has shown that the descriptor is not ready for that;
-    /// `is_closed_too` if it was open.
+    /// with `is_closed_too` and an interest of one direction, that this one is open.
     pub(super) fn clear(&self, seen: &Seen, interest: Interest, is_closed_too: bool) {
         for (at, registered) in self.all() {
             match seen.0[at] {
