@@ -17,6 +17,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 /// Greets at once, or behind `/slow` when told to; panics behind `/panic`.
@@ -337,19 +338,26 @@ async fn an_answer_that_would_go_on_for_ever_learns_of_the_end() {
     let (listener, address) = bind();
     let end = CancellationToken::new();
     let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
-    let events = || {
-        service_fn(async |request: Request<RequestBody>| {
-            let end = request.extensions().get::<ServerEnd>().cloned().unwrap();
-            assert!(!end.is_cancelled());
-            let first = stream::iter([Hello::TEXT]);
-            let last = stream::once(async move {
-                end.clone().cancelled_owned().await;
-                assert!(end.is_cancelled());
-                "goodbye, world"
-            });
-            let frame = |text| Ok::<_, Infallible>(Frame::data(Bytes::from(text)));
-            let body = StreamBody::new(first.chain(last).map(frame));
-            Ok::<_, Infallible>(Response::new(body))
+    let begun = Arc::new(AtomicUsize::new(0));
+    let theirs = Arc::clone(&begun);
+    let events = move || {
+        let begun = Arc::clone(&theirs);
+        service_fn(move |request: Request<RequestBody>| {
+            let begun = Arc::clone(&begun);
+            async move {
+                let end = request.extensions().get::<ServerEnd>().cloned().unwrap();
+                assert!(!end.is_cancelled());
+                begun.fetch_add(1, Relaxed);
+                let first = stream::iter([Hello::TEXT]);
+                let last = stream::once(async move {
+                    end.clone().cancelled_owned().await;
+                    assert!(end.is_cancelled());
+                    "goodbye, world"
+                });
+                let frame = |text| Ok::<_, Infallible>(Frame::data(Bytes::from(text)));
+                let body = StreamBody::new(first.chain(last).map(frame));
+                Ok::<_, Infallible>(Response::new(body))
+            }
         })
     };
     let server = doorbell::spawn(server.serve(events));
@@ -363,6 +371,9 @@ async fn an_answer_that_would_go_on_for_ever_learns_of_the_end() {
         let count = within(stream.read(&mut some)).await.unwrap();
         all += str::from_utf8(&some[..count]).unwrap();
         if all.contains(Hello::TEXT) {
+            while begun.load(Relaxed) < 2 {
+                sleep(Duration::from_millis(1)).await;
+            }
             end.cancel();
         }
         if count == 0 {
