@@ -145,6 +145,35 @@ fn s11_a_closure_that_is_refused_a_thread_gets_one_later() {
     assert_eq!(rt.block_on(waits).unwrap(), Ok(5));
 }
 
+/// A paused clock stands while closures are queued, so no task asks again.
+#[test]
+#[cfg_attr(
+    doorbell_tsan,
+    ignore = "the sanitizer needs more address space than any limit"
+)]
+fn s11_a_thread_that_has_run_a_closure_asks_for_one_that_was_refused() {
+    if !in_small_process("s11_a_thread_that_has_run_a_closure_asks_for_one_that_was_refused") {
+        return;
+    }
+    let builder = Builder::new().cores(1).blocking_threads(2);
+    let rt = builder.start_paused(true).build().unwrap();
+    let (go, goes) = mpsc::channel::<()>();
+    let (begins, begun) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let first = rt.spawn_blocking(move || {
+        begins.send(()).unwrap();
+        let _ = goes.recv();
+    });
+    begun.recv().unwrap();
+    let full = fill();
+    let waits = rt.spawn_blocking(move || told.recv_timeout(Duration::from_secs(20)));
+    drop(rt.try_spawn_blocking(move || tell.send(5)).unwrap());
+    assert_eq!(rt.metrics().blocking().threads, 1, "the OS has refused two");
+    drop((full, go));
+    rt.block_on(first).unwrap();
+    assert_eq!(rt.block_on(waits).unwrap(), Ok(5));
+}
+
 #[test]
 fn s11_the_age_of_the_oldest_closure_tells_of_a_pool_that_waits_for_itself() {
     let rt = Builder::new().cores(1).blocking_threads(1).build().unwrap();

@@ -5,7 +5,7 @@
 //! rules keep every queued closure from waiting in vain:
 //!
 //! * *a closure is queued ⇒ there are at least as many idle threads as queued closures, or as many threads as
-//!   allowed; or the OS refused a thread, and a task asks again (`retry.rs`)*;
+//!   allowed; or the OS refused a thread, and a task and the threads ask again (`retry.rs`)*;
 //! * *a thread leaves ⇒ the other idle threads suffice for the queued closures*.
 
 use doorbell_machine::{Machine, Ordering, Word};

@@ -263,10 +263,10 @@ impl<M: Machine> Pool<M> {
                 // OS refuses, because the mask has become smaller, the thread stays there.
                 let _ = M::bind_thread(cpus);
             }
-            let entered = ambient::enter_blocking(handle);
-            leaving.pool.work();
+            let entered = ambient::enter_blocking(handle.clone());
+            leaving.pool.work(&handle);
             leaving.counted = false;
-            drop(entered);
+            drop((entered, handle));
             drop(leaving);
         };
         let thread = self.spawn(spec, Box::new(body))?;
@@ -277,7 +277,7 @@ impl<M: Machine> Pool<M> {
     }
 
     /// What a thread does until it ends.
-    fn work(&self) {
+    fn work(self: &Arc<Self>, handle: &Handle) {
         loop {
             match self.next() {
                 Next::Job(job) => {
@@ -289,6 +289,7 @@ impl<M: Machine> Pool<M> {
                         drop(job);
                     }
                     self.count.rest();
+                    self.start_lacking(handle);
                 }
                 Next::Look => {
                     if self.count.try_leave() {

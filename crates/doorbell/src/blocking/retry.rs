@@ -1,4 +1,8 @@
 //! Another try after the OS refused a thread: the threads that there are may all wait for what is queued.
+//!
+//! A thread that has run a closure tries too. That is all there is where the task gets no turn: with a paused clock,
+//! which the queued closures hold, and while all Fair workers are inside polls or calls. There, closures that wait for
+//! a queued one while no other closure ends wait until a closure is submitted.
 
 use super::pool::Pool;
 use crate::class::Class;
@@ -16,16 +20,20 @@ pub(super) fn try_later<M: Machine>(pool: &Arc<Pool<M>>, handle: &Handle) {
     if is_first(pool) {
         let (pool, runtime) = (Arc::clone(pool), handle.clone());
         let task = handle.task().class(Class::FAIR).no_group();
-        // Without a task, as in a runtime that ends, the closures wait for the threads that there are.
-        drop(task.try_spawn(async move {
+        let its = Arc::clone(&pool);
+        let spawned = task.try_spawn(async move {
             loop {
                 sleep(PAUSE).await;
-                pool.start_lacking(&runtime);
-                if !pool.lacks_thread() && !goes_on(&pool) {
+                its.start_lacking(&runtime);
+                if !its.lacks_thread() && !goes_on(&its) {
                     return;
                 }
             }
-        }));
+        });
+        if spawned.is_err() {
+            // The closures wait for the threads that there are. The next refusal asks for a task again.
+            end(&pool);
+        }
     }
 }
 
@@ -36,7 +44,11 @@ fn is_first<M: Machine>(pool: &Pool<M>) -> bool {
 
 /// The task is about to end. A thread that is refused from here on finds that, or this finds its closure.
 fn goes_on<M: Machine>(pool: &Pool<M>) -> bool {
+    end(pool);
+    pool.lacks_thread() && is_first(pool)
+}
+
+fn end<M: Machine>(pool: &Pool<M>) {
     // ORDER: AcqRel, as in `is_first`.
     pool.retrying.swap(0, Ordering::AcqRel);
-    pool.lacks_thread() && is_first(pool)
 }
