@@ -16,7 +16,7 @@ const NO_SIGNAL: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x100);
 /// The offset of a file that has none: where it stands.
 const HERE: u64 = u64::MAX;
 
-/// Whether the OS knows no such writes.
+/// Whether the OS knows no such writes to pipes.
 static SIGNALS: AtomicBool = AtomicBool::new(false);
 
 /// Which way a FIFO is opened.
@@ -112,8 +112,11 @@ pub fn write_slices(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize>
     if !SIGNALS.load(Ordering::Relaxed) {
         match pwritev2(&fd, buffers, HERE, NO_SIGNAL) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
-                // ORDER: Relaxed; as above.
-                SIGNALS.store(true, Ordering::Relaxed);
+                // Of what is not a pipe, that says nothing about pipes.
+                if is_pipe(&fd)? {
+                    // ORDER: Relaxed; as above.
+                    SIGNALS.store(true, Ordering::Relaxed);
+                }
             }
             written => return Ok(written?),
         }
