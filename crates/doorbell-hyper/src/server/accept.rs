@@ -81,13 +81,15 @@ where
                 }
                 Some(Err(error)) => error,
             };
-            match AfterRefusal::of(&error) {
+            let after = AfterRefusal::of(&error);
+            match after {
                 AfterRefusal::Next => {}
-                AfterRefusal::Pause => {
+                AfterRefusal::MakeRoom | AfterRefusal::Pause => {
                     // Without descriptors an accept is refused also where no connection waits.
                     let waits = self.listener.has_waiting().unwrap_or(true);
                     served.refused += u64::from(waits);
-                    if self.pause(pause, waits).await.is_none() {
+                    let needs_room = waits && after == AfterRefusal::MakeRoom;
+                    if self.pause(pause, needs_room).await.is_none() {
                         return Ok(());
                     }
                     pause = PAUSE_MAX.min(pause * 2);
@@ -129,12 +131,12 @@ where
         Some(())
     }
 
-    /// Waits until a connection is closed, for which an idle one must go if another one waits. If none goes,
-    /// waits for that time at most. `None` if the signal came first.
-    async fn pause(&mut self, time: Duration, waits: bool) -> Option<()> {
+    /// Waits until a connection is closed, for which an idle one must go if `needs_room`. If none goes, waits for
+    /// that time at most. `None` if the signal came first.
+    async fn pause(&mut self, time: Duration, needs_room: bool) -> Option<()> {
         let shared = Arc::clone(&self.shared);
         let closed = shared.open().closed();
-        let is_asked = waits && self.ask_for_room();
+        let is_asked = needs_room && self.ask_for_room();
         let time = if is_asked { ROOM } else { time };
         let gone = timeout(time, shared.open().until(|open| open.closed() != closed));
         let _ = unless(&mut self.signal, gone).await?;

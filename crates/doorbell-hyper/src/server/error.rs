@@ -61,17 +61,34 @@ pub struct Served {
 pub(super) enum AfterRefusal {
     /// Accept the next connection: only this one is lost.
     Next,
-    /// Pause: the OS has run out of something.
+    /// Let an idle connection make room: the OS has run out of descriptors or memory.
+    MakeRoom,
+    /// Pause: it is not known what ails the OS.
     Pause,
     /// End: the worker that watched the listener's descriptor has ended.
     RuntimeEnded,
-    /// End: the socket does not listen.
+    /// End: the socket does not listen, or the worker already waits for it, for another object.
     End,
 }
 
 impl AfterRefusal {
     pub(super) fn of(error: &io::Error) -> AfterRefusal {
         use io::ErrorKind as Kind;
+        match error.raw_os_error() {
+            // Of the connection, as accept(2) says.
+            Some(
+                libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::ENOPROTOOPT
+                | libc::EOPNOTSUPP
+                | libc::EPERM
+                | libc::EPROTO,
+            ) => return AfterRefusal::Next,
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                return AfterRefusal::MakeRoom;
+            }
+            _ => {}
+        }
         match error.kind() {
             Kind::ConnectionAborted
             | Kind::ConnectionReset
@@ -83,8 +100,7 @@ impl AfterRefusal {
             | Kind::TimedOut => AfterRefusal::Next,
             // Every error of the OS has a number.
             Kind::Other if error.raw_os_error().is_none() => AfterRefusal::RuntimeEnded,
-            Kind::InvalidInput => AfterRefusal::End,
-            // EMFILE, ENFILE, ENOBUFS, ENOMEM, and unknown errors.
+            Kind::InvalidInput | Kind::AlreadyExists => AfterRefusal::End,
             _ => AfterRefusal::Pause,
         }
     }
@@ -93,20 +109,36 @@ impl AfterRefusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell::net::AlreadyRegistered;
 
     #[test]
     fn each_refusal_has_its_answer() {
         let of = |number| AfterRefusal::of(&io::Error::from_raw_os_error(number));
-        // EMFILE, ENFILE, ENOBUFS, ENOMEM.
-        for number in [24, 23, 105, 12] {
-            assert_eq!(of(number), AfterRefusal::Pause, "{number}");
+        for number in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert_eq!(of(number), AfterRefusal::MakeRoom, "{number}");
         }
-        // ECONNABORTED, ECONNRESET, EINTR, ENETDOWN, EHOSTUNREACH.
-        for number in [103, 104, 4, 100, 113] {
+        let of_one = [
+            libc::ECONNABORTED,
+            libc::ECONNRESET,
+            libc::EHOSTDOWN,
+            libc::EHOSTUNREACH,
+            libc::EINTR,
+            libc::ENETDOWN,
+            libc::ENETUNREACH,
+            libc::ENONET,
+            libc::ENOPROTOOPT,
+            libc::EOPNOTSUPP,
+            libc::EPERM,
+            libc::EPROTO,
+            libc::ETIMEDOUT,
+        ];
+        for number in of_one {
             assert_eq!(of(number), AfterRefusal::Next, "{number}");
         }
-        // EINVAL: shut down.
-        assert_eq!(of(22), AfterRefusal::End);
+        assert_eq!(of(libc::EIO), AfterRefusal::Pause, "unknown");
+        assert_eq!(of(libc::EINVAL), AfterRefusal::End, "shut down");
+        let anothers = io::Error::new(io::ErrorKind::AlreadyExists, AlreadyRegistered);
+        assert_eq!(AfterRefusal::of(&anothers), AfterRefusal::End);
         assert_eq!(
             AfterRefusal::of(&io::Error::other(NoRuntime)),
             AfterRefusal::RuntimeEnded
