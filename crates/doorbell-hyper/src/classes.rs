@@ -23,8 +23,9 @@ use std::sync::Arc;
 /// `class_of` returns the class of a request from its head. If the class is of the connection's kind (Rt,
 /// Fair or Batch), the handler runs in the connection's task, as without `ByClass`; the numbers of two Rt
 /// classes do not matter. Otherwise the handler runs in a task of its own, which also produces the body of
-/// the answer, a frame when hyper asks for it. If the connection ends before the answer is complete, that task is aborted at its next
-/// `await`.
+/// the answer, a frame when hyper asks for it. A stream whose client takes nothing holds one frame of its
+/// answer, as on routes of the connection's class and as with tokio. If the connection ends before the answer
+/// is complete, that task is aborted at its next `await`.
 ///
 /// While the Fair worker of a core is stuck in long polls, an urgent worker may serve its connections
 /// ([`doorbell::rescue`]; [`Server::classes`](crate::Server::classes) turns this on). During a rescue every

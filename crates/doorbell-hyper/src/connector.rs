@@ -59,7 +59,9 @@ impl DoorbellConnector {
     }
 
     /// Sets how long connecting may take, after the lookup of the name. If a name has several addresses of one
-    /// kind (IPv4 or IPv6), each gets an equal share of the time. Default: `None`, the limit of the OS.
+    /// kind (IPv4 or IPv6), each gets an equal share of the time. If it has addresses of both kinds, the second
+    /// kind begins later, and connecting may take as much longer: at most
+    /// [`happy_eyeballs_timeout`](DoorbellConnector::happy_eyeballs_timeout). Default: `None`, the limit of the OS.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.dial.timeout = timeout;

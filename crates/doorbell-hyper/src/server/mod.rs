@@ -130,6 +130,9 @@ impl Server {
     /// Sets how long a request may take, from its head to the last byte of its answer. Then its connection is
     /// dropped, over HTTP/2 only the request, also if it has become a tunnel. Default: `None`, no limit:
     /// answers may be streams that live long.
+    ///
+    /// Over HTTP/2 the time ends when h2 has taken the last chunk of the answer. After that only
+    /// [`write_timeout`](Server::write_timeout) limits how long the client takes.
     pub fn request_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.limits.request = timeout;
         self
@@ -139,6 +142,9 @@ impl Server {
     /// slower in the first 5 s of each body or answer, and while it is not waited for. A slower body ends with
     /// [`BodyError::TooSlow`], as [`body_timeout`](Server::body_timeout) says; for a slower answer the
     /// connection is dropped. Default: `None`, no limit.
+    ///
+    /// Over HTTP/2 the answers of a connection count as a whole: one that the client takes fast enough keeps the
+    /// others. Each request's body counts by itself.
     pub fn minimum_rate(mut self, bytes_per_second: Option<NonZeroU64>) -> Self {
         self.limits.rate = bytes_per_second;
         self

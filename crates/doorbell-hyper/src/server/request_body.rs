@@ -8,8 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Frames shorter than this many bytes are copied. That is half of hyper's smallest read buffer, so whoever
-/// keeps frames keeps at most about twice the memory of what they hold.
+/// Frames shorter than this many bytes are copied: half of hyper's smallest read buffer, which has 8 KiB. While a
+/// connection reads by such buffers, frames that a handler keeps take at most about twice the memory of their
+/// bytes. hyper's buffer grows with a fast client, up to `max_buf_size`; a longer frame that is kept may then
+/// keep more.
 const COPY_BELOW: usize = 4096;
 
 /// Why a request's body ended early.
