@@ -202,7 +202,7 @@ pub use poll_times::LongPoll;
 pub use post::post_on;
 pub use runtime::{Runtime, ShutdownTimeout};
 pub use scope::{Scope, ScopedJoinHandle, scope};
-pub use stalls::Stall;
+pub use stalls::{Stall, StallKind};
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
 pub use task_id::{TaskId, current_task_id};
 pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};

@@ -212,6 +212,9 @@ impl<M: Machine> Owner<M> {
             Some(class(kind, &workers, false))
         }));
         let (blocking, open) = blocking_of(plan, &topology, &clock);
+        if let Some(stalls) = &stalls {
+            blocking.tell_of_queued(stalls);
+        }
         let rt = Arc::new_cyclic(|me| Rt {
             workers: fair,
             late: Mutex::new(Late {
@@ -269,10 +272,11 @@ impl<M: Machine> Owner<M> {
             .map(|class| class.workers[0].remote().clone())
             .collect();
         let cpus: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
+        let blocking = Arc::clone(&self.rt.blocking);
         let run = move || {
             // If the OS refuses, the thread keeps the CPUs of its starter.
             let _ = M::bind_thread(&cpus);
-            stalls.run(&schedulers);
+            stalls.run(&schedulers, &|| blocking.oldest_ns());
         };
         drop(M::spawn(spec, Box::new(run))?);
         Ok(())

@@ -1,9 +1,11 @@
-//! [`Builder::on_stall`]: a hook for polls that take long, called while they last.
+//! [`Builder::on_stall`]: a hook for polls that take long, and for closures that wait long, called while they last.
 
 use crate::hooks::WorkerInfo;
 use crate::{Builder, Class, ClassKind, CoreId, TaskId};
 use doorbell_core::class::Class as SchedulerClass;
-use doorbell_core::scheduler::telemetry::{STALLS_PER_SECOND, StallEvent, StallPlan};
+use doorbell_core::scheduler::telemetry::{
+    PollStall, QUEUED_MIN_NS, STALLS_PER_SECOND, StallEvent, StallPlan,
+};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -15,55 +17,95 @@ const AFTER_MIN: Duration = Duration::from_millis(1);
 // The documentation of `on_stall` says so.
 const _: () = assert!(STALLS_PER_SECOND == 10);
 
-/// A poll that lasts long: see [`Builder::on_stall`]. Its `Display` shows everything.
+const _: () = assert!(QUEUED_MIN_NS == 500_000_000);
+
+/// What takes long: see [`Builder::on_stall`]. Its `Display` shows everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
     event: StallEvent,
 }
 
+/// What it is that takes long: see [`Stall::kind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StallKind {
+    /// A poll of a task.
+    Poll,
+    /// The wait of a closure of [`spawn_blocking`](crate::spawn_blocking()) for a thread: of the oldest one in the
+    /// queue. The closures that are under way may all wait for one that is queued, and then none of them ever ends.
+    Queued,
+}
+
 impl Stall {
-    /// The number of the task. [`Builder::on_stall`] has an example.
-    pub fn id(&self) -> TaskId {
-        TaskId::new(self.event.task)
+    /// What it is that takes long.
+    ///
+    /// ```
+    /// use doorbell::{Builder, StallKind};
+    ///
+    /// let builder = Builder::new().on_stall(std::time::Duration::from_millis(10), |stall| {
+    ///     if stall.kind() == StallKind::Queued {
+    ///         eprintln!("{stall}: more Builder::blocking_threads may be needed");
+    ///     }
+    /// });
+    /// # drop(builder);
+    /// ```
+    pub fn kind(&self) -> StallKind {
+        match self.event {
+            StallEvent::Poll(_) => StallKind::Poll,
+            StallEvent::Queued { .. } => StallKind::Queued,
+        }
+    }
+
+    fn poll(&self) -> Option<&PollStall> {
+        match &self.event {
+            StallEvent::Poll(poll) => Some(poll),
+            StallEvent::Queued { .. } => None,
+        }
+    }
+
+    /// The number of the task; `None` for a queued closure. [`Builder::on_stall`] has an example.
+    pub fn id(&self) -> Option<TaskId> {
+        self.poll().map(|poll| TaskId::new(poll.task))
     }
 
     /// The line that called `spawn` or the like for the task. For a task that a library spawned, it is a line
-    /// of that library. [`Builder::on_stall`] has an example.
-    pub fn spawned_at(&self) -> &'static Location<'static> {
-        self.event.spawned_at
+    /// of that library. `None` for a queued closure. [`Builder::on_stall`] has an example.
+    pub fn spawned_at(&self) -> Option<&'static Location<'static>> {
+        self.poll().map(|poll| poll.spawned_at)
     }
 
-    /// The class of the task. The class of its worker may differ: while a higher class awaits the task or a
-    /// lock that it holds, in a [rescue](crate::rescue), and with a paused clock.
+    /// The class of the task; `None` for a queued closure. The class of its worker may differ: while a higher class
+    /// awaits the task or a lock that it holds, in a [rescue](crate::rescue), and with a paused clock.
     ///
     /// ```
     /// fn runs_elsewhere(stall: &doorbell::Stall) -> bool {
-    ///     stall.class().kind() != stall.worker().class()
+    ///     let worker = stall.worker().map(|worker| worker.class());
+    ///     stall.class().map(|class| class.kind()) != worker
     /// }
     /// # let _ = runs_elsewhere;
     /// ```
-    pub fn class(&self) -> Class {
-        Class::of_rank(self.event.rank)
+    pub fn class(&self) -> Option<Class> {
+        self.poll().map(|poll| Class::of_rank(poll.rank))
     }
 
-    /// How long the poll has lasted at least: the time since the thread that looks for stalls first saw it.
-    /// The poll goes on, or has ended just now. [`Builder::on_stall`] has an example.
+    /// How long the poll has lasted at least: the time since the thread that looks for stalls first saw it. The poll
+    /// goes on, or has ended just now. For a queued closure: how long it has waited, as
+    /// [`BlockingMetrics::oldest_queued`](crate::BlockingMetrics::oldest_queued). [`Builder::on_stall`] has an example.
     pub fn lasted(&self) -> Duration {
-        Duration::from_nanos(self.event.lasted_ns)
+        let lasted_ns = match &self.event {
+            StallEvent::Poll(poll) => poll.lasted_ns,
+            StallEvent::Queued { waited_ns } => *waited_ns,
+        };
+        Duration::from_nanos(lasted_ns)
     }
 
-    /// The worker that is inside the poll. [`Builder::on_stall`] has an example.
-    pub fn worker(&self) -> WorkerInfo {
-        let class = match self.event.class {
-            SchedulerClass::Batch => ClassKind::Batch,
-            SchedulerClass::Fair => ClassKind::Fair,
-            SchedulerClass::Rt => ClassKind::Rt,
-        };
-        WorkerInfo::new(CoreId::new(self.event.worker), class)
+    /// The worker that is inside the poll; `None` for a queued closure. [`Builder::on_stall`] has an example.
+    pub fn worker(&self) -> Option<WorkerInfo> {
+        self.poll().map(worker_of)
     }
 
     /// Number of reports of this worker that were left out since its previous one, because of the limit of 10
-    /// in a second.
+    /// in a second. 0 for a queued closure.
     ///
     /// ```
     /// let builder = doorbell::Builder::new().on_stall(std::time::Duration::from_millis(10), |stall| {
@@ -72,22 +114,37 @@ impl Stall {
     /// # drop(builder);
     /// ```
     pub fn left_out(&self) -> u64 {
-        self.event.left_out
+        self.poll().map_or(0, |poll| poll.left_out)
     }
+}
+
+fn worker_of(poll: &PollStall) -> WorkerInfo {
+    let class = match poll.class {
+        SchedulerClass::Batch => ClassKind::Batch,
+        SchedulerClass::Fair => ClassKind::Fair,
+        SchedulerClass::Rt => ClassKind::Rt,
+    };
+    WorkerInfo::new(CoreId::new(poll.worker), class)
 }
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let worker = self.worker();
+        let lasted = self.lasted();
+        let Some(poll) = self.poll() else {
+            return write!(
+                f,
+                "a closure of `spawn_blocking` has waited {lasted:?} for a thread"
+            );
+        };
+        let worker = worker_of(poll);
         write!(
             f,
-            "{} worker of core {}: a poll of task {} of class {}, spawned at {}, has lasted {:?}",
+            "{} worker of core {}: a poll of task {} of class {}, spawned at {}, has lasted {lasted:?}",
             worker.class(),
             worker.core(),
-            self.id(),
-            self.class(),
-            self.spawned_at(),
-            self.lasted()
+            TaskId::new(poll.task),
+            Class::of_rank(poll.rank),
+            poll.spawned_at,
         )
     }
 }
@@ -102,8 +159,12 @@ impl Builder {
     /// out, the next one has the number of those left out ([`Stall::left_out`]). `after` is at least 1 ms; a
     /// shorter time is taken as 1 ms. Time is wall time: a worker that gets no CPU stalls too.
     ///
-    /// Only polls of tasks are reported. Calls ([`call_on`](crate::call_on()) and the like), the future in
-    /// `block_on` (the body of `#[doorbell::main]`) and closures of `spawn_blocking` are not.
+    /// It is also called while a closure of [`spawn_blocking`](crate::spawn_blocking()) waits for a thread for longer than
+    /// `after` and than 500 ms, and again each time when the oldest closure has waited twice as long
+    /// ([`Stall::kind`]): a pool whose closures all wait for a queued one waits for itself.
+    ///
+    /// Other things are not reported. Calls ([`call_on`](crate::call_on()) and the like), the future in
+    /// `block_on` (the body of `#[doorbell::main]`) and closures of `spawn_blocking` that are under way may take any time.
     ///
     /// The hook runs on a thread of its own. It may take its time: no task waits for it, but no other stall
     /// is reported meanwhile. The thread is not a worker and has no current runtime, so
@@ -113,7 +174,7 @@ impl Builder {
     /// ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). A second hook replaces the first.
     ///
     /// With a hook, the thread looks at all workers twice in each `after`. While the runtime is idle the
-    /// thread sleeps; the next poll wakes it by a syscall. Each poll stores a few words, and each task is a
+    /// thread sleeps; the next poll or blocking closure wakes it by a syscall. Each poll stores a few words, and each task is a
     /// few words larger. Without a hook there is no such thread and no such cost.
     ///
     /// ```
@@ -128,9 +189,10 @@ impl Builder {
     /// let task = runtime.spawn(async { std::thread::sleep(Duration::from_millis(50)) });
     /// let stall = hears.recv()?;
     /// println!("{stall}");
-    /// assert_eq!((stall.id(), stall.worker().core().index()), (task.id(), 0));
+    /// assert_eq!(stall.id(), Some(task.id()));
+    /// assert_eq!(stall.worker().map(|worker| worker.core().index()), Some(0));
     /// assert!(stall.lasted() >= Duration::from_millis(5));
-    /// assert!(stall.spawned_at().file().ends_with(".rs"));
+    /// assert!(stall.spawned_at().is_some_and(|place| place.file().ends_with(".rs")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

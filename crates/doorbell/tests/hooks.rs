@@ -6,7 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Class, ClassKind, CoreId, TaskId, yield_now};
+use doorbell::{Builder, Class, ClassKind, CoreId, StallKind, TaskId, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -222,11 +222,15 @@ fn a_poll_that_does_not_end_is_told_while_it_goes_on() {
     let (line, task) = (line!(), task.spawn(async move { ended.recv().unwrap() }));
     // It waits for what comes behind this.
     let stall = hears.recv().unwrap();
-    assert_eq!(stall.id(), task.id());
-    let place = stall.spawned_at();
+    assert_eq!(
+        (stall.kind(), stall.id()),
+        (StallKind::Poll, Some(task.id()))
+    );
+    let place = stall.spawned_at().unwrap();
     assert_eq!((place.file(), place.line()), (file!(), line));
-    assert_eq!((stall.class(), stall.left_out()), (Class::BATCH, 0));
-    let worker = (stall.worker().class(), stall.worker().core().index());
+    assert_eq!((stall.class(), stall.left_out()), (Some(Class::BATCH), 0));
+    let worker = stall.worker().unwrap();
+    let worker = (worker.class(), worker.core().index());
     assert_eq!(worker, (ClassKind::Batch, 0));
     assert!(stall.lasted() >= AFTER);
     // It is reported again after it has lasted twice as long.
@@ -236,6 +240,44 @@ fn a_poll_that_does_not_end_is_told_while_it_goes_on() {
     rt.block_on(task).unwrap();
     drop(rt);
     assert!(hears.iter().all(|more| more.id() == stall.id()));
+}
+
+#[test]
+fn s11_a_pool_of_threads_that_waits_for_itself_is_told() {
+    let (says, hears) = std::sync::mpsc::channel();
+    let rt = Builder::new()
+        .cores(1)
+        .blocking_threads(4)
+        .on_stall(Duration::from_millis(10), move |stall| {
+            drop(says.send(*stall))
+        })
+        .build()
+        .unwrap();
+    let barrier = Arc::new(std::sync::Barrier::new(4));
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let told = Arc::new(Mutex::new(told));
+    let waits: Vec<_> = (0..4)
+        .map(|_| {
+            let (barrier, told) = (Arc::clone(&barrier), Arc::clone(&told));
+            rt.spawn_blocking(move || {
+                barrier.wait();
+                let _ = told.lock().unwrap().recv();
+            })
+        })
+        .collect();
+    let tells = tell.clone();
+    let fifth = rt.spawn_blocking(move || drop(tells));
+    let mut all = std::iter::repeat_with(|| hears.recv_timeout(LONG).expect("it is told"));
+    let stall = all.find(|stall| stall.kind() == StallKind::Queued).unwrap();
+    assert!(stall.lasted() >= Duration::from_millis(500), "{stall}");
+    assert_eq!((stall.id(), stall.worker().is_none()), (None, true));
+    // The fifth waits on until one of them ends.
+    drop(tell.send(()));
+    drop(tell);
+    rt.block_on(fifth).unwrap();
+    for waits in waits {
+        rt.block_on(waits).unwrap();
+    }
 }
 
 /// Spawns a slow task in one of the possible ways, and waits for its end.
@@ -288,7 +330,7 @@ fn each_way_to_spawn_tells_the_line_that_has_it() {
     let rt = Builder::new()
         .cores(1)
         .on_stall(Duration::from_millis(1), move |stall| {
-            let place = stall.spawned_at();
+            let place = stall.spawned_at().unwrap();
             tells.lock().unwrap().push((place.file(), place.line()));
         })
         .build()

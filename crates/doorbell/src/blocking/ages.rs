@@ -1,7 +1,6 @@
 //! How long the oldest closure of the queue has waited, without a lock.
 
 use doorbell_machine::{Counter, Machine, Ordering, Word};
-use std::time::Duration;
 
 /// Times of submission that are kept.
 const KEPT: u64 = 1_024;
@@ -43,17 +42,17 @@ impl<M: Machine> Ages<M> {
         self.left.add_shared(1);
     }
 
-    /// How long the oldest closure has waited. If more than [`KEPT`] wait, how long at least.
-    pub(super) fn oldest(&self, now_ns: u64) -> Duration {
+    /// For how many nanoseconds the oldest closure has waited. If more than [`KEPT`] wait, how long at least.
+    pub(super) fn oldest_ns(&self, now_ns: u64) -> u64 {
         let number = self.left.get();
         // ORDER: Relaxed, as in `note_sent`.
         let word = self.slots[(number % KEPT) as usize].load(Ordering::Relaxed);
         let ahead = (word % NUMBERS).wrapping_sub(number) % NUMBERS;
         if ahead >= NUMBERS / 2 {
             // It has been counted, and its time is not there yet.
-            return Duration::ZERO;
+            return 0;
         }
-        Duration::from_micros((now_ns / 1_000).saturating_sub(word / NUMBERS))
+        (now_ns / 1_000).saturating_sub(word / NUMBERS) * 1_000
     }
 }
 
@@ -61,7 +60,6 @@ impl<M: Machine> Ages<M> {
 mod tests {
     use super::{Ages, KEPT};
     use doorbell_machine::Host;
-    use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 
@@ -71,14 +69,14 @@ mod tests {
         for at_ms in [10, 20, 30] {
             ages.note_sent(at_ms * MS);
         }
-        assert_eq!(ages.oldest(50 * MS), Duration::from_millis(40));
+        assert_eq!(ages.oldest_ns(50 * MS), 40 * MS);
         ages.note_left();
-        assert_eq!(ages.oldest(50 * MS), Duration::from_millis(30));
+        assert_eq!(ages.oldest_ns(50 * MS), 30 * MS);
         ages.note_left();
-        assert_eq!(ages.oldest(50 * MS), Duration::from_millis(20));
+        assert_eq!(ages.oldest_ns(50 * MS), 20 * MS);
         ages.note_left();
         // Counted, and not noted yet.
-        assert_eq!(ages.oldest(50 * MS), Duration::ZERO);
+        assert_eq!(ages.oldest_ns(50 * MS), 0);
     }
 
     #[test]
@@ -88,8 +86,8 @@ mod tests {
             ages.note_sent(number * MS);
         }
         let now_ns = 2 * KEPT * MS;
-        assert_eq!(ages.oldest(now_ns), Duration::from_millis(KEPT));
+        assert_eq!(ages.oldest_ns(now_ns), KEPT * MS);
         ages.note_left();
-        assert_eq!(ages.oldest(now_ns), Duration::from_millis(2 * KEPT - 1));
+        assert_eq!(ages.oldest_ns(now_ns), (2 * KEPT - 1) * MS);
     }
 }

@@ -10,6 +10,7 @@ use crate::handle::Handle;
 use async_lock::OnceCell;
 use async_task::Runnable;
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use doorbell_core::scheduler::telemetry::StallReporter;
 use doorbell_core::wheel::{Clock, Hold};
 use doorbell_machine::{Counter, Machine, Ordering, ThreadError, ThreadHandle, ThreadSpec, Word};
 use std::convert::Infallible;
@@ -93,6 +94,8 @@ pub(crate) struct Pool<M: Machine> {
     ended: (Sender<Ended<M>>, Receiver<Ended<M>>),
     /// Starts threads for Batch workers; set before the Batch workers are started.
     starter: OnceCell<Starter<M>>,
+    /// Who reports closures that wait for long; set, if at all, before the first closure.
+    stalls: OnceCell<Arc<StallReporter<M>>>,
 }
 
 /// Keeps a pool open. The owner closes the pool by [`Pool::close`].
@@ -140,6 +143,7 @@ impl<M: Machine> Pool<M> {
             stop,
             ended: unbounded(),
             starter: OnceCell::new(),
+            stalls: OnceCell::new(),
         };
         (Arc::new(pool), Open { _stop: keeps_open })
     }
@@ -155,6 +159,17 @@ impl<M: Machine> Pool<M> {
         // Callers exclude each other.
         let _ = self.starter.set_blocking(starter);
         Ok(Some(thread))
+    }
+
+    /// Has this reporter look at the queue. Called once, before there are closures.
+    pub(crate) fn tell_of_queued(&self, stalls: &Arc<StallReporter<M>>) {
+        let _ = self.stalls.set_blocking(Arc::clone(stalls));
+    }
+
+    /// How long the oldest queued closure has waited; `None` if none waits.
+    pub(crate) fn oldest_ns(&self) -> Option<u64> {
+        let is_queued = self.count.get().queued > 0;
+        is_queued.then(|| self.ages.oldest_ns(M::now_ns()))
     }
 
     /// Starts a thread, under another policy than that of Batch workers.
@@ -350,7 +365,11 @@ impl<M: Machine> Drop for Leaving<M> {
 
 impl<M: Machine> Blocking for Arc<Pool<M>> {
     fn submit(&self, handle: &Handle, job: Runnable) -> Result<(), ThreadError> {
-        match self.count.submit(self.plan.threads_max) {
+        let counted = self.count.submit(self.plan.threads_max);
+        if let Some(stalls) = self.stalls.get() {
+            stalls.note_queued();
+        }
+        match counted {
             Submit::Closed => Ok(()),
             Submit::Queued => self.hand_over(job, || Ok(())),
             Submit::StartThread => {
@@ -365,8 +384,7 @@ impl<M: Machine> Blocking for Arc<Pool<M>> {
 
     fn metrics(&self) -> BlockingMetrics {
         let now = self.count.get();
-        let oldest = || self.ages.oldest(M::now_ns());
-        let oldest_queued = (now.queued > 0).then(oldest);
+        let oldest_queued = self.oldest_ns().map(Duration::from_nanos);
         let Counts {
             queued,
             idle,

@@ -150,7 +150,7 @@ impl<M: Machine> Telemetry<M> {
         self.guard(self.plan.hooks.after_poll.as_ref(), |hook| hook(&task()));
     }
 
-    /// Calls the hook for a poll that takes long and still goes on.
+    /// Calls the hook for what takes long and still goes on.
     pub(super) fn stalled(&self, stall: &StallEvent) {
         let hook = self.plan.hooks.stall.as_ref().map(|plan| &plan.hook);
         self.guard(hook, |hook| hook(stall));

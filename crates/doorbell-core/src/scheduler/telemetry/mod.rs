@@ -13,7 +13,9 @@ pub use histogram::{Histogram, Times};
 pub use hooks::{Hooks, TaskEvent, TaskHook, WorkerHook};
 pub use long_polls::LongPoll;
 use long_polls::LongPolls;
-pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallReporter};
+pub use stalls::{
+    PollStall, QUEUED_MIN_NS, STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallReporter,
+};
 use std::sync::Arc;
 use std::time::Duration;
 

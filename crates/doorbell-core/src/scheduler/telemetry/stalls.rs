@@ -2,7 +2,7 @@
 //!
 //! A separate thread looks at all workers, so it finds a stall even if every worker is inside a poll that never ends.
 //! Workers read no clock for this: they number their polls, and the thread measures for how long it has seen the same
-//! number.
+//! number. It also looks at the queue of blocking closures: those that are under way may all wait for one that is queued.
 
 use super::Hooks;
 use super::current_poll::CurrentPoll;
@@ -26,9 +26,25 @@ const LOOKS: u64 = 2;
 /// The shortest interval between two looks.
 const LOOK_MIN_NS: u64 = 500_000;
 
+/// How long a closure is queued at least before it is reported. Shorter, and a pool that only has much to do would be
+/// taken for one that waits for itself.
+pub const QUEUED_MIN_NS: u64 = 500_000_000;
+
+/// What takes long and still goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum StallEvent {
+    /// A poll.
+    Poll(PollStall),
+    /// The wait of a blocking closure for a thread.
+    Queued {
+        /// How long the oldest closure in the queue has waited.
+        waited_ns: u64,
+    },
+}
+
 /// A long poll that still goes on.
 #[derive(Clone, Copy, Debug)]
-pub struct StallEvent {
+pub struct PollStall {
     /// The number of the task.
     pub task: u64,
     /// Where the task was launched.
@@ -45,13 +61,14 @@ pub struct StallEvent {
     pub left_out: u64,
 }
 
-/// Called with a long poll that still goes on.
+/// Called with what takes long and still goes on.
 pub type StallHook = Arc<dyn Fn(&StallEvent) + Send + Sync>;
 
 /// When a poll is a stall, and what is called then.
 #[derive(Clone)]
 pub struct StallPlan {
-    /// A poll is a stall once it has lasted this long.
+    /// A poll is a stall once it has lasted this long, and so is the wait of a closure, but not below
+    /// [`QUEUED_MIN_NS`].
     pub after_ns: u64,
     /// Called for each stall.
     pub hook: StallHook,
@@ -100,6 +117,28 @@ impl StallSeen {
         }
         self.tell_ns = lasted_ns.saturating_mul(2);
         Some(lasted_ns)
+    }
+}
+
+/// What the thread knows of the queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueSeen {
+    /// The oldest entry is reported once it has waited this long.
+    tell_ns: u64,
+}
+
+impl QueueSeen {
+    /// If the wait of the oldest entry is to be reported now, returns it. It is reported again once it is twice as
+    /// long. A queue whose oldest entry is young again begins anew.
+    fn look(&mut self, waited_ns: Option<u64>, after_ns: u64) -> Option<u64> {
+        let first_ns = after_ns.max(QUEUED_MIN_NS);
+        let waited_ns = waited_ns.filter(|waited_ns| *waited_ns >= first_ns);
+        self.tell_ns = match waited_ns {
+            None => first_ns,
+            Some(waited_ns) if waited_ns < self.tell_ns => return None,
+            Some(waited_ns) => waited_ns.saturating_mul(2),
+        };
+        waited_ns
     }
 }
 
@@ -167,23 +206,31 @@ impl<M: Machine> StallReporter<M> {
         })
     }
 
-    /// Looks at the schedulers of these workers, one worker of each, until [`StallReporter::end`] is called.
-    pub fn run(&self, schedulers: &[RemoteRef<M>]) {
+    /// Looks at the schedulers of these workers, one worker of each, until [`StallReporter::end`] is called; and at a
+    /// queue: `oldest` says for how many nanoseconds its oldest entry has waited, and `None` if it is empty. Whoever
+    /// adds to it calls [`StallReporter::note_queued`] behind that.
+    pub fn run(&self, schedulers: &[RemoteRef<M>], oldest: &dyn Fn() -> Option<u64>) {
         let all =
             |remote: &RemoteRef<M>| vec![Looked::default(); remote.scheduler().remotes().len()];
         let mut workers: Vec<Vec<Looked>> = schedulers.iter().map(all).collect();
+        let mut queue = QueueSeen::default();
         let mut are_busy = true;
         loop {
             if are_busy {
                 self.pause();
             } else {
-                self.sleep_if_quiet(schedulers);
+                self.sleep_if_quiet(schedulers, oldest);
             }
             // ORDER: Relaxed; no other data depends on it, and the wait acquires the notification.
             if self.ended.load(Ordering::Relaxed) != 0 {
                 return;
             }
             are_busy = self.look(schedulers, &mut workers);
+            let waited_ns = oldest();
+            are_busy |= waited_ns.is_some();
+            if let Some(waited_ns) = queue.look(waited_ns, self.after_ns) {
+                self.tell_queued(schedulers, waited_ns);
+            }
         }
     }
 
@@ -201,14 +248,28 @@ impl<M: Machine> StallReporter<M> {
         self.waiter.wait_until(Some(until_ns));
     }
 
-    /// Waits until a worker polls something. If one does already, or the OS refuses the fence, waits only until the
-    /// next look.
-    pub(crate) fn sleep_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
+    fn tell_queued(&self, schedulers: &[RemoteRef<M>], waited_ns: u64) {
+        let mut telemetry = schedulers
+            .iter()
+            .filter_map(|it| it.scheduler().telemetry());
+        if let Some(telemetry) = telemetry.next() {
+            telemetry.stalled(&StallEvent::Queued { waited_ns });
+        }
+    }
+
+    /// Waits until a worker polls something or something is queued. If that is so already, or the OS refuses the fence,
+    /// waits only until the next look.
+    pub(crate) fn sleep_if_quiet(
+        &self,
+        schedulers: &[RemoteRef<M>],
+        oldest: &dyn Fn() -> Option<u64>,
+    ) {
         // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
         self.sleeps.store(1, Ordering::Relaxed);
         // Without the fence a poll may begin unseen.
         let is_seen = M::fence_heavy() == Fenced::Yes;
-        if is_seen && schedulers.iter().all(|remote| is_quiet(remote.scheduler())) {
+        let are_quiet = || schedulers.iter().all(|it| is_quiet(it.scheduler()));
+        if is_seen && are_quiet() && oldest().is_none() {
             self.waiter.wait_until(None);
         } else {
             self.pause();
@@ -227,6 +288,11 @@ impl<M: Machine> StallReporter<M> {
         if self.sleeps.load(Ordering::Relaxed) != 0 {
             self.waiter.notify();
         }
+    }
+
+    /// Wakes the thread if it sleeps: something was queued.
+    pub fn note_queued(&self) {
+        self.note_poll();
     }
 
     /// Looks at every worker. Returns whether any of them is inside a poll, or has polled since the last look.
@@ -269,7 +335,7 @@ impl<M: Machine> StallReporter<M> {
         let Some(left_out) = worker_seen.limit.admit(before_ns) else {
             return;
         };
-        telemetry.stalled(&StallEvent {
+        telemetry.stalled(&StallEvent::Poll(PollStall {
             task: polled.task,
             spawned_at: polled.spawned_at,
             rank: polled.rank,
@@ -277,7 +343,7 @@ impl<M: Machine> StallReporter<M> {
             worker,
             lasted_ns,
             left_out,
-        });
+        }));
     }
 }
 
@@ -290,7 +356,7 @@ fn is_quiet<M: Machine>(scheduler: &Scheduler<M>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SECOND_NS, STALLS_PER_SECOND, StallSeen, ToldLimit};
+    use super::{QUEUED_MIN_NS, QueueSeen, SECOND_NS, STALLS_PER_SECOND, StallSeen, ToldLimit};
     use doorbell_machine::Host;
 
     #[test]
@@ -305,6 +371,29 @@ mod tests {
         assert_eq!(look([5_009, 6_000]), None, "which is short");
         assert_eq!(look([4_000; 2]), None, "a clock that leapt back");
         assert_eq!(look([5_012, 6_000]), Some(12));
+    }
+
+    #[test]
+    fn a_closure_that_waits_is_told_when_it_is_old_and_each_time_it_is_twice_as_old() {
+        let mut seen = QueueSeen::default();
+        let ages = [
+            None,
+            Some(0),
+            Some(1),
+            Some(2),
+            Some(3),
+            Some(4),
+            Some(5),
+            Some(2),
+            Some(8),
+        ];
+        let look =
+            |age: Option<u64>| seen.look(age.map(|age| age * QUEUED_MIN_NS), 2 * QUEUED_MIN_NS);
+        let told: Vec<u64> = ages.into_iter().filter_map(look).collect();
+        assert_eq!(told, [2, 4, 8].map(|age| age * QUEUED_MIN_NS));
+        assert_eq!(seen.look(Some(0), 1), None, "younger ones");
+        assert_eq!(seen.look(Some(QUEUED_MIN_NS - 1), 1), None);
+        assert_eq!(seen.look(Some(QUEUED_MIN_NS), 1), Some(QUEUED_MIN_NS));
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn a_poll_begins_while_the_stall_thread_falls_asleep() {
     });
     reporter
         .expect("there is a hook")
-        .sleep_if_quiet(&scheduler);
+        .sleep_if_quiet(&scheduler, &|| None);
     worker.join().unwrap();
 }
 

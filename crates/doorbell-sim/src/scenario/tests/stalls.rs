@@ -5,7 +5,7 @@
 use super::one_scheduler;
 use crate::scenario::scheduler::Workers;
 use doorbell_core::scheduler::telemetry::{
-    Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallReporter, TelemetryPlan,
+    Hooks, PollStall, STALLS_PER_SECOND, StallEvent, StallPlan, StallReporter, TelemetryPlan,
 };
 use doorbell_core::task::{About, Kind};
 use doorbell_machine::sim::{self, CHOSEN, Config, MachineSpec, Outcome, SimThread};
@@ -22,7 +22,7 @@ const AFTER_NS: u64 = 2 * MS;
 const TOLD_NS: u64 = 3 * MS + MS / 10;
 
 /// Stalls, each with the time at which it was reported.
-type Told = Vec<(StallEvent, u64)>;
+type Told = Vec<(PollStall, u64)>;
 
 /// A task of `count` polls, each of `for_ns`.
 async fn polls(count: usize, for_ns: u64) {
@@ -49,7 +49,7 @@ fn spawn<const BUG: u8>(
         cpu: Some(WORKERS + 1),
         stack_size: None,
     };
-    Sim::<BUG>::spawn(spec, Box::new(move || reporter.run(&schedulers))).unwrap()
+    Sim::<BUG>::spawn(spec, Box::new(move || reporter.run(&schedulers, &|| None))).unwrap()
 }
 
 /// The reports of a program with two workers and a hook.
@@ -65,7 +65,10 @@ fn run<const BUG: u8>(
     let told = Arc::<Mutex<Told>>::default();
     let tells = Arc::clone(&told);
     let hook = move |stall: &StallEvent| {
-        tells.lock().unwrap().push((*stall, sim::time_ns()));
+        let StallEvent::Poll(stall) = *stall else {
+            panic!("there is no queue")
+        };
+        tells.lock().unwrap().push((stall, sim::time_ns()));
         sim::sleep(hook_ns);
     };
     let hooks = Hooks {
