@@ -71,22 +71,19 @@ pub(super) enum AfterRefusal {
     End,
 }
 
+/// Errors of the waiting connection, as accept(2) says, which have no [`io::ErrorKind`] of their own: `EPERM`,
+/// `ENONET`, `EPROTO`, `ENOPROTOOPT`, `EOPNOTSUPP`, `EHOSTDOWN`. The numbers are those of Linux on x86-64 and ARM.
+const OF_ONE: [i32; 6] = [1, 64, 71, 92, 95, 112];
+
+/// The OS has run out of descriptors or memory: `ENOMEM`, `ENFILE`, `EMFILE`, `ENOBUFS`.
+const OUT_OF_ROOM: [i32; 4] = [12, 23, 24, 105];
+
 impl AfterRefusal {
     pub(super) fn of(error: &io::Error) -> AfterRefusal {
         use io::ErrorKind as Kind;
         match error.raw_os_error() {
-            // Of the connection, as accept(2) says.
-            Some(
-                libc::EHOSTDOWN
-                | libc::ENONET
-                | libc::ENOPROTOOPT
-                | libc::EOPNOTSUPP
-                | libc::EPERM
-                | libc::EPROTO,
-            ) => return AfterRefusal::Next,
-            Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-                return AfterRefusal::MakeRoom;
-            }
+            Some(number) if OF_ONE.contains(&number) => return AfterRefusal::Next,
+            Some(number) if OUT_OF_ROOM.contains(&number) => return AfterRefusal::MakeRoom,
             _ => {}
         }
         match error.kind() {
