@@ -249,7 +249,7 @@ fn s11_a_pool_of_threads_that_waits_for_itself_is_told() {
         .cores(1)
         .blocking_threads(4)
         .on_stall(Duration::from_millis(10), move |stall| {
-            drop(says.send(*stall))
+            let _ = says.send(*stall);
         })
         .build()
         .unwrap();
@@ -272,7 +272,7 @@ fn s11_a_pool_of_threads_that_waits_for_itself_is_told() {
     assert!(stall.lasted() >= Duration::from_millis(500), "{stall}");
     assert_eq!((stall.id(), stall.worker().is_none()), (None, true));
     // The fifth waits on until one of them ends.
-    drop(tell.send(()));
+    let _ = tell.send(());
     drop(tell);
     rt.block_on(fifth).unwrap();
     for waits in waits {
