@@ -356,7 +356,8 @@ impl Builder {
     /// tasks still run by rank. This shows code that relies on the order in which tasks became ready. The random
     /// numbers of each worker follow from the seed.
     ///
-    /// Tasks of a [`Group`](crate::Group) keep their turns. A task may wait longer than without this.
+    /// Tasks of a [`Group`](crate::Group) keep their turns, and so do tasks that yield, among themselves. A task may wait
+    /// longer than without this.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).shuffle(7).build()?;

@@ -10,11 +10,12 @@ use std::time::Duration;
 /// The runtime did not end within the timeout of [`Runtime::shutdown_timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{running} of the runtime's threads had not ended in time: each is inside a poll, a call or a blocking closure, and ends by itself after it"
+    "{running} of the runtime's threads had not ended in time: each is inside a poll, a call, a blocking closure or the drop of a future, and ends by itself after it"
 )]
 #[non_exhaustive]
 pub struct ShutdownTimeout {
-    /// Number of workers and threads for blocking closures that had not ended.
+    /// Number of workers and threads for blocking closures that had not ended. A thread that drops futures of tasks in
+    /// the place of a worker counts too.
     pub running: usize,
 }
 
@@ -25,11 +26,13 @@ pub struct ShutdownTimeout {
 /// * Every task is cancelled, and dropped on its worker. While a worker is inside a long poll, the thread that
 ///   ends the runtime drops the worker's other tasks, since that poll may wait for what one of them has, such as
 ///   the sender of a std channel. Left to the worker are tasks whose future is not `Send`
-///   ([`spawn_local`](crate::spawn_local())) and calls. So a poll that waits for one of those waits for ever, and so
-///   does the drop of a future that waits for the drop of another one.
+///   ([`spawn_local`](crate::spawn_local())) and calls, and what the worker has taken out of its mailbox behind a call
+///   that is under way, pinned tasks for example. So a poll or a call that waits for one of those waits for ever, and
+///   so does the drop of a future that waits for the drop of another one.
 /// * Calls that were posted before still run. Later calls return an error.
 /// * The drop waits for the threads of the workers. If it happens on a worker of any runtime, it does not
-///   wait: the threads then end by themselves after their current polls, and each drops its own tasks.
+///   wait: the threads then end by themselves after their current polls, and each drops its own tasks. Nobody drops
+///   the other tasks of a worker that is inside a long poll then.
 /// * The drop waits for closures of [`spawn_blocking`](crate::spawn_blocking()) that are under way, unless it
 ///   happens on a worker or inside such a closure.
 ///
@@ -97,6 +100,8 @@ impl Runtime {
     }
 
     /// Ends the runtime without waiting for its threads: each ends by itself after its current poll, call or closure.
+    /// Nobody drops the other tasks of a worker that is inside a long poll, so one that waits for what such a task has
+    /// waits for ever.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
