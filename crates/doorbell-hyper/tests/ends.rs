@@ -12,12 +12,11 @@ use futures::{StreamExt as _, poll, stream};
 use http_body_util::{Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
+use hyper::{Request, Response, Version};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 /// Greets at once, or behind `/slow` when told to; panics behind `/panic`.
@@ -338,16 +337,18 @@ async fn an_answer_that_would_go_on_for_ever_learns_of_the_end() {
     let (listener, address) = bind();
     let end = CancellationToken::new();
     let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
-    let begun = Arc::new(AtomicUsize::new(0));
-    let theirs = Arc::clone(&begun);
+    let begun = CancellationToken::new();
+    let theirs = begun.clone();
     let events = move || {
-        let begun = Arc::clone(&theirs);
+        let begun = theirs.clone();
         service_fn(move |request: Request<RequestBody>| {
-            let begun = Arc::clone(&begun);
+            let begun = begun.clone();
             async move {
                 let end = request.extensions().get::<ServerEnd>().cloned().unwrap();
                 assert!(!end.is_cancelled());
-                begun.fetch_add(1, Relaxed);
+                if request.version() == Version::HTTP_2 {
+                    begun.cancel();
+                }
                 let first = stream::iter([Hello::TEXT]);
                 let last = stream::once(async move {
                     end.clone().cancelled_owned().await;
@@ -371,9 +372,7 @@ async fn an_answer_that_would_go_on_for_ever_learns_of_the_end() {
         let count = within(stream.read(&mut some)).await.unwrap();
         all += str::from_utf8(&some[..count]).unwrap();
         if all.contains(Hello::TEXT) {
-            while begun.load(Relaxed) < 2 {
-                sleep(Duration::from_millis(1)).await;
-            }
+            within(begun.cancelled()).await;
             end.cancel();
         }
         if count == 0 {

@@ -217,7 +217,7 @@ fn s8_what_nobody_takes_wakes_no_worker_again() {
 }
 
 #[test]
-fn n6_a_spent_budget_registers_nothing() {
+fn n6_a_spent_budget_is_no_error_where_nothing_waits() {
     let runtime = one_worker();
     // The OS cannot wait for a regular file, so an operation succeeds only as long as nothing waits.
     let task = runtime.spawn(async {
