@@ -219,7 +219,8 @@ fn miri_dropped_elsewhere_while_the_worker_ends() {
             rig.enter(|| crate::worker::timer::RawTimer::arm(rig.remote(), when_ns, &waker));
         rig.close();
         assert_eq!((rig.entries(), rig.pending()), (1, 0));
-        assert_eq!((wakes.get(), Arc::strong_count(&wakes)), (0, 1));
+        // Woken although its handle is gone: the end of the worker cannot tell that from a reset that came too late.
+        assert_eq!((wakes.get(), Arc::strong_count(&wakes)), (1, 1));
         drop(first);
         assert_eq!(rig.entries(), 0);
     }

@@ -307,25 +307,19 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends a task that was woken during its own poll, which is over, to the deferred queue. Where tasks run by rank or
-    /// in groups, it goes behind its equals.
+    /// Appends a task that was woken during its own poll, which is over. It goes into the deferred queue. Exceptions: by
+    /// rank it goes behind its equals, and a task of a group goes to the end of its group's queue.
     ///
     /// # Safety
     /// As for [`Local::push`].
     #[inline]
     pub(in crate::worker) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
-        if self.off.get() {
-            let _ = self.hand_on(node);
-            return;
-        }
         // SAFETY: the node of a task that is alive.
-        let group = unsafe { group_of(node) };
-        if group != group::DEFAULT {
+        let is_grouped = unsafe { group_of(node) } != group::DEFAULT;
+        let is_sorted = self.ready.order().is_some();
+        if self.off.get() || is_grouped || is_sorted || M::breaks(Bug::DeferredInLine) {
             // SAFETY: passed on.
-            unsafe { self.push_of_group(node, group, Tell::Surplus) };
-        } else if self.ready.order().is_some() || M::breaks(Bug::DeferredInLine) {
-            // SAFETY: passed on.
-            unsafe { self.push_surplus(node) };
+            unsafe { self.push_between_polls(node) };
         } else {
             // SAFETY: passed on.
             unsafe { self.defer(node, false) };
@@ -337,7 +331,17 @@ impl<M: Machine> Local<M> {
     /// # Safety
     /// As for [`Local::push`].
     #[inline]
-    unsafe fn push_surplus(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn push_between_polls(&self, node: NonNull<Node<M>>) {
+        if self.off.get() {
+            let _ = self.hand_on(node);
+            return;
+        }
+        // SAFETY: the node of a task that is alive.
+        let group = unsafe { group_of(node) };
+        if group != group::DEFAULT {
+            // SAFETY: passed on.
+            return unsafe { self.push_of_group(node, group, Tell::Surplus) };
+        }
         let has_groups = self.groups.any();
         let share = if has_groups {
             Share::Always

@@ -82,7 +82,7 @@ impl<M: Machine> Local<M> {
     pub(crate) fn share_stolen(&self) {
         if let Some(node) = self.stolen.take() {
             // SAFETY: stolen, so its task may run anywhere, and it is in no queue.
-            unsafe { self.push_surplus(node) };
+            unsafe { self.push_between_polls(node) };
         }
     }
 
