@@ -229,7 +229,7 @@ impl<M: Machine> StallReporter<M> {
             let waited_ns = oldest();
             are_busy |= waited_ns.is_some();
             if let Some(waited_ns) = queue.look(waited_ns, self.after_ns) {
-                self.tell_queued(schedulers, waited_ns);
+                Self::tell_queued(schedulers, waited_ns);
             }
         }
     }
@@ -248,7 +248,7 @@ impl<M: Machine> StallReporter<M> {
         self.waiter.wait_until(Some(until_ns));
     }
 
-    fn tell_queued(&self, schedulers: &[RemoteRef<M>], waited_ns: u64) {
+    fn tell_queued(schedulers: &[RemoteRef<M>], waited_ns: u64) {
         let mut telemetry = schedulers
             .iter()
             .filter_map(|it| it.scheduler().telemetry());
