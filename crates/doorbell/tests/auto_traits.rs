@@ -111,7 +111,7 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
             doorbell::IdlePolicy, doorbell::ShutdownTimeout, doorbell::CoreError, doorbell::CoreId,
             doorbell::BlockOnError, doorbell::NoRuntime, doorbell::WorkerPolicy, doorbell::Metrics,
             doorbell::WorkerMetrics, doorbell::BlockingMetrics, doorbell::WorkerInfo, doorbell::TaskInfo<'static>,
-            doorbell::Stall, doorbell::LongPoll, doorbell::TaskDump, doorbell::TaskState;
+            doorbell::Stall, doorbell::StallKind, doorbell::LongPoll, doorbell::TaskDump, doorbell::TaskState;
         "Unpin" => doorbell::EnterGuard;
         // Tasks.
         ALL => doorbell::Class, doorbell::ClassKind, doorbell::ClassError, doorbell::Group, doorbell::WeightError,
