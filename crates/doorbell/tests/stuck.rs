@@ -203,7 +203,8 @@ fn await_idle(rt: &Runtime) {
     while !(0..rt.cores()).all(asleep) {
         std::thread::yield_now();
     }
-    std::thread::sleep(Duration::from_millis(12));
+    // Longer than a watchdog stays one, also on a machine that is busy.
+    std::thread::sleep(Duration::from_millis(60));
 }
 
 /// The call waits for the task. The calls go to different cores, so in some rounds a worker has taken the
