@@ -25,6 +25,21 @@ pub(super) enum Bound {
 }
 
 impl Limit {
+    /// A figure of that name and unit.
+    pub(super) fn new(
+        what: impl Into<String>,
+        unit: &'static str,
+        wanted: Bound,
+        found: Option<f64>,
+    ) -> Limit {
+        Limit {
+            what: what.into(),
+            unit,
+            wanted,
+            found,
+        }
+    }
+
     fn holds(&self) -> &'static str {
         match (self.found, self.wanted) {
             (None, _) => "n/a",
@@ -66,12 +81,7 @@ mod tests {
 
     #[test]
     fn each_limit_says_whether_it_holds() {
-        let one = |wanted, found| Limit {
-            what: "this".to_owned(),
-            unit: "us",
-            wanted,
-            found,
-        };
+        let one = |wanted, found| Limit::new("this", "us", wanted, found);
         let limits = [
             one(Bound::AtMost(2.0), Some(2.0)),
             one(Bound::AtMost(2.0), Some(2.1)),

@@ -60,19 +60,19 @@ fn beside_a_crowd(rated: &[Rated<'_>], one: &Rated<'_>, poll: Duration) -> Vec<L
     let of_tokio = |name| ratio(rated, one, BASELINE, name);
     let worse = of_tokio("p50_us").zip(of_tokio("max_us"));
     let mut limits = vec![
-        limit(
+        Limit::new(
             format!("{how}, p50"),
             "us",
             Bound::AtMost(poll_us + HALF_US),
             metric("p50_us"),
         ),
-        limit(
+        Limit::new(
             format!("{how}, max"),
             "us",
             Bound::AtMost(2.0 * poll_us + MAX_US),
             metric("max_us"),
         ),
-        limit(
+        Limit::new(
             format!("{how}, p50 and max"),
             "x tokio",
             Bound::AtMost(TIME_X),
@@ -81,7 +81,7 @@ fn beside_a_crowd(rated: &[Rated<'_>], one: &Rated<'_>, poll: Duration) -> Vec<L
     ];
     // The same for all times of a pass.
     if how.ends_with(": socket") {
-        limits.push(limit(
+        limits.push(Limit::new(
             format!("{how}, computed/s"),
             "x tokio",
             Bound::AtLeast(COMPUTED_X),
@@ -96,12 +96,12 @@ fn of_the_service(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
     let of_tokio = |name| ratio(rated, one, BASELINE, name);
     let answered = [("p50", "p50_us"), ("p99", "p99_us")].map(|(title, name)| {
         let what = format!("{how}, {title}");
-        limit(what, "x tokio", Bound::AtMost(ANSWER_X), of_tokio(name))
+        Limit::new(what, "x tokio", Bound::AtMost(ANSWER_X), of_tokio(name))
     });
     let mut limits = Vec::from(answered);
     // The same for both ways to connect.
     if how.ends_with(": kept") {
-        limits.push(limit(
+        limits.push(Limit::new(
             format!("{how}, computed/s"),
             "x tokio",
             Bound::AtLeast(SERVED_X),
@@ -116,10 +116,10 @@ fn seen(one: &Rated<'_>) -> Limit {
     let how = &one.row.variant;
     let p99_us = one.row.metrics.get("p99_us").filter(|us| *us <= SEEN_US);
     if p99_us.is_some() {
-        return limit(format!("{how}, p99"), "us", Bound::AtMost(SEEN_US), p99_us);
+        return Limit::new(format!("{how}, p99"), "us", Bound::AtMost(SEEN_US), p99_us);
     }
     let yields = one.over_rounds("yields_max_count");
-    limit(
+    Limit::new(
         format!("{how}, max"),
         "yields",
         Bound::AtMost(YIELDS),
@@ -131,22 +131,13 @@ fn spinning(one: &Rated<'_>) -> [Limit; 2] {
     let [half, most] = SPINNING_US;
     [("p50", "p50_us", half), ("p99", "p99_us", most)].map(|(title, metric, us)| {
         let row = one.row;
-        limit(
+        Limit::new(
             format!("{}, {}, {title}", row.contestant, row.variant),
             "us",
             Bound::AtMost(us),
             row.metrics.get(metric),
         )
     })
-}
-
-fn limit(what: String, unit: &'static str, wanted: Bound, found: Option<f64>) -> Limit {
-    Limit {
-        what,
-        unit,
-        wanted,
-        found,
-    }
 }
 
 #[cfg(test)]

@@ -55,25 +55,25 @@ pub(super) fn of(rated: &[Rated<'_>], most: Most) -> Vec<Limit> {
 fn hello(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
     let against = |other, name| ratio(rated, one, other, name);
     vec![
-        limit(
+        Limit::new(
             "hello req/s",
             "x tokio",
             Bound::AtLeast(HELLO_X),
             against(BASELINE, "rate_per_s"),
         ),
-        limit(
+        Limit::new(
             "hello req/s",
             "x two",
             Bound::AtLeast(HELLO_TWO_X),
             against(TWO, "rate_per_s"),
         ),
-        limit(
+        Limit::new(
             "hello p99",
             "x tokio",
             Bound::AtMost(HELLO_P99_X),
             against(BASELINE, "p99_us"),
         ),
-        limit(
+        Limit::new(
             "hello CPU",
             "us/req",
             Bound::AtMost(HELLO_CPU_US),
@@ -93,19 +93,19 @@ fn computing(rated: &[Rated<'_>], one: &Rated<'_>, most: Most) -> Vec<Limit> {
     let p99 = one.row.metrics.get("p99_us");
     let against_idle = ratio(rated, one, TOKIO_IDLE_THREADS, "p99_us");
     vec![
-        limit(
+        Limit::new(
             &format!("/healthz p99, {variant}"),
             "us",
             Bound::AtMost(most),
             p99,
         ),
-        limit(
+        Limit::new(
             &format!("/healthz p99, {variant}"),
             "x tokio idle",
             Bound::AtMost(PROBE_P99_X),
             against_idle,
         ),
-        limit(
+        Limit::new(
             &format!("compute/s, {variant}"),
             "x tokio",
             Bound::AtLeast(COMPUTE_X),
@@ -118,13 +118,13 @@ fn flood(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
     let kept = one.row.metrics.get("kept_x");
     let plain = ratio(rated, one, BASELINE, "plain_per_s");
     vec![
-        limit(
+        Limit::new(
             "compute/s beside a flood",
             "x alone",
             Bound::AtLeast(KEPT_X),
             kept,
         ),
-        limit(
+        Limit::new(
             "plain threads beside a flood",
             "x tokio",
             Bound::AtLeast(PLAIN_X),
@@ -137,23 +137,14 @@ fn idle(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
     let wakeups = one.row.metrics.get("idle_wakeups_per_s");
     let memory = ratio(rated, one, BASELINE, "rss_per_connection_bytes");
     vec![
-        limit(
+        Limit::new(
             "idle wake-ups",
             "1/s",
             Bound::AtMost(WAKEUPS_PER_S),
             wakeups,
         ),
-        limit("idle memory", "x tokio", Bound::AtMost(MEMORY_X), memory),
+        Limit::new("idle memory", "x tokio", Bound::AtMost(MEMORY_X), memory),
     ]
-}
-
-fn limit(what: &str, unit: &'static str, wanted: Bound, found: Option<f64>) -> Limit {
-    Limit {
-        what: what.to_owned(),
-        unit,
-        wanted,
-        found,
-    }
 }
 
 #[cfg(test)]

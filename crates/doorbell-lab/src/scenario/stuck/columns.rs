@@ -71,11 +71,10 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     ));
     let ours = rated.iter().filter(|one| one.row.contestant == "doorbell");
     let promised: Vec<_> = ours
-        .map(|one| Limit {
-            what: format!("p99 {}", one.row.variant),
-            unit: "us",
-            wanted: Bound::AtMost(LATE_US),
-            found: one.row.metrics.get("p99_us"),
+        .map(|one| {
+            let what = format!("p99 {}", one.row.variant);
+            let found = one.row.metrics.get("p99_us");
+            Limit::new(what, "us", Bound::AtMost(LATE_US), found)
         })
         .collect();
     conclusion.side_tables = limits::table(&promised);

@@ -42,7 +42,7 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
         } else {
             (X_SOONER, "x 100 us slice")
         };
-        limits.push(limit(
+        limits.push(Limit::new(
             format!("{who} p99 {source}"),
             unit,
             Bound::AtMost(most),
@@ -50,7 +50,12 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
         ));
         if !first {
             let what = format!("{who} p99.9 {source}");
-            limits.push(limit(what, "us", Bound::AtMost(P999_US), metric("p999_us")));
+            limits.push(Limit::new(
+                what,
+                "us",
+                Bound::AtMost(P999_US),
+                metric("p999_us"),
+            ));
         }
         if let Some(theirs) = find("tokio", &format!("tasks, {source}")) {
             limits.push(polls(format!("jobs' polls, {who} {source}"), ours, theirs));
@@ -61,7 +66,7 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
             continue;
         };
         let found = ours.row.metrics.get("p99_us");
-        limits.push(limit(
+        limits.push(Limit::new(
             format!("{how} p99"),
             "us",
             Bound::AtMost(FAIR_P99_US),
@@ -74,20 +79,11 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
     limits
 }
 
-fn limit(what: String, unit: &'static str, wanted: Bound, found: Option<f64>) -> Limit {
-    Limit {
-        what,
-        unit,
-        wanted,
-        found,
-    }
-}
-
 /// The median of the rounds' ratios.
 fn polls(what: String, ours: &Rated<'_>, theirs: &Rated<'_>) -> Limit {
     let [ours, theirs] = [ours, theirs].map(|one| one.over_rounds("polls_per_s"));
     let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(o, t)| o / t).collect();
-    limit(what, "x tokio", Bound::AtLeast(POLLS_X), median(&ratios))
+    Limit::new(what, "x tokio", Bound::AtLeast(POLLS_X), median(&ratios))
 }
 
 #[cfg(test)]
