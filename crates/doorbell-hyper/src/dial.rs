@@ -124,7 +124,7 @@ mod tests {
     /// Far longer than anything here takes.
     const LONG: Duration = Duration::from_secs(20);
 
-    /// A listener whose queue is full: whoever connects to it waits.
+    /// A listener whose queue is full. A client that connects to it waits.
     async fn full(address: &str) -> Option<(TcpListener, Vec<TcpStream>)> {
         let address: SocketAddr = address.parse().unwrap();
         let socket = if address.is_ipv4() {

@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, within};
+use common::{Hello, REQUEST, Site, answer, ask, ask_2, client_2, closes, within};
 use doorbell::net::TcpStream;
-use doorbell::sync::CancellationToken;
+use doorbell::spawn;
 use doorbell::time::{Duration, Instant, sleep};
-use doorbell::{JoinHandle, spawn};
 use doorbell_hyper::{BodyError, DoorbellExecutor, DoorbellIo};
-use doorbell_hyper::{RequestBody, ServeError, Served, Server};
+use doorbell_hyper::{RequestBody, Server};
 use futures::channel::mpsc;
 use futures::stream;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -18,7 +17,6 @@ use hyper::client::conn::http2;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use std::convert::Infallible;
-use std::net::SocketAddr;
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -55,24 +53,9 @@ async fn handle(request: Request<RequestBody>) -> Result<Response<Body>, Infalli
     })
 }
 
-struct Site {
-    address: SocketAddr,
-    end: CancellationToken,
-    task: JoinHandle<Result<Served, ServeError>>,
-}
-
 impl Site {
     fn start(with: impl FnOnce(Server) -> Server) -> Site {
-        let (listener, address) = bind();
-        let end = CancellationToken::new();
-        let server = with(Server::new(listener)).shutdown_on(end.clone().cancelled_owned());
-        let task = spawn(server.serve(|| service_fn(handle)));
-        Site { address, end, task }
-    }
-
-    async fn end(self) -> Served {
-        self.end.cancel();
-        within(self.task).await.unwrap().unwrap()
+        Site::of(with, |server| spawn(server.serve(|| service_fn(handle))))
     }
 
     async fn connect(&self, text: &[u8]) -> TcpStream {

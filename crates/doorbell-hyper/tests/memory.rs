@@ -1,4 +1,4 @@
-//! What a connection costs whose request's body comes in single bytes, all of which the handler keeps.
+//! Memory of a connection whose request body comes in single bytes. The handler keeps them all.
 //!
 //! A test binary of its own: it counts the memory of the whole process, so its only test runs alone.
 

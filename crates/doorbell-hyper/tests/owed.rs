@@ -2,18 +2,16 @@
 
 mod common;
 
-use common::{Client2, REQUEST, bind, client_2, request, within};
+use common::{Client2, REQUEST, Site, client_2, request, within};
 use doorbell::net::TcpStream;
-use doorbell::sync::CancellationToken;
 use doorbell::time::{Duration, Instant, sleep};
 use doorbell::{JoinHandle, spawn};
-use doorbell_hyper::{RequestBody, ServeError, Served, Server};
+use doorbell_hyper::{RequestBody, Server};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use std::convert::Infallible;
-use std::net::SocketAddr;
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -26,17 +24,9 @@ const LEN: usize = 64 << 20;
 /// How much of it a client reads at first, with the head.
 const LITTLE: usize = 512;
 
-struct Site {
-    address: SocketAddr,
-    end: CancellationToken,
-    task: JoinHandle<Result<Served, ServeError>>,
-}
-
 impl Site {
     /// A server whose every answer is long, and in memory.
     fn start(with: impl FnOnce(Server) -> Server) -> Site {
-        let (listener, address) = bind();
-        let end = CancellationToken::new();
         let bytes = Bytes::from(vec![b'x'; LEN]);
         let long = move || {
             let bytes = bytes.clone();
@@ -45,14 +35,7 @@ impl Site {
                 async { Ok::<_, Infallible>(Response::new(body)) }
             })
         };
-        let server = with(Server::new(listener)).shutdown_on(end.clone().cancelled_owned());
-        let task = spawn(server.serve(long));
-        Site { address, end, task }
-    }
-
-    async fn end(self) -> Served {
-        self.end.cancel();
-        within(self.task).await.unwrap().unwrap()
+        Site::of(with, |server| spawn(server.serve(long)))
     }
 
     /// A client that has read a little of its answer.

@@ -120,8 +120,8 @@ impl Server {
 
     /// Sets how long a client may take nothing of what is owed to it. Then its connection is dropped, with
     /// its requests. An answer whose handler has nothing to send is not limited, however long it lives. Over
-    /// HTTP/2 the connection counts as a whole: a stream that the client does not read is dropped only with a
-    /// connection of which it reads nothing. Default: 60 s; `None` means no limit.
+    /// HTTP/2 the connection counts as a whole: while the client reads one of its streams, the others are not
+    /// dropped. Default: 60 s; `None` means no limit.
     pub fn write_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.limits.write = timeout;
         self

@@ -4,7 +4,8 @@
 
 use doorbell::JoinHandle;
 use doorbell::net::{TcpListener, TcpStream};
-use doorbell_hyper::{DoorbellExecutor, DoorbellIo};
+use doorbell::sync::CancellationToken;
+use doorbell_hyper::{DoorbellExecutor, DoorbellIo, ServeError, Served, Server};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http2;
@@ -46,6 +47,36 @@ pub(crate) fn bind() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
+}
+
+/// A server that runs until the test tells it to end.
+pub(crate) struct Site {
+    pub(crate) address: SocketAddr,
+    pub(crate) end: CancellationToken,
+    task: JoinHandle<Result<Served, ServeError>>,
+}
+
+impl Site {
+    /// A server as `with` sets it; `serve` spawns it with its service.
+    pub(crate) fn of(
+        with: impl FnOnce(Server) -> Server,
+        serve: impl FnOnce(Server) -> JoinHandle<Result<Served, ServeError>>,
+    ) -> Site {
+        let (listener, address) = bind();
+        let end = CancellationToken::new();
+        let server = with(Server::new(listener)).shutdown_on(end.clone().cancelled_owned());
+        Site {
+            address,
+            end,
+            task: serve(server),
+        }
+    }
+
+    /// Tells the server to end, and waits until it has.
+    pub(crate) async fn end(self) -> Served {
+        self.end.cancel();
+        within(self.task).await.unwrap().unwrap()
+    }
 }
 
 /// Reads until the end of the greeting; panics if the connection ends before.
