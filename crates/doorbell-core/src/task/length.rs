@@ -31,17 +31,17 @@ impl PollLength {
         self.0 > SUSPECT
     }
 
-    /// Behind a poll that was long by the wall clock, of which the CPU time is not known.
+    /// After a poll that was long by the wall clock. Its CPU time is not known.
     pub(crate) fn suspected(self) -> Self {
         PollLength(self.0.max(SUSPECT))
     }
 
-    /// Behind a poll that was long in CPU time.
+    /// After a poll that was long in CPU time.
     pub(crate) fn long() -> Self {
         PollLength(LONG)
     }
 
-    /// Behind a short poll.
+    /// After a short poll.
     pub(crate) fn short(self) -> Self {
         let forgotten = self.0 == SUSPECT + 1;
         PollLength(if forgotten {

@@ -139,7 +139,7 @@ impl<M: Machine> Worker<M> {
         M::fence_recheck();
     }
 
-    /// At a pass at `now_ns`: makes the scheduler watchful if polls were long since the last one. While it is so, a
+    /// At a pass: makes the scheduler watchful if polls were long since the last one. While it is so, a
     /// worker with work of its own looks for stuck workers: there may be no idle worker to do so.
     pub(super) fn note_pass(&self) {
         if !self.has_others() || self.shared.clock.is_frozen() {

@@ -40,9 +40,9 @@ const WAIT_NS: u64 = 200_000;
 /// How often the descriptors become ready, and the longest time between two rounds.
 const ROUNDS: u64 = 12;
 const ROUND_NS: u64 = 4_000_000;
-/// By when a task must be rescued while a guard serves: one poll of each computing task, since the ward itself may run
-/// those of which it knows nothing yet first; the two polls between two sweeps, the turn in which the guard notices that
-/// a sweep is due, and the time of the rescue itself.
+/// By when a task must be rescued while a guard serves. The ward may first poll each computing task once: it does not know
+/// yet that their polls are long. Then come the two polls between two sweeps, the turn in which the guard notices that a
+/// sweep is due, and the rescue itself.
 const RESCUED_NS: u64 = (COMPUTING + 2) * (COMPUTE_MIN_NS + COMPUTE_MORE_NS) + 4_000_000 + 500_000;
 
 /// Bytes for which a rescuable task waits.

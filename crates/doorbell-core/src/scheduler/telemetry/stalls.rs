@@ -207,8 +207,8 @@ impl<M: Machine> StallReporter<M> {
     }
 
     /// Looks at the schedulers of these workers, one worker of each, until [`StallReporter::end`] is called; and at a
-    /// queue: `oldest` says for how many nanoseconds its oldest entry has waited, and `None` if it is empty. Whoever
-    /// adds to it calls [`StallReporter::note_queued`] behind that.
+    /// queue: `oldest` says for how many nanoseconds its oldest entry has waited, and `None` if it is empty. A
+    /// thread that adds to it calls [`StallReporter::note_queued`] afterwards.
     pub fn run(&self, schedulers: &[RemoteRef<M>], oldest: &dyn Fn() -> Option<u64>) {
         let all =
             |remote: &RemoteRef<M>| vec![Looked::default(); remote.scheduler().remotes().len()];

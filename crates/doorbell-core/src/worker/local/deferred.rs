@@ -31,8 +31,6 @@ pub(super) struct Deferred<M: Machine> {
     since_ns: Cell<u64>,
     /// The queue has a slice, whatever else is ready.
     has_slice: Cell<bool>,
-    /// A movable task was deferred since the queue was last seen empty.
-    has_movable: Cell<bool>,
     /// A deferred task has run since the clock was read last.
     has_run: Cell<bool>,
 }
@@ -45,7 +43,6 @@ impl<M: Machine> Default for Deferred<M> {
             slice_ns: Cell::new(0),
             since_ns: Cell::new(0),
             has_slice: Cell::new(false),
-            has_movable: Cell::new(false),
             has_run: Cell::new(false),
         }
     }
@@ -86,7 +83,6 @@ impl<M: Machine> Deferred<M> {
     fn note_idle(&self) {
         self.slice_ns.set(0);
         self.has_slice.set(false);
-        self.has_movable.set(false);
     }
 }
 
@@ -120,11 +116,6 @@ impl<M: Machine> Local<M> {
         self.deferred.pinned.is_empty() && self.remote.deferred().is_empty()
     }
 
-    /// 1 if a movable task may be deferred here, else 0. Reads no word that others write.
-    pub(super) fn movable_deferred(&self) -> u64 {
-        u64::from(self.deferred.has_movable.get())
-    }
-
     /// How many deferred tasks are pinned.
     pub(super) fn pinned_deferred(&self) -> usize {
         self.deferred.pinned.len()
@@ -151,10 +142,7 @@ impl<M: Machine> Local<M> {
         let first = is_pinned.then(|| pinned.pop()).flatten();
         // SAFETY: this worker owns its remote half's queues.
         let movable = first.or_else(|| unsafe { queue.pop_then(|| self.offer_refilled(queue)) });
-        let Some(next) = movable.or_else(|| pinned.pop()) else {
-            self.deferred.has_movable.set(false);
-            return None;
-        };
+        let next = movable.or_else(|| pinned.pop())?;
         self.deferred.has_run.set(true);
         if self.deferred.has_slice.get() {
             // A slice ends by time.
@@ -177,7 +165,6 @@ impl<M: Machine> Local<M> {
         } else {
             Share::Surplus
         };
-        self.deferred.has_movable.set(true);
         // SAFETY: passed on; this worker owns its remote half's queues.
         let len = unsafe { self.remote.deferred().push(node, share) };
         self.list();

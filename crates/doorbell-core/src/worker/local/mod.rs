@@ -48,7 +48,7 @@ pub(super) enum Ran {
     One,
     /// There is none.
     Nothing,
-    /// None is ready. Before those of the deferred queue the worker makes a pass.
+    /// None is ready. Before a deferred one the worker makes a pass.
     PassFirst,
 }
 
@@ -299,8 +299,8 @@ impl<M: Machine> Local<M> {
         self.note_waiting();
         let scheduler = self.remote.scheduler();
         // A poll that wakes or spawns more than one task may take long.
-        let all = len + self.movable_deferred();
-        if is_shareable(all) || self.pushed.replace(true) || self.groups.any() {
+        let is_alone = || self.remote.deferred().is_empty();
+        if is_shareable(len) || self.pushed.replace(true) || self.groups.any() || !is_alone() {
             scheduler.offer(self.remote.worker());
         } else {
             self.leave_to_itself();
@@ -315,15 +315,24 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(in crate::worker) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
         // SAFETY: the node of a task that is alive.
-        let is_grouped = unsafe { group_of(node) } != group::DEFAULT;
-        let is_sorted = self.ready.order().is_some();
-        if self.off.get() || is_grouped || is_sorted || M::breaks(Bug::DeferredInLine) {
+        if self.off.get() || unsafe { self.is_in_line(node) } {
             // SAFETY: passed on.
             unsafe { self.push_between_polls(node) };
         } else {
             // SAFETY: passed on.
             unsafe { self.defer(node, false) };
         }
+    }
+
+    /// Whether a task that was woken during its own poll goes behind its equals, and is not deferred.
+    ///
+    /// # Safety
+    /// The node is that of a task that is alive.
+    #[inline]
+    unsafe fn is_in_line(&self, node: NonNull<Node<M>>) -> bool {
+        // SAFETY: passed on.
+        let is_grouped = unsafe { group_of(node) } != group::DEFAULT;
+        is_grouped || self.ready.order().is_some() || M::breaks(Bug::DeferredInLine)
     }
 
     /// As [`Local::push`], but without a watchdog: no poll is under way that the task waits for.
@@ -363,9 +372,7 @@ impl<M: Machine> Local<M> {
     /// As for [`Ready::push`].
     pub(in crate::worker) unsafe fn push_pinned_again(&self, node: NonNull<Node<M>>) {
         // SAFETY: the node of a task that is alive, says the caller.
-        let group = unsafe { group_of(node) };
-        if group != group::DEFAULT || self.ready.order().is_some() || M::breaks(Bug::DeferredInLine)
-        {
+        if unsafe { self.is_in_line(node) } {
             // SAFETY: passed on.
             unsafe { self.push_pinned(node) };
         } else {
@@ -530,8 +537,8 @@ impl<M: Machine> Local<M> {
         self.next_plain()
     }
 
-    /// Takes out the next task of the default group: what is ready, else what lies in the deferred queue, unless it is
-    /// the list's turn.
+    /// Takes out the next task of the default group: what is ready, else what is deferred. While the deferred queue has a
+    /// slice, what is deferred goes first.
     #[inline]
     pub(in crate::worker) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
         if self.has_slice() {

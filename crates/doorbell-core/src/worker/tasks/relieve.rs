@@ -1,6 +1,6 @@
 //! While a runtime ends, a worker may be inside a poll that waits for what another task has, such as a channel's sender.
-//! The worker cannot end the other tasks that it owns. The thread that ends the runtime does it: a task that nobody
-//! polls can be ended by any thread.
+//! The worker cannot end the other tasks that it owns. The thread that ends the runtime ends them: any thread may end a
+//! task that is not under poll.
 
 use super::place::end_unplaced;
 use crate::group::{DEFAULT, Table};
@@ -32,6 +32,7 @@ impl<M: Machine> WorkerShared<M> {
             // SAFETY: a closed queue of tasks, which the caller has taken.
             chain.drain(|node| unsafe { end_unplaced(node) });
         }
+        // Deferred tasks have run, so the list of their home worker has them.
         let groups = member.scheduler().groups().table();
         let numbers = groups.into_iter().flat_map(Table::numbers);
         for queue in std::iter::once(DEFAULT)

@@ -49,7 +49,7 @@ impl Turns {
     }
 }
 
-/// Runs as many tasks, each of which takes `poll_ns`, from `now_ns` on. Returns when that is over.
+/// Runs that many tasks, beginning at `now_ns`. Each takes `poll_ns`. Returns the time after the last one.
 fn runs(worker: &Worker<Host>, polls: usize, poll_ns: u64, mut now_ns: u64) -> u64 {
     for _ in 0..polls {
         assert!(worker.local.run_one());
@@ -57,6 +57,24 @@ fn runs(worker: &Worker<Host>, polls: usize, poll_ns: u64, mut now_ns: u64) -> u
         worker.local.note_time(now_ns);
     }
     now_ns
+}
+
+/// The second worker, which has nothing to do, steals from the first one: one task, which runs next there.
+fn steals_and_runs(workers: &[Worker<Host>; 2], turns: &Turns, name: u32) {
+    let [busy, thief] = workers;
+    turns.take();
+    thief.local.enter(|| {
+        let victim = busy.shared.remote();
+        assert_eq!(thief.local.steal(victim, Greed::Half, false), Some(1));
+        assert!(thief.local.run_one());
+        assert_eq!(turns.take(), [name]);
+    });
+}
+
+fn close_both(workers: &[Worker<Host>; 2]) {
+    for worker in workers.iter().rev() {
+        worker.local.enter(|| worker.local.close());
+    }
 }
 
 const KINDS: [Kind; 2] = [Kind::Task, Kind::Pinned];
@@ -242,19 +260,15 @@ fn what_yields_can_be_stolen() {
         runs(busy, 3, 0, 0);
         tasks
     });
-    turns.take();
     let victim = busy.shared.remote();
     assert!(victim.has_work() && busy.local.has_surplus());
+    steals_and_runs(&workers, &turns, 1);
     thief.local.enter(|| {
-        assert_eq!(thief.local.steal(victim, Greed::Half, false), Some(1));
-        assert!(thief.local.run_one());
-        assert_eq!(turns.take(), [1]);
         let with_work = thief.local.steal(victim, Greed::Single, false);
         assert_eq!(with_work, None, "the thief's own tasks wait as well");
     });
     drop(tasks);
-    thief.local.enter(|| thief.local.close());
-    busy.local.enter(|| busy.local.close());
+    close_both(&workers);
 }
 
 #[test]
@@ -268,21 +282,17 @@ fn a_thief_takes_what_waits_behind_one_ready_task() {
         turns.once(busy, 2);
         task
     });
-    turns.take();
+    steals_and_runs(&workers, &turns, 1);
     thief.local.enter(|| {
         let victim = busy.shared.remote();
-        assert_eq!(thief.local.steal(victim, Greed::Half, false), Some(1));
-        assert!(thief.local.run_one());
-        assert_eq!(turns.take(), [1]);
         assert_eq!(
             thief.local.steal(victim, Greed::Half, false),
             None,
             "it runs next there"
         );
-        thief.local.close();
     });
     drop(task);
-    busy.local.enter(|| busy.local.close());
+    close_both(&workers);
 }
 
 #[test]
@@ -371,7 +381,7 @@ fn w30_a_pinned_task_that_is_always_ready_takes_one_poll_of_each_round() {
 #[test]
 fn what_yields_can_be_stolen_where_there_are_groups() {
     let workers = scheduler_by_hand();
-    let [busy, thief] = &workers;
+    let [busy, _] = &workers;
     let groups = busy.shared.remote().scheduler().groups();
     groups.reserve(1);
     // SAFETY: no other thread opens one, and there are no tasks.
@@ -382,16 +392,9 @@ fn what_yields_can_be_stolen_where_there_are_groups() {
         runs(busy, 2, 0, 0);
         tasks
     });
-    turns.take();
-    thief.local.enter(|| {
-        let victim = busy.shared.remote();
-        assert_eq!(thief.local.steal(victim, Greed::Half, false), Some(1));
-        assert!(thief.local.run_one());
-        assert_eq!(turns.take(), [1]);
-        thief.local.close();
-    });
+    steals_and_runs(&workers, &turns, 1);
     drop(tasks);
-    busy.local.enter(|| busy.local.close());
+    close_both(&workers);
 }
 
 /// As beside a handler that blocks its worker, while the other worker has work of its own.
