@@ -1,24 +1,25 @@
-//! The command line.
+//! The command line. The scenarios' commands are made of the list of scenarios.
 
-mod child;
-mod help;
-mod info;
-mod lab;
-mod scenario;
-mod sim;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Error, FromArgMatches, Parser, Subcommand};
+use doorbell_machine::sim::CPUS_MAX;
 
-use crate::torture::TortureOptions;
-
-pub use child::{ClientCommand, HttpClientArgs, HttpServerArgs, ServerCommand};
-pub use info::InfoArgs;
-pub use lab::{BusyArgs, CallArgs, HttpArgs, LabArgs, RankArgs, RtArgs, TourArgs, UrgentArgs};
-pub use scenario::LabCommand;
-pub use sim::{CalibrateArgs, FuzzArgs, MutantsArgs, ReplayArgs, SimCommand};
+use crate::calibrate::CalibrateOptions;
+use crate::info::InfoArgs;
+use crate::scenario::http::{ClientOptions, ServerOptions};
+use crate::scenario::{self, Effort, Options, Scenario, SimOptions};
+use crate::simulator::{FuzzOptions, MutantsOptions, ReplayOptions};
+use crate::tour::TourOptions;
 
 /// The most rounds.
-const ROUNDS_MAX: i64 = 1_000;
+pub(crate) const ROUNDS_MAX: i64 = 1_000;
+/// How many seeds each row of a simulated machine is run with.
+const SEEDS: u32 = 5;
+/// Options that only some scenarios have.
+const EXTRAS: [&str; 5] = ["calls", "unprivileged", "slices", "seconds", "period_us"];
 
 /// Doorbell: cores that work together without disturbing each other
 #[derive(Debug, Parser)]
@@ -31,44 +32,22 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab                 a tour of most scenarios, in about three minutes\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
-        doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
-        doorbell lab flood           how many posts to one core are done in a second\n  \
-        doorbell lab shootdown       what ringing only sleeping workers saves, when all cores call all\n  \
-        doorbell lab idle            what an idle runtime costs\n  \
-        doorbell lab timer-cost      what a timer that never fires costs\n  \
-        doorbell lab timer-cost --sim zen3-2x64    the same on a simulated machine, beside busy workers\n  \
-        doorbell lab timer-acc       how late sleeps end\n  \
-        doorbell lab timer-idle      what wakes up for periodic timers\n  \
-        doorbell lab timer-sleepers  which sleeping workers wake for their timers\n  \
-        doorbell lab timer-sleepers --sim zen3-2x64    the same on a simulated machine\n  \
-        doorbell lab requests --sim zen3-2x64    clients and servers under timeouts, like dbench\n  \
-        doorbell lab urgent          how soon urgent work runs while every core computes\n  \
-        doorbell lab rank            how long the most urgent task waits behind a less urgent poll\n  \
-        doorbell lab rank --sim xeon-40   the same on a simulated machine\n  \
-        doorbell lab rt              periodic urgent tasks on all cores at once, like cyclictest\n  \
-        doorbell lab rt --sim xeon-40     the same on a simulated machine of 8 to 192 cores\n  \
-        doorbell lab wake            how soon woken workers run, like schbench\n  \
-        doorbell lab wake --sim smt-20    the same on a simulated machine\n  \
-        doorbell lab pingpong        pairs that exchange messages, and frames of short tasks\n  \
-        doorbell lab pingpong --sim smt-20    the pairs on a simulated machine\n  \
-        doorbell lab stuck           how others do the work of a core inside a long poll\n  \
-        doorbell lab busy            what waits while tasks compute and yield\n  \
-        doorbell lab http            a small web server, greeting, computing and idle\n  \
+        doorbell lab wake --sim smt-20    woken workers on a simulated machine\n  \
         doorbell info                what this machine allows a runtime, and what to do about it\n  \
-        doorbell torture             everything at once; every count must add up\n  \
         doorbell sim fuzz            the protocols on simulated machines, many seeds\n  \
         doorbell calibrate           this host as a machine for the simulator\n  \
+        doorbell help lab            all scenarios\n  \
         doorbell help lab call       what is measured, and what each column means"
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// What the program can do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
     /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, `busy` and
@@ -96,10 +75,10 @@ pub enum Command {
     Lab {
         /// Options of the tour.
         #[command(flatten)]
-        tour: TourArgs,
+        tour: TourOptions,
         /// What to measure [default: a tour of all]
         #[command(subcommand)]
-        scenario: Option<LabCommand>,
+        scenario: Option<Chosen>,
     },
 
     /// Show what this machine allows a runtime, and what a runtime gets
@@ -112,21 +91,6 @@ pub enum Command {
             doorbell info --json | jq '.workers[] | select(.is_as_wanted | not) | .says'\n  \
             DOORBELL_SWITCHES=idle_notify=off doorbell info")]
     Info(InfoArgs),
-
-    /// Do everything at once, and check that nothing is lost
-    ///
-    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on spinning and parking
-    /// workers, while cores go off and come back and other runtimes come and go. Every closure must run
-    /// once, on its core, or be refused because the core is off. Its waiter must see what it wrote. At the
-    /// end of a round the counters must add up, and nothing may be left.
-    ///
-    /// The seed determines the operations. Failures are printed with the seed of their round. The exit
-    /// status is then 1, or 3 if the program hangs.
-    #[command(after_help = "Examples:\n  \
-            doorbell torture\n  \
-            doorbell torture --seconds 600 --seed 42\n  \
-            doorbell torture --json | jq .operations_count")]
-    Torture(TortureArgs),
 
     /// Measure this host, as a profile of the simulator
     ///
@@ -141,7 +105,7 @@ pub enum Command {
             doorbell calibrate --out host.toml\n  \
             doorbell sim fuzz --profile host.toml --seeds 0..100\n  \
             doorbell calibrate --json | jq '.entries[] | [.key, .value]'")]
-    Calibrate(CalibrateArgs),
+    Calibrate(CalibrateOptions),
 
     /// Run the protocols on simulated machines of up to 1,024 cores
     ///
@@ -174,112 +138,193 @@ pub enum Command {
     },
 }
 
-/// Options of the torture.
+/// What to do on simulated machines.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// Run many seeds through every shape of program, each twice
+    ///
+    /// The first failure ends the run. Its seed, its cause, the last events of each core and the command
+    /// that repeats it are printed, and the exit status is 1. The table shows which rare branches of the
+    /// protocols were reached, and by how many seeds. Those below 1 per cent are marked as rare.
+    ///
+    /// Ranges are written as in Rust: `A..B` without B, `A..=B` with it.
+    #[command(after_help = "Examples:\n  \
+            doorbell sim fuzz --seeds 0..200\n  \
+            doorbell sim fuzz --seeds 0..10000 --cores 2..=256 --memory tso\n  \
+            doorbell sim fuzz --seeds 0..100 --cores 40 --profile xeon-40 --shape storm\n  \
+            doorbell sim fuzz --json | jq '.marks[] | select(.percent < 1)'")]
+    Fuzz(FuzzOptions),
+
+    /// Repeat one seed, and write a trace of it
+    ///
+    /// The trace has a track for each thread of each core: when it ran, spun, waited and was parked, with
+    /// arrows from each post to where it ran. Perfetto (ui.perfetto.dev) and Chrome (`chrome://tracing`)
+    /// show it.
+    #[command(after_help = "Examples:\n  \
+            doorbell sim replay 17\n  \
+            doorbell sim replay 17 --shape storm --cores 12 --memory tso --trace out.json")]
+    Replay(ReplayOptions),
+
+    /// Break lines of the protocols on purpose, and see which seed notices
+    ///
+    /// The exit status is 1 if no seed notices one. Mutants need a separate build:
+    /// `cargo run --release --features mutants -- sim mutants`.
+    #[command(after_help = "Examples:\n  \
+            doorbell sim mutants\n  \
+            doorbell sim mutants --only Bell --seeds 0..1000")]
+    Mutants(MutantsOptions),
+}
+
+/// What to serve.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerCommand {
+    /// A web server of `lab http`: prints its address, and ends with standard input
+    Http(ServerOptions),
+}
+
+/// Which client.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClientCommand {
+    /// Idle connections of `lab http`: prints their number, and ends with standard input
+    Http(ClientOptions),
+}
+
+/// A scenario and its options.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) scenario: &'static Scenario,
+    pub(crate) options: Options,
+}
+
+impl Subcommand for Chosen {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        scenario::ALL.iter().fold(command, |command, scenario| {
+            let text = scenario.text;
+            let one = LabArgs::augment_args(clap::Command::new(scenario.name));
+            let one = one.about(text.about()).long_about(text.long());
+            let one = one.after_long_help(text.after_help());
+            let is_strange = |id: &str| EXTRAS.contains(&id) && !scenario.extras.contains(&id);
+            command.subcommand(one.mut_args(|arg| {
+                let hide = is_strange(arg.get_id().as_str());
+                arg.hide(hide)
+            }))
+        })
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        scenario::of_name(name).is_some()
+    }
+}
+
+impl FromArgMatches for Chosen {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let found = matches.subcommand();
+        let found = found.and_then(|(name, matches)| Some((scenario::of_name(name)?, matches)));
+        let Some((scenario, matches)) = found else {
+            return Err(Error::raw(
+                clap::error::ErrorKind::MissingSubcommand,
+                "name a scenario\n",
+            ));
+        };
+        let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let strange = |id: &&str| !scenario.extras.contains(id);
+        if let Some(id) = EXTRAS.iter().find(|id| given(id) && strange(id)) {
+            let said = format!(
+                "`{}` has no option --{}\n",
+                scenario.name,
+                id.replace('_', "-")
+            );
+            return Err(Error::raw(clap::error::ErrorKind::UnknownArgument, said));
+        }
+        let options = LabArgs::from_arg_matches(matches)?.options();
+        Ok(Self { scenario, options })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Options of the scenarios; the last five only of some.
 #[derive(Debug, Args)]
-pub struct TortureArgs {
-    /// Start rounds for this many seconds; the last round runs to its end
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    seconds: u64,
-
-    /// The seed of the first round; each further round adds one [default: from the clock]
-    #[arg(long, value_name = "S")]
-    seed: Option<u64>,
-
+struct LabArgs {
+    /// How often each contestant runs [default: 7, with --quick 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    rounds: Option<u32>,
+    /// Few rounds with little work: a first look, not reliable figures
+    #[arg(long)]
+    quick: bool,
+    /// Measure only contestants whose name or variant contains this, and those that they are compared with
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
+    /// Show all columns; by default columns beyond a width of 120 characters are omitted
+    #[arg(long)]
+    wide: bool,
+    /// Also write a page with a chart to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Measure doorbell on a simulated machine, a built-in profile or the path of a file; only some scenarios
+    /// can
+    #[arg(long, value_name = "PROFILE", conflicts_with = "rounds")]
+    sim: Option<String>,
+    /// With --sim: the number of cores with a worker of doorbell [default: depends on the scenario]
+    #[arg(long, value_name = "N", requires = "sim", value_parser = clap::value_parser!(u32).range(1..=CPUS_MAX as i64))]
+    workers: Option<u32>,
+    /// With --sim: how many seeds each row is run with [default: 5, with --quick 1]
+    #[arg(long, value_name = "N", requires = "sim", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    seeds: Option<u32>,
+    /// Calls of each contestant in a round; contestants that park make a twentieth [default: 100000, with
+    /// --quick 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    calls: Option<u32>,
+    /// First give up the privilege to run threads before all others
+    #[arg(long, conflicts_with = "sim")]
+    unprivileged: bool,
+    /// Measure threads only: the effect of slices and nice values on a woken thread
+    #[arg(long)]
+    slices: bool,
+    /// Seconds of each pass of a contestant [default: 3, with --quick 0.5]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: Option<u32>,
+    /// Microseconds between two ticks
+    #[arg(long, value_name = "N", default_value_t = 1_000, conflicts_with = "sim", value_parser = clap::value_parser!(u64).range(50..=100_000))]
+    period_us: u64,
 }
 
-impl TortureArgs {
-    /// The options that these arguments amount to.
-    pub fn options(&self) -> TortureOptions {
-        TortureOptions {
-            seconds: self.seconds,
-            seed: self.seed,
+impl LabArgs {
+    fn options(self) -> Options {
+        let mut effort = Effort::of(self.quick);
+        effort.rounds = self.rounds.unwrap_or(effort.rounds);
+        effort.calls = self.calls.unwrap_or(effort.calls);
+        Options {
+            effort,
+            quick: self.quick,
+            only: self.only,
             json: self.json,
+            is_wide: self.wide,
+            html: self.html,
+            place: None,
+            sim: self.sim.map(|profile| SimOptions {
+                profile,
+                workers: self.workers.map(|workers| workers as usize),
+                seeds: self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS }),
+            }),
+            unprivileged: self.unprivileged,
+            slices: self.slices,
+            seconds: self.seconds,
+            period: Duration::from_micros(self.period_us),
         }
     }
 }
 
 #[cfg(test)]
-mod examples;
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-    use crate::scenario::{Effort, Options};
-    use crate::tour::TourOptions;
-
-    fn options(arguments: &[&str]) -> Options {
-        let words = ["doorbell", "lab", "call"].iter().chain(arguments);
-        let cli = Cli::try_parse_from(words).expect("the arguments are right");
-        let Command::Lab { scenario, .. } = cli.command else {
-            panic!("it is the lab");
-        };
-        scenario.expect("a scenario was named").options()
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_defaults_are_the_full_effort() {
-        assert_eq!(options(&[]).effort, Effort::FULL);
-        assert_eq!(options(&["--quick"]).effort, Effort::QUICK);
-    }
-
-    #[test]
-    fn what_is_said_wins_over_quick() {
-        let effort = options(&["--quick", "--rounds", "5"]).effort;
-        assert_eq!(
-            effort,
-            Effort {
-                rounds: 5,
-                ..Effort::QUICK
-            }
-        );
-        let effort = options(&["--calls", "200"]).effort;
-        assert_eq!(
-            effort,
-            Effort {
-                calls: 200,
-                ..Effort::FULL
-            }
-        );
-    }
-
-    #[test]
-    fn without_a_scenario_it_is_a_tour() {
-        let tour = |arguments: &[&str]| {
-            let words = ["doorbell", "lab"].iter().chain(arguments);
-            let Command::Lab { tour, scenario } = Cli::try_parse_from(words)?.command else {
-                panic!("it is the lab");
-            };
-            assert!(scenario.is_none());
-            Ok::<_, clap::Error>(tour.options())
-        };
-        assert_eq!(tour(&[]).expect("it is right"), TourOptions::default());
-        let options = tour(&["--quick", "--json", "--only", "timer"]).expect("it is right");
-        let expected = TourOptions {
-            rounds: Some(1),
-            json: true,
-            is_wide: false,
-            only: Some("timer".to_owned()),
-        };
-        assert_eq!(options, expected);
-        assert!(tour(&["--quick", "--rounds", "3"]).is_err());
-        assert!(tour(&["nothing-of-that-name"]).is_err());
-    }
-
-    #[test]
-    fn nothing_to_do_is_refused() {
-        for arguments in [["--rounds", "0"], ["--calls", "0"], ["--calls", "10000001"]] {
-            let words = ["doorbell", "lab", "call"].iter().chain(&arguments);
-            assert!(Cli::try_parse_from(words).is_err(), "{arguments:?}");
-        }
-    }
-}
+#[path = "cli_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why a measurement could not be made or cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum LabError {
+pub(crate) enum LabError {
     /// A doorbell runtime could not be built.
     #[error(transparent)]
     Build(#[from] doorbell::BuildError),
@@ -92,18 +92,6 @@ pub enum LabError {
         what: &'static str,
         /// The number counted.
         found: u64,
-    },
-
-    /// The torture found an error.
-    #[error(
-        "seed {seed}: {}\n`doorbell torture --seed {seed} --seconds 1` begins with that round",
-        failures.join("\n")
-    )]
-    Torture {
-        /// The seed of the round.
-        seed: u64,
-        /// The errors.
-        failures: Vec<String>,
     },
 
     /// A task of a contestant panicked or was dropped.
@@ -265,7 +253,7 @@ pub enum LabError {
 impl LabError {
     /// Names the contestant in which this error happened.
     #[must_use]
-    pub fn in_contestant(self, contestant: &str, variant: &str) -> Self {
+    pub(crate) fn in_contestant(self, contestant: &str, variant: &str) -> Self {
         Self::InContestant {
             contestant: contestant.to_owned(),
             variant: variant.to_owned(),

@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that is drawn only between passes: it never ticks during a measurement.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     rounds: u32,
     /// The text before every message.
@@ -14,7 +14,7 @@ pub struct Progress {
 impl Progress {
     /// A bar for `rounds` rounds of `contestants` contestants, hidden unless standard error is a terminal.
     /// `place` names this part of a longer run.
-    pub fn on_stderr(rounds: u32, contestants: usize, place: Option<&str>) -> Self {
+    pub(crate) fn on_stderr(rounds: u32, contestants: usize, place: Option<&str>) -> Self {
         let steps = u64::from(rounds) * contestants as u64;
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
@@ -27,21 +27,8 @@ impl Progress {
         }
     }
 
-    /// A bar for a run of this many seconds.
-    pub fn seconds_on_stderr(seconds: u64) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(seconds), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} s {msg}") {
-            bar.set_style(style);
-        }
-        Self {
-            bar,
-            rounds: 0,
-            place: String::new(),
-        }
-    }
-
     /// A bar for a run of this many steps, counted in `unit`.
-    pub fn steps_on_stderr(steps: u64, unit: &str) -> Self {
+    pub(crate) fn steps_on_stderr(steps: u64, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) =
             ProgressStyle::with_template(&format!("{{bar:24}} {{pos}}/{{len}} {unit} {{msg}}"))
@@ -56,14 +43,15 @@ impl Progress {
     }
 
     /// Shows what is done in this second or step.
-    pub fn at_second(&self, second: u64, what: &str) {
+    pub(crate) fn at_second(&self, second: u64, what: &str) {
         self.bar.set_position(second);
         self.bar.set_message(what.to_owned());
         self.bar.tick();
     }
 
     /// No bar at all.
-    pub fn hidden() -> Self {
+    #[cfg(test)]
+    pub(crate) fn hidden() -> Self {
         Self {
             bar: ProgressBar::hidden(),
             rounds: 0,
@@ -72,13 +60,13 @@ impl Progress {
     }
 
     /// Shows what is done before the first round.
-    pub fn prepare(&self, what: &'static str) {
+    pub(crate) fn prepare(&self, what: &'static str) {
         self.bar.set_message(format!("{}{what}", self.place));
         self.bar.tick();
     }
 
     /// Shows which contestant runs.
-    pub fn show(&self, round: u32, contestant: &str, variant: &str) {
+    pub(crate) fn show(&self, round: u32, contestant: &str, variant: &str) {
         self.bar.set_message(format!(
             "{}round {} of {}: {contestant} ({variant})",
             self.place,
@@ -89,12 +77,12 @@ impl Progress {
     }
 
     /// Advances by one contestant's part of a round.
-    pub fn advance(&self) {
+    pub(crate) fn advance(&self) {
         self.bar.inc(1);
     }
 
     /// Removes the bar.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use doorbell_lab::scenario::http::server_flags;
+use doorbell_lab::server_flags;
 use serde_json::Value;
 
 /// Far longer than anything here takes.

@@ -445,35 +445,6 @@ fn timer_scenarios_say_who_there_is() {
 }
 
 #[test]
-fn the_torture_says_what_it_did_and_from_which_seed() {
-    let output = doorbell(&["torture", "--seconds", "0", "--seed", "5", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stderr), "", "nothing else is said");
-    let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-    assert_eq!(json["seed"], 5);
-    assert_eq!(json["rounds"], 1);
-    assert!(json["failed_seed"].is_null(), "{json}");
-    assert_eq!(json["failures"].as_array().map(Vec::len), Some(0));
-    let operations = json["operations"]
-        .as_array()
-        .expect("operations are a list");
-    let counts = operations
-        .iter()
-        .map(|operation| operation["count"].as_u64());
-    assert_eq!(
-        counts.sum::<Option<u64>>(),
-        json["operations_count"].as_u64()
-    );
-    assert!(json["closures_count"].as_u64() > Some(0));
-    assert!(json["runtimes_count"].as_u64() > Some(1));
-
-    let help = text(&doorbell(&["torture", "--help"]).stdout);
-    for part in ["--seconds", "--seed", "--json", "Examples:"] {
-        assert!(help.contains(part), "{part} is missing in:\n{help}");
-    }
-}
-
-#[test]
 fn a_calibration_is_a_profile_that_can_be_simulated() {
     let folder = std::env::temp_dir().join(format!("doorbell-calibrate-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the folder can be made");

@@ -24,13 +24,15 @@ mod work;
 use std::fs;
 use std::path::PathBuf;
 
+use clap::Args;
 use doorbell_sim::profile::{KEYS, Profile};
 
-pub use report::Calibration;
+pub(crate) use report::Calibration;
 
 use self::entries::Sources;
 use self::probe::{Bench, PROBES, Round};
 use self::stand::Stand;
+use crate::cli::ROUNDS_MAX;
 use crate::error::LabError;
 use crate::progress::Progress;
 
@@ -38,21 +40,24 @@ use crate::progress::Progress;
 const LIKE: &str = "vm-2";
 
 /// What the user asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CalibrateOptions {
-    /// How often each probe is measured.
-    pub rounds: u32,
-    /// The file to which the profile is written.
-    pub out: Option<PathBuf>,
-    /// Print JSON instead of the table.
-    pub json: bool,
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct CalibrateOptions {
+    /// Write the profile to this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How often each probe is measured
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    rounds: u32,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Measures this host and writes the profile, if a file is named.
 ///
 /// # Errors
 /// [`LabError::System`] if a probe cannot run, [`LabError::File`] if the profile cannot be written.
-pub fn run(options: &CalibrateOptions) -> Result<Calibration, LabError> {
+pub(crate) fn run(options: &CalibrateOptions) -> Result<Calibration, LabError> {
     if let Some(path) = &options.out {
         // Opened before any measurement, so a path that cannot be written costs no time.
         let file = fs::OpenOptions::new().append(true).create(true).open(path);

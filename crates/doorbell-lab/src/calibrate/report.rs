@@ -14,7 +14,7 @@ use crate::measure::{Spread, median};
 
 /// The figures, and the profile made from them.
 #[derive(Debug)]
-pub struct Calibration {
+pub(crate) struct Calibration {
     profile: Profile,
     rounds: Vec<Round>,
     out: Option<PathBuf>,
@@ -66,7 +66,7 @@ impl Calibration {
     }
 
     /// The profile of this host.
-    pub fn profile(&self) -> &Profile {
+    pub(crate) fn profile(&self) -> &Profile {
         &self.profile
     }
 
@@ -83,7 +83,7 @@ impl Calibration {
     }
 
     /// A table for people.
-    pub fn to_table(&self) -> String {
+    pub(crate) fn to_table(&self) -> String {
         let mut text = format!("{}\n\n", self.profile.about());
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -129,7 +129,7 @@ impl Calibration {
     ///
     /// # Errors
     /// [`LabError::Json`] if a figure has no JSON form.
-    pub fn to_json(&self) -> Result<String, LabError> {
+    pub(crate) fn to_json(&self) -> Result<String, LabError> {
         let probes = PROBES.iter().enumerate().map(|(index, probe)| {
             let of = self.figures(index);
             JsonProbe {

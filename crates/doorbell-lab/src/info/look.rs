@@ -16,7 +16,7 @@ pub(super) const KERNEL_CLOCK: &str = "clock_gettime";
 /// The OS's answer to a request for a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
+pub(crate) enum Asked {
     /// Granted, and confirmed when read back.
     Given,
     /// Granted, but something else was read back.
@@ -37,42 +37,42 @@ impl fmt::Display for Asked {
 
 /// What was read and tried. `None` if a file is missing or not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The kernel's release.
-    pub kernel: Option<String>,
+    pub(crate) kernel: Option<String>,
     /// The CPUs of the affinity mask.
-    pub cpus: Vec<usize>,
+    pub(crate) cpus: Vec<usize>,
     /// How many CPUs the machine has.
-    pub cpus_on_machine: usize,
+    pub(crate) cpus_on_machine: usize,
     /// The number of CPUs that the control groups allow (`cpu.max`); `None` if they set no limit.
-    pub cpu_quota: Option<usize>,
+    pub(crate) cpu_quota: Option<usize>,
     /// The clock that the runtime reads.
-    pub clock: &'static str,
+    pub(crate) clock: &'static str,
     /// The kernel's own clock source.
-    pub kernel_clock_source: Option<String>,
+    pub(crate) kernel_clock_source: Option<String>,
     /// Whether a thread may run before all others.
-    pub sched_fifo: Asked,
+    pub(crate) sched_fifo: Asked,
     /// Whether a thread may have a slice of 100 µs.
-    pub short_slice: Asked,
+    pub(crate) short_slice: Asked,
     /// Whether a thread may have the policy that runs only on otherwise idle CPUs.
-    pub sched_idle: Asked,
+    pub(crate) sched_idle: Asked,
     /// Whether the process has the capability.
-    pub cap_sys_nice: Option<bool>,
+    pub(crate) cap_sys_nice: Option<bool>,
     /// The greatest priority without that capability (`RLIMIT_RTPRIO`).
-    pub rtprio_max: Option<u64>,
+    pub(crate) rtprio_max: Option<u64>,
     /// How long real-time threads may run in a period; -1 for no limit.
-    pub rt_runtime_us: Option<i64>,
+    pub(crate) rt_runtime_us: Option<i64>,
     /// That period.
-    pub rt_period_us: Option<i64>,
+    pub(crate) rt_period_us: Option<i64>,
     /// By how much the kernel may delay the sleeps of an ordinary thread of this program.
-    pub timer_slack_ns: Option<u64>,
+    pub(crate) timer_slack_ns: Option<u64>,
     /// The same for a worker.
-    pub worker_timer_slack_ns: Option<u64>,
+    pub(crate) worker_timer_slack_ns: Option<u64>,
 }
 
 impl Seen {
     /// Reads the machine and the process. Does not look at workers.
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let cpus = Host::topology().cpus;
         let clock = if reads_tsc() { "TSC" } else { KERNEL_CLOCK };
         let sets = capabilities(None).ok();

@@ -7,31 +7,40 @@ mod look;
 mod text;
 mod workers;
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::error::LabError;
-pub use look::{Asked, Seen};
-pub use workers::WorkerFact;
+pub(crate) use look::{Asked, Seen};
+pub(crate) use workers::WorkerFact;
+
+/// The options of `doorbell info`.
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// The findings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Info {
+pub(crate) struct Info {
     /// What was read and tried.
     #[serde(flatten)]
-    pub seen: Seen,
+    pub(crate) seen: Seen,
     /// What the workers of a small runtime got after it has opened all classes.
-    pub workers: Vec<WorkerFact>,
+    pub(crate) workers: Vec<WorkerFact>,
     /// Its switches, in the syntax of `DOORBELL_SWITCHES`.
-    pub switches: String,
+    pub(crate) switches: String,
     /// What could be better, and how.
-    pub remedies: Vec<String>,
+    pub(crate) remedies: Vec<String>,
 }
 
 /// Reads the machine and starts a small runtime.
 ///
 /// # Errors
 /// [`LabError::Build`] if the runtime cannot be built, for example with a wrong `DOORBELL_SWITCHES`.
-pub fn run() -> Result<Info, LabError> {
+pub(crate) fn run() -> Result<Info, LabError> {
     let (workers, worker_slack_ns, switches) = workers::try_out()?;
     let mut seen = Seen::here();
     seen.worker_timer_slack_ns = worker_slack_ns;

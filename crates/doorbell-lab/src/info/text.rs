@@ -14,12 +14,12 @@ impl Info {
     ///
     /// # Errors
     /// [`LabError::Json`] if a value has no JSON form.
-    pub fn to_json(&self) -> Result<String, LabError> {
+    pub(crate) fn to_json(&self) -> Result<String, LabError> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
     /// The table.
-    pub fn to_table(&self) -> String {
+    pub(crate) fn to_table(&self) -> String {
         let mut text = String::new();
         let mut put = |name: &str, value: &str| {
             // Writing to a string does not fail.

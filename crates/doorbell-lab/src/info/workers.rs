@@ -11,19 +11,19 @@ const CORES_MAX: usize = 2;
 
 /// How the OS schedules a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WorkerFact {
+pub(crate) struct WorkerFact {
     /// Its core.
-    pub core: usize,
+    pub(crate) core: usize,
     /// Its class.
-    pub class: String,
+    pub(crate) class: String,
     /// The policy that it requested.
-    pub wanted: String,
+    pub(crate) wanted: String,
     /// The policy that it has; `None` if the OS does not report it.
-    pub got: Option<String>,
+    pub(crate) got: Option<String>,
     /// Whether the two are the same.
-    pub is_as_wanted: bool,
+    pub(crate) is_as_wanted: bool,
     /// The same in one sentence, with what to do.
-    pub says: String,
+    pub(crate) says: String,
 }
 
 impl WorkerFact {

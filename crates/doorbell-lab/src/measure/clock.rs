@@ -19,7 +19,7 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 
 /// A moment, in the clock's own unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tick(u64);
+pub(crate) struct Tick(u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
@@ -29,7 +29,7 @@ enum Source {
 
 /// A calibrated clock. Copy it into the threads that need it.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
+pub(crate) struct Clock {
     source: Source,
     ns_per_tick: f64,
     overhead_ns: f64,
@@ -38,7 +38,7 @@ pub struct Clock {
 
 impl Clock {
     /// Chooses the source, calibrates it for about 50 ms and measures what one timing costs.
-    pub fn calibrated() -> Self {
+    pub(crate) fn calibrated() -> Self {
         let trusted =
             cfg!(target_arch = "x86_64") && kernel_clock_source().as_deref() == Some("tsc");
         let mut clock = if trusted {
@@ -63,7 +63,7 @@ impl Clock {
 
     /// The time now. All earlier reads are done, and no later write is visible to other CPUs yet.
     #[inline(always)]
-    pub fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Tick {
         match self.source {
             Source::Tsc => Tick(read_tsc()),
             Source::Monotonic => Tick(monotonic_ns()),
@@ -72,23 +72,23 @@ impl Clock {
 
     /// The time from `start` to `end`; 0 if `end` is earlier.
     #[inline(always)]
-    pub fn ns_between(&self, start: Tick, end: Tick) -> u64 {
+    pub(crate) fn ns_between(&self, start: Tick, end: Tick) -> u64 {
         (end.0.saturating_sub(start.0) as f64 * self.ns_per_tick).round() as u64
     }
 
     /// What the two reads around a call add to its time. It is reported, never subtracted.
-    pub fn overhead_ns(&self) -> f64 {
+    pub(crate) fn overhead_ns(&self) -> f64 {
         self.overhead_ns
     }
 
     /// The least difference between two readings. Some counters advance in steps: on AMD's Zen the
     /// time-stamp counter advances 100 million times a second, by about 26 each time.
-    pub fn step_ns(&self) -> f64 {
+    pub(crate) fn step_ns(&self) -> f64 {
         self.step_ns
     }
 
     /// `tsc` or `clock_gettime`.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self.source {
             Source::Tsc => "tsc",
             Source::Monotonic => "clock_gettime",

@@ -11,13 +11,13 @@ use crate::error::LabError;
 
 /// The CPUs of a caller and a callee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placement {
+pub(crate) struct Placement {
     /// The caller's CPU.
-    pub caller_cpu: usize,
+    pub(crate) caller_cpu: usize,
     /// The callee's CPU.
-    pub callee_cpu: usize,
+    pub(crate) callee_cpu: usize,
     /// Whether the two are hardware threads of one core, because the process has no other pair.
-    pub smt_siblings: bool,
+    pub(crate) smt_siblings: bool,
 }
 
 impl Placement {
@@ -26,7 +26,7 @@ impl Placement {
     /// # Errors
     /// [`LabError::TooFewCpus`] with fewer than two CPUs, [`LabError::System`] if the mask cannot
     /// be read.
-    pub fn of_this_process() -> Result<Self, LabError> {
+    pub(crate) fn of_this_process() -> Result<Self, LabError> {
         choose_pair(&allowed_cpus()?, smt_siblings_of)
     }
 }
@@ -36,7 +36,7 @@ impl Placement {
 ///
 /// # Errors
 /// [`LabError::TooFewCpus`] if fewer than two CPUs are allowed.
-pub fn choose_pair(
+pub(crate) fn choose_pair(
     allowed: &[usize],
     siblings_of: impl Fn(usize) -> Vec<usize>,
 ) -> Result<Placement, LabError> {
@@ -65,7 +65,7 @@ pub fn choose_pair(
 ///
 /// # Errors
 /// [`LabError::System`] if the mask cannot be read.
-pub fn allowed_cpus() -> Result<Vec<usize>, LabError> {
+pub(crate) fn allowed_cpus() -> Result<Vec<usize>, LabError> {
     let set = affinity()?;
     Ok((0..CpuSet::MAX_CPU)
         .filter(|cpu| set.is_set(*cpu))
@@ -73,13 +73,13 @@ pub fn allowed_cpus() -> Result<Vec<usize>, LabError> {
 }
 
 /// The CPU on which the calling thread runs at this moment.
-pub fn current_cpu() -> u32 {
+pub(crate) fn current_cpu() -> u32 {
     Host::cpu() as u32
 }
 
 /// Keeps the calling thread on one CPU for as long as it lives.
 #[derive(Debug)]
-pub struct Pin {
+pub(crate) struct Pin {
     before: CpuSet,
 }
 
@@ -88,7 +88,7 @@ impl Pin {
     ///
     /// # Errors
     /// [`LabError::System`] if the thread may not use the CPU.
-    pub fn to(cpu: usize) -> Result<Self, LabError> {
+    pub(crate) fn to(cpu: usize) -> Result<Self, LabError> {
         let before = affinity()?;
         set_affinity(cpu)?;
         Ok(Self { before })
@@ -108,7 +108,7 @@ impl Drop for Pin {
 ///
 /// # Errors
 /// [`LabError::System`] if the CPU may not be used or no thread can be started.
-pub fn spawn_pinned<T: Send + 'static>(
+pub(crate) fn spawn_pinned<T: Send + 'static>(
     name: &'static str,
     cpu: usize,
     work: impl FnOnce() -> T + Send + 'static,

@@ -18,7 +18,7 @@ const TIME_FIELDS: usize = 8;
 
 /// The activity of the idle machine.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct IdleMachine {
+pub(crate) struct IdleMachine {
     interrupts_per_s: f64,
     busy_percent: f64,
 }
@@ -28,7 +28,7 @@ impl IdleMachine {
     ///
     /// # Errors
     /// [`LabError::File`] if `/proc/interrupts` or `/proc/stat` cannot be read.
-    pub fn watch(span: Duration) -> Result<Self, LabError> {
+    pub(crate) fn watch(span: Duration) -> Result<Self, LabError> {
         let interrupts_before = Interrupts::read()?;
         let time_before = CpuTime::read()?;
         let ((), slept) = timed(|| thread::sleep(span));
@@ -45,17 +45,17 @@ impl IdleMachine {
     }
 
     /// RES and CAL interrupts per second.
-    pub fn interrupts_per_s(self) -> f64 {
+    pub(crate) fn interrupts_per_s(self) -> f64 {
         self.interrupts_per_s
     }
 
     /// The share of all CPUs that other programs, or the hypervisor, used.
-    pub fn busy_percent(self) -> f64 {
+    pub(crate) fn busy_percent(self) -> f64 {
         self.busy_percent
     }
 
     /// How many of `count` interrupts within `span` exceed those of the idle machine.
-    pub fn excess_interrupts(self, count: u64, span: Duration) -> f64 {
+    pub(crate) fn excess_interrupts(self, count: u64, span: Duration) -> f64 {
         (count as f64 - self.interrupts_per_s * span.as_secs_f64()).max(0.0)
     }
 }

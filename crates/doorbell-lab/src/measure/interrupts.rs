@@ -13,7 +13,7 @@ const INTERRUPTS: &str = "/proc/interrupts";
 
 /// RES and CAL interrupts since the machine started, summed over its CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interrupts {
+pub(crate) struct Interrupts {
     count: u64,
 }
 
@@ -22,7 +22,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// [`LabError::File`] if `/proc/interrupts` cannot be read.
-    pub fn read() -> Result<Option<Self>, LabError> {
+    pub(crate) fn read() -> Result<Option<Self>, LabError> {
         let text = fs::read_to_string(INTERRUPTS).map_err(|source| LabError::File {
             action: "read",
             path: PathBuf::from(INTERRUPTS),
@@ -40,7 +40,7 @@ impl Interrupts {
 
     /// The interrupts since `earlier`.
     #[must_use]
-    pub fn since(self, earlier: Self) -> u64 {
+    pub(crate) fn since(self, earlier: Self) -> u64 {
         self.count.saturating_sub(earlier.count)
     }
 }

@@ -15,35 +15,35 @@ const BUSY_PERCENT: f64 = 10.0;
 
 /// The machine and the instruments.
 #[derive(Debug, Clone, Serialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// The processor's name.
-    pub cpu_model: String,
+    pub(crate) cpu_model: String,
     /// Whether it is a virtual machine.
-    pub virtual_machine: bool,
+    pub(crate) virtual_machine: bool,
     /// The CPUs this process may use.
-    pub cpus_allowed: Vec<usize>,
+    pub(crate) cpus_allowed: Vec<usize>,
     /// The CPU of callers.
-    pub caller_cpu: usize,
+    pub(crate) caller_cpu: usize,
     /// The CPU of callees.
-    pub callee_cpu: usize,
+    pub(crate) callee_cpu: usize,
     /// Whether those two are hardware threads of one core.
-    pub smt_siblings: bool,
+    pub(crate) smt_siblings: bool,
     /// The kernel's release.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// The kernel's clock source.
-    pub kernel_clock_source: String,
+    pub(crate) kernel_clock_source: String,
     /// The kernel's idle driver and governor.
-    pub idle: String,
+    pub(crate) idle: String,
     /// The clock that timed the calls.
-    pub clock: &'static str,
+    pub(crate) clock: &'static str,
     /// What the clock adds to each timing.
-    pub clock_overhead_ns: f64,
+    pub(crate) clock_overhead_ns: f64,
     /// The least difference between two readings of the clock.
-    pub clock_step_ns: f64,
+    pub(crate) clock_step_ns: f64,
     /// RES and CAL interrupts per second of the idle machine.
-    pub idle_interrupts_per_s: f64,
+    pub(crate) idle_interrupts_per_s: f64,
     /// The share of all CPUs that was in use while this program waited.
-    pub idle_busy_percent: f64,
+    pub(crate) idle_busy_percent: f64,
 }
 
 impl Machine {
@@ -52,7 +52,7 @@ impl Machine {
     /// # Errors
     /// [`LabError::System`] if the affinity mask cannot be read. Anything else that is missing is
     /// "unknown".
-    pub fn describe(
+    pub(crate) fn describe(
         clock: &Clock,
         placement: Placement,
         rest: IdleMachine,
@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// Whether other programs, or the hypervisor, kept much of the CPUs busy just before the run.
-    pub fn was_busy(&self) -> bool {
+    pub(crate) fn was_busy(&self) -> bool {
         self.idle_busy_percent > BUSY_PERCENT
     }
 }

@@ -10,15 +10,15 @@ use crate::error::{LabError, last_system_error};
 
 /// A process of the same user, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Process(u32);
+pub(crate) struct Process(u32);
 
 /// How often each thread of a process has left a CPU to wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Switches(BTreeMap<String, u64>);
+pub(crate) struct Switches(BTreeMap<String, u64>);
 
 impl Process {
     /// The process of this number.
-    pub fn with_number(number: u32) -> Self {
+    pub(crate) fn with_number(number: u32) -> Self {
         Self(number)
     }
 
@@ -26,7 +26,7 @@ impl Process {
     ///
     /// # Errors
     /// [`LabError::System`] if there is no such process.
-    pub fn cpu(self) -> Result<Duration, LabError> {
+    pub(crate) fn cpu(self) -> Result<Duration, LabError> {
         let mut clock: libc::clockid_t = 0;
         // SAFETY: the pointer is valid for writing one clock id, and the call writes nothing else.
         let status = unsafe { libc::clock_getcpuclockid(self.0.cast_signed(), &raw mut clock) };
@@ -51,7 +51,7 @@ impl Process {
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
-    pub fn resident_bytes(self) -> Result<u64, LabError> {
+    pub(crate) fn resident_bytes(self) -> Result<u64, LabError> {
         let path = self.path("smaps_rollup");
         let text = read(&path)?;
         Ok(1024 * count_of(&text, "Rss:"))
@@ -61,7 +61,7 @@ impl Process {
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
-    pub fn descriptors(self) -> Result<usize, LabError> {
+    pub(crate) fn descriptors(self) -> Result<usize, LabError> {
         let path = self.path("fd");
         let entries = fs::read_dir(&path).map_err(|source| cannot_read(&path, source))?;
         Ok(entries.count())
@@ -71,7 +71,7 @@ impl Process {
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
-    pub fn switches(self) -> Result<Switches, LabError> {
+    pub(crate) fn switches(self) -> Result<Switches, LabError> {
         let folder = self.path("task");
         let entries = fs::read_dir(&folder).map_err(|source| cannot_read(&folder, source))?;
         let mut all = BTreeMap::new();
@@ -92,7 +92,7 @@ impl Process {
 
 impl Switches {
     /// How often threads have left a CPU since `earlier`, summed over threads that still exist.
-    pub fn since(&self, earlier: &Self) -> u64 {
+    pub(crate) fn since(&self, earlier: &Self) -> u64 {
         let each = self.0.iter();
         each.map(|(thread, now)| now - earlier.0.get(thread).copied().unwrap_or(0))
             .sum()

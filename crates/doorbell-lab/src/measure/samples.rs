@@ -4,13 +4,13 @@ use super::stats::percentile;
 
 /// Timings in nanoseconds, in the order in which they were taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Samples {
+pub(crate) struct Samples {
     values_ns: Vec<u64>,
 }
 
 impl Samples {
     /// Allocates memory for `count` timings and touches it, so recording one causes no page fault.
-    pub fn with_room_for(count: u32) -> Self {
+    pub(crate) fn with_room_for(count: u32) -> Self {
         let mut values_ns = vec![u64::MAX; count as usize];
         values_ns.clear();
         Self { values_ns }
@@ -18,34 +18,34 @@ impl Samples {
 
     /// Records one timing.
     #[inline]
-    pub fn record(&mut self, ns: u64) {
+    pub(crate) fn record(&mut self, ns: u64) {
         self.values_ns.push(ns);
     }
 
     /// Adds the timings of another pass or thread.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.values_ns.extend_from_slice(&other.values_ns);
     }
 
     /// The number of timings.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values_ns.len()
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.values_ns.is_empty()
     }
 
     /// The mean; `None` if there is no timing.
-    pub fn mean_ns(&self) -> Option<f64> {
+    pub(crate) fn mean_ns(&self) -> Option<f64> {
         let sum: f64 = self.values_ns.iter().map(|ns| *ns as f64).sum();
         (!self.is_empty()).then(|| sum / self.len() as f64)
     }
 
     /// The given percentiles, in order; `None` where there are too few timings. `step_ns` is the clock's
     /// step.
-    pub fn percentiles_ns<const N: usize>(
+    pub(crate) fn percentiles_ns<const N: usize>(
         &self,
         percents: [f64; N],
         step_ns: f64,

@@ -2,16 +2,16 @@
 
 /// The minimum and maximum of several figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// The minimum.
-    pub min: f64,
+    pub(crate) min: f64,
     /// The maximum.
-    pub max: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
     /// The spread of `values`; `None` if there are none.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let (first, rest) = values.split_first()?;
         let start = Self {
             min: *first,
@@ -25,7 +25,7 @@ impl Spread {
 }
 
 /// The middle value, or the mean of the two middle ones; `None` without values.
-pub fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }
@@ -41,7 +41,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// The coefficient of variation: the sample's standard deviation in per cent of its mean. `None` without
 /// values; 0 for a single one.
-pub fn variation_percent(values: &[f64]) -> Option<f64> {
+pub(crate) fn variation_percent(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }
@@ -57,7 +57,7 @@ pub fn variation_percent(values: &[f64]) -> Option<f64> {
 const BEYOND_MIN: f64 = 10.0;
 
 /// Whether `count` values are enough for this percentile. The minimum and maximum need one.
-pub fn is_enough(count: usize, percent: f64) -> bool {
+pub(crate) fn is_enough(count: usize, percent: f64) -> bool {
     let beyond = percent.min(100.0 - percent);
     // Percentiles such as 99.9 are not exact in binary.
     beyond <= 0.0 || count as f64 * beyond / 100.0 > BEYOND_MIN - 1e-6
@@ -65,7 +65,7 @@ pub fn is_enough(count: usize, percent: f64) -> bool {
 
 /// The value that `percent` of the values do not exceed. `None` if fewer than 10 values lie beyond it, or
 /// on the other side. `sorted` is ascending, and `step` is the clock's step.
-pub fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
+pub(crate) fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
     is_enough(sorted.len(), percent).then(|| rank(sorted, percent, step))?
 }
 

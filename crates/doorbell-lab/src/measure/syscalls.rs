@@ -27,7 +27,7 @@ const INHERIT: u64 = 1 << 1;
 /// Why system calls cannot be counted here, and how to change that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unavailable {
+pub(crate) enum Unavailable {
     /// tracefs is not mounted, or this user may not read it.
     #[error(
         "tracefs cannot be read ({reason}): run as root, and if it is not mounted, \
@@ -70,7 +70,7 @@ const _: () = assert!(size_of::<PerfEventAttr>() == 64);
 
 /// Opens counters.
 #[derive(Debug, Clone, Copy)]
-pub struct SyscallSource {
+pub(crate) struct SyscallSource {
     event_id: u64,
 }
 
@@ -79,7 +79,7 @@ impl SyscallSource {
     ///
     /// # Errors
     /// [`Unavailable`], which says what to change.
-    pub fn find() -> Result<Self, Unavailable> {
+    pub(crate) fn find() -> Result<Self, Unavailable> {
         let source = Self {
             event_id: event_id(&TRACEFS.map(PathBuf::from))?,
         };
@@ -91,7 +91,7 @@ impl SyscallSource {
     ///
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
-    pub fn open(self) -> Result<SyscallCounter, Unavailable> {
+    pub(crate) fn open(self) -> Result<SyscallCounter, Unavailable> {
         let this_thread = 0;
         self.open_with(this_thread, INHERIT)
     }
@@ -100,7 +100,7 @@ impl SyscallSource {
     ///
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
-    pub fn open_for(self, thread: i32) -> Result<SyscallCounter, Unavailable> {
+    pub(crate) fn open_for(self, thread: i32) -> Result<SyscallCounter, Unavailable> {
         self.open_with(thread, 0)
     }
 
@@ -141,7 +141,7 @@ impl SyscallSource {
 
 /// A running count.
 #[derive(Debug)]
-pub struct SyscallCounter {
+pub(crate) struct SyscallCounter {
     file: File,
 }
 
@@ -150,7 +150,7 @@ impl SyscallCounter {
     ///
     /// # Errors
     /// [`LabError::System`] if the kernel does not return the count.
-    pub fn read(&self) -> Result<u64, LabError> {
+    pub(crate) fn read(&self) -> Result<u64, LabError> {
         let mut bytes = [0; 8];
         (&self.file)
             .read_exact(&mut bytes)

@@ -10,14 +10,14 @@ const TASKS: &str = "/proc/self/task";
 
 /// Threads of this process, by their numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Threads(BTreeSet<i32>);
+pub(crate) struct Threads(BTreeSet<i32>);
 
 impl Threads {
     /// The threads that exist now.
     ///
     /// # Errors
     /// [`LabError::File`] if the directory cannot be read.
-    pub fn now() -> Result<Self, LabError> {
+    pub(crate) fn now() -> Result<Self, LabError> {
         let entries =
             fs::read_dir(TASKS).map_err(|source| cannot_read(Path::new(TASKS), source))?;
         let names = entries.flatten().map(|entry| entry.file_name());
@@ -27,17 +27,17 @@ impl Threads {
 
     /// The threads that are not among `earlier`.
     #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self(self.0.difference(&earlier.0).copied().collect())
     }
 
     /// The number of threads.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Their numbers.
-    pub fn numbers(&self) -> impl Iterator<Item = i32> {
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = i32> {
         self.0.iter().copied()
     }
 
@@ -45,7 +45,7 @@ impl Threads {
     ///
     /// # Errors
     /// [`LabError::File`] if one of them has ended.
-    pub fn used(&self) -> Result<ThreadsUse, LabError> {
+    pub(crate) fn used(&self) -> Result<ThreadsUse, LabError> {
         let mut all = ThreadsUse::default();
         for number in &self.0 {
             let folder = PathBuf::from(TASKS).join(number.to_string());
@@ -68,13 +68,13 @@ impl Threads {
 
 /// The resource use of several threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadsUse {
+pub(crate) struct ThreadsUse {
     /// How often one of them left a CPU to wait.
-    pub voluntary_switches: u64,
+    pub(crate) voluntary_switches: u64,
     /// How often one of them had to leave a CPU to another thread.
-    pub involuntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
     /// Their CPU time; `None` if the kernel does not report it.
-    pub cpu_ns: Option<u64>,
+    pub(crate) cpu_ns: Option<u64>,
 }
 
 impl Default for ThreadsUse {
@@ -90,7 +90,7 @@ impl Default for ThreadsUse {
 impl ThreadsUse {
     /// What was used since `earlier`.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             voluntary_switches: self.voluntary_switches - earlier.voluntary_switches,
             involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,

@@ -34,7 +34,7 @@ impl Shared {
 
 /// A thread that sleeps until the current deadline.
 #[derive(Debug)]
-pub struct TimeLimit {
+pub(crate) struct TimeLimit {
     shared: Arc<Shared>,
 }
 
@@ -43,7 +43,7 @@ impl TimeLimit {
     ///
     /// # Errors
     /// [`LabError::System`] if no thread can be started.
-    pub fn start() -> Result<Self, LabError> {
+    pub(crate) fn start() -> Result<Self, LabError> {
         let shared = Arc::new(Shared::default());
         let limited = Arc::clone(&shared);
         thread::Builder::new()
@@ -58,7 +58,7 @@ impl TimeLimit {
 
     /// Sets a deadline until the result is dropped. The message names `label` as what hung.
     #[must_use]
-    pub fn arm(&self, label: String, limit: Duration) -> Armed<'_> {
+    pub(crate) fn arm(&self, label: String, limit: Duration) -> Armed<'_> {
         *self.shared.limit() = Some(Limit {
             label,
             deadline: Instant::now() + limit,
@@ -70,7 +70,7 @@ impl TimeLimit {
 
 /// A deadline in force.
 #[derive(Debug)]
-pub struct Armed<'a> {
+pub(crate) struct Armed<'a> {
     time_limit: &'a TimeLimit,
 }
 

@@ -7,13 +7,13 @@ use crate::error::{LabError, last_system_error};
 
 /// What all threads of this process, running or ended, have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Their CPU time, in user and kernel mode.
-    pub cpu: Duration,
+    pub(crate) cpu: Duration,
     /// How often a thread left a CPU to wait. Each time ends with a wake-up.
-    pub voluntary_switches: u64,
+    pub(crate) voluntary_switches: u64,
     /// How often a thread had to leave a CPU to another thread.
-    pub involuntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
 }
 
 impl Usage {
@@ -21,7 +21,7 @@ impl Usage {
     ///
     /// # Errors
     /// [`LabError::System`] if the kernel refuses.
-    pub fn now() -> Result<Self, LabError> {
+    pub(crate) fn now() -> Result<Self, LabError> {
         let mut usage = MaybeUninit::<libc::rusage>::uninit();
         // SAFETY: the pointer is valid for writing one `rusage`, and the call writes nothing else.
         let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
@@ -39,7 +39,7 @@ impl Usage {
 
     /// What was used since `earlier`.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         let voluntary = self.voluntary_switches - earlier.voluntary_switches;
         let involuntary = self.involuntary_switches - earlier.involuntary_switches;
         Self {
@@ -58,7 +58,7 @@ fn duration_of(time: libc::timeval) -> Duration {
 ///
 /// # Errors
 /// [`LabError::System`] if the kernel refuses.
-pub fn context_switches() -> Result<u64, LabError> {
+pub(crate) fn context_switches() -> Result<u64, LabError> {
     let usage = Usage::now()?;
     Ok(usage.voluntary_switches + usage.involuntary_switches)
 }

@@ -27,7 +27,7 @@ p,li{max-width:60rem}.dim{color:var(--dim)}";
 
 impl Report {
     /// A complete page: chart, table, how to read it, notes and the machine.
-    pub fn to_html(&self) -> String {
+    pub(crate) fn to_html(&self) -> String {
         let title = escaped(&format!("doorbell lab {}", self.scenario));
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -46,8 +46,8 @@ impl Report {
             out.push_str(&html_table(&table.grid()));
         }
         out.push_str("<h2>How to read it</h2>\n<ul>\n");
-        for sentence in self.reading {
-            let _ = writeln!(out, "<li>{}</li>", escaped(sentence));
+        for sentence in self.reading() {
+            let _ = writeln!(out, "<li>{}</li>", escaped(&sentence));
         }
         out.push_str("</ul>\n<h2>This run</h2>\n<ul>\n");
         for note in &self.notes {

@@ -45,7 +45,7 @@ impl Report {
     ///
     /// # Errors
     /// [`LabError::Json`] if a figure has no JSON form.
-    pub fn to_json(&self) -> Result<String, LabError> {
+    pub(crate) fn to_json(&self) -> Result<String, LabError> {
         Ok(serde_json::to_string_pretty(&self.json())?)
     }
 

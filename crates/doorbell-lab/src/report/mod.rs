@@ -17,18 +17,18 @@ use crate::measure::Machine;
 
 /// Figures by name. Names end with their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Metrics(BTreeMap<String, f64>);
+pub(crate) struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
     /// Adds a figure, unless it is unknown.
-    pub fn put(&mut self, name: &str, value: Option<f64>) {
+    pub(crate) fn put(&mut self, name: &str, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.0.insert(name.to_owned(), value);
         }
     }
 
     /// A figure, if it is known.
-    pub fn get(&self, name: &str) -> Option<f64> {
+    pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
     }
 
@@ -39,20 +39,20 @@ impl Metrics {
 
 /// One contestant in one variant.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub(crate) struct Row {
     /// The contestant.
-    pub contestant: String,
+    pub(crate) contestant: String,
     /// The variant.
-    pub variant: String,
+    pub(crate) variant: String,
     /// The metrics that all contestants have.
-    pub metrics: Metrics,
+    pub(crate) metrics: Metrics,
     /// The counters that only this one has.
-    pub counters: Metrics,
+    pub(crate) counters: Metrics,
 }
 
 /// The content of a cell.
 #[derive(Debug, Clone, Copy)]
-pub enum Cell {
+pub(crate) enum Cell {
     /// One metric.
     Figure(&'static str),
     /// The minimum and maximum over the rounds.
@@ -68,16 +68,16 @@ pub enum Cell {
 
 /// A column of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
+pub(crate) struct Column {
     /// Its title.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Its cells.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
 }
 
 impl Column {
     /// A column of one metric.
-    pub const fn figure(title: &'static str, metric: &'static str) -> Self {
+    pub(crate) const fn figure(title: &'static str, metric: &'static str) -> Self {
         Column {
             title,
             cell: Cell::Figure(metric),
@@ -85,7 +85,7 @@ impl Column {
     }
 
     /// A column with the minimum and maximum of a metric over the rounds.
-    pub const fn spread(title: &'static str, low: &'static str, high: &'static str) -> Self {
+    pub(crate) const fn spread(title: &'static str, low: &'static str, high: &'static str) -> Self {
         Column {
             title,
             cell: Cell::Spread { low, high },
@@ -95,81 +95,80 @@ impl Column {
 
 /// One bar of each row in the chart.
 #[derive(Debug, Clone, Copy)]
-pub struct Series {
+pub(crate) struct Series {
     /// What the bar shows.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// The metric of its length.
-    pub metric: &'static str,
+    pub(crate) metric: &'static str,
     /// The metric at which its whisker begins.
-    pub low: &'static str,
+    pub(crate) low: &'static str,
     /// The metric at which its whisker ends.
-    pub high: &'static str,
+    pub(crate) high: &'static str,
 }
 
 /// The chart of the page.
 #[derive(Debug, Clone)]
-pub struct Chart {
+pub(crate) struct Chart {
     /// Its title.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// The unit of its axis.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// The bars of each row.
-    pub series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// An additional table below the main one. Its cells are texts, and the first two columns are names.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SideTable {
+pub(crate) struct SideTable {
     /// Its caption.
-    pub caption: &'static str,
+    pub(crate) caption: &'static str,
     /// The columns.
-    pub titles: Vec<&'static str>,
+    pub(crate) titles: Vec<&'static str>,
     /// The rows, each with one cell per column.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 /// The main table of a scenario whose rows are not single contestants. The first two columns are names.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MainTable {
+pub(crate) struct MainTable {
     /// The columns.
-    pub titles: Vec<&'static str>,
+    pub(crate) titles: Vec<&'static str>,
     /// The rows, each with one cell per column.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 /// All results of a scenario.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub(crate) struct Report {
     /// The scenario's name.
-    pub scenario: &'static str,
+    pub(crate) scenario: &'static str,
     /// The machine on which the figures were taken.
-    pub machine: MeasuredOn,
+    pub(crate) machine: MeasuredOn,
     /// How often each contestant was run.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// The figures.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// The columns of the table.
-    pub columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// The main table, if a row is not one contestant.
-    pub main: Option<MainTable>,
+    pub(crate) main: Option<MainTable>,
     /// What the table shows, in one sentence.
-    pub gist: String,
+    pub(crate) gist: String,
     /// Tables laid out as other ones, such as a seed's.
-    pub side_tables: Vec<SideTable>,
+    pub(crate) side_tables: Vec<SideTable>,
     /// How to read the table.
-    pub reading: &'static [&'static str],
     /// What is special about this run.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// The chart.
-    pub chart: Chart,
+    pub(crate) chart: Chart,
     /// The median of the limit, drawn as a line in the chart.
-    pub limit_ns: Option<f64>,
+    pub(crate) limit_ns: Option<f64>,
 }
 
 /// The machine on which figures were taken.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum MeasuredOn {
+pub(crate) enum MeasuredOn {
     /// This host.
     Host(Machine),
     /// A simulated machine; all times are simulated time.
@@ -178,15 +177,15 @@ pub enum MeasuredOn {
 
 /// A simulated machine, and how often it was run.
 #[derive(Debug, Clone, Serialize)]
-pub struct SimulatedMachine {
+pub(crate) struct SimulatedMachine {
     /// The name of its profile.
-    pub profile: String,
+    pub(crate) profile: String,
     /// Which machine that is.
-    pub about: String,
+    pub(crate) about: String,
     /// On how many cores doorbell had workers: each number that some row had.
-    pub cores: Vec<usize>,
+    pub(crate) cores: Vec<usize>,
     /// Each row was run with the seeds from 0 to this number, exclusive.
-    pub seeds: u32,
+    pub(crate) seeds: u32,
 }
 
 impl fmt::Display for MeasuredOn {
@@ -234,6 +233,13 @@ impl SideTable {
 }
 
 impl Report {
+    /// How to read it.
+    fn reading(&self) -> Vec<String> {
+        let is_simulated = matches!(self.machine, MeasuredOn::Simulated(_));
+        let scenario = crate::scenario::of_name(self.scenario);
+        scenario.map_or_else(Vec::new, |one| one.text.columns(is_simulated))
+    }
+
     /// The main table.
     fn grid(&self) -> Grid {
         if let Some(main) = &self.main {
@@ -317,7 +323,7 @@ fn whole(value: f64) -> String {
 }
 
 /// A number with about three significant digits, and commas between thousands.
-pub fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
         size if size < 9.995 => 2,

@@ -14,11 +14,11 @@ const GAP: &str = "  ";
 impl Report {
     /// The tables, and below them what they show, how to read them and what is special about this run.
     /// Omits columns that do not fit, unless it `is_wide`.
-    pub fn to_table(&self, is_wide: bool) -> String {
+    pub(crate) fn to_table(&self, is_wide: bool) -> String {
         let mut text = self.tables(is_wide);
         text.push('\n');
-        for sentence in self.reading {
-            push_wrapped(&mut text, sentence);
+        for sentence in self.reading() {
+            push_wrapped(&mut text, &sentence);
         }
         text.push('\n');
         for note in &self.notes {
@@ -33,6 +33,13 @@ impl Report {
         let mut text = self.grid().printed(is_wide);
         text.push('\n');
         push_wrapped(&mut text, &self.gist);
+        text
+    }
+
+    /// What it shows, with its scenario's name.
+    pub(crate) fn gist_line(&self) -> String {
+        let mut text = String::new();
+        push_wrapped(&mut text, &format!("{}: {}", self.scenario, self.gist));
         text
     }
 

@@ -85,7 +85,6 @@ fn report() -> Report {
             titles: vec!["ours", "theirs", "won"],
             rows: vec![vec!["on".to_owned(), "new".to_owned(), "0.20".to_owned()]],
         }],
-        reading: &["p50: half of the calls."],
         notes: vec!["a note".to_owned()],
         chart: Chart {
             title: "times",
@@ -160,7 +159,7 @@ fn the_table_is_explained() {
     let table = report().to_table(false);
     for part in [
         "rings/call",
-        "p50: half of the calls.",
+        "p50, p99: half of the calls",
         "a note",
         "machine: Test & CPU",
     ] {

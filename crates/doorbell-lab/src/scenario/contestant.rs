@@ -7,7 +7,7 @@ use crate::measure::{Clock, Placement, Samples};
 
 /// Whether a contestant's callee spins for calls or must be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speed {
+pub(crate) enum Speed {
     /// A call takes at most a microsecond or two, so many are made.
     Fast,
     /// Each call wakes a thread, so a twentieth as many are made.
@@ -16,17 +16,17 @@ pub enum Speed {
 
 /// What a contestant is built with.
 #[derive(Debug, Clone, Copy)]
-pub struct Stage {
+pub(crate) struct Stage {
     /// The clock that times calls.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// The CPUs of caller and callee.
-    pub placement: Placement,
+    pub(crate) placement: Placement,
 }
 
 #[cfg(test)]
 impl Stage {
     /// For a test; `None`, with a message, on a computer with too few CPUs.
-    pub fn for_tests() -> Option<Self> {
+    pub(crate) fn for_tests() -> Option<Self> {
         match Placement::of_this_process() {
             Ok(placement) => Some(Self {
                 placement,
@@ -42,18 +42,18 @@ impl Stage {
 
 /// The findings of a pass, beside its timings.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Observed {
+pub(crate) struct Observed {
     /// How many calls reported their CPU.
-    pub reported_count: u32,
+    pub(crate) reported_count: u32,
     /// How many of those ran on another CPU than their caller.
-    pub crossed_count: u32,
+    pub(crate) crossed_count: u32,
     /// The contestant's own counters, named with the unit last, such as `passes_per_call`.
-    pub counters: BTreeMap<String, f64>,
+    pub(crate) counters: BTreeMap<String, f64>,
 }
 
 impl Observed {
     /// The share of calls that ran on another CPU; `None` if none reported.
-    pub fn crossed_percent(&self) -> Option<f64> {
+    pub(crate) fn crossed_percent(&self) -> Option<f64> {
         (self.reported_count > 0)
             .then(|| 100.0 * f64::from(self.crossed_count) / f64::from(self.reported_count))
     }
@@ -64,7 +64,7 @@ impl Observed {
 /// Every pass is `setup`, one or more `run`, `teardown`. All threads must start in `setup` (or be started
 /// by such a thread), because system calls are counted only in those. They must have ended when `teardown`
 /// returns, because the limit is then measured on the same CPUs.
-pub trait Contestant {
+pub(crate) trait Contestant {
     /// Its name, such as `tokio`.
     fn name(&self) -> &str;
 

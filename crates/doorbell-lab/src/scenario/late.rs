@@ -12,11 +12,6 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
 /// The same of the maximum, for tables that have it.
 pub(super) const MAX_SPREAD: [&str; 3] = ["max_us", "max_min_us", "max_max_us"];
 
-/// When a percentile exists. A part of the explanation of every table with percentiles.
-pub(super) const ENOUGH: &str = "A percentile needs at least 10 times beyond it, so p99 needs 1,000 times. If every round has enough, it is \
-     taken in each round. Otherwise it is taken over all rounds together and has no spread. If those are too few, it \
-     is n/a. max is the maximum over all rounds.";
-
 /// Percentiles by name, in µs; those for which there are enough times.
 pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
     let names = ["p50_us", "p99_us", "p995_us", "p999_us", "max_us"];

@@ -1,4 +1,4 @@
-//! The amount of work of a run.
+//! The options of a scenario, and the amount of work of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,64 +9,79 @@ use super::contestant::Speed;
 const PARKED_DIVISOR: u32 = 20;
 
 /// The options of a scenario.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The amount of work.
-    pub effort: Effort,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Options {
+    pub(crate) effort: Effort,
     /// A first look, with less work of every kind.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Only contestants whose name or variant contains this.
-    pub only: Option<String>,
+    pub(crate) only: Option<String>,
     /// Print JSON instead of the table.
-    pub json: bool,
+    pub(crate) json: bool,
     /// All columns of the tables, even beyond 120 characters.
-    pub is_wide: bool,
+    pub(crate) is_wide: bool,
     /// The file for an additional page.
-    pub html: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
     /// The part of a longer run that this is, for the progress bar.
-    pub place: Option<String>,
+    pub(crate) place: Option<String>,
     /// The simulated machine to measure on, instead of this host.
-    pub sim: Option<SimOptions>,
+    pub(crate) sim: Option<SimOptions>,
+    /// Without the privilege to run threads before all others.
+    pub(crate) unprivileged: bool,
+    /// `urgent`: threads only, with several slices.
+    pub(crate) slices: bool,
+    /// `busy`: how long a pass takes.
+    pub(crate) seconds: Option<u32>,
+    /// `rt`: the time between two ticks; zero for the usual one.
+    pub(crate) period: Duration,
 }
 
 /// The options of a scenario on a simulated machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SimOptions {
+pub(crate) struct SimOptions {
     /// The name or path of a profile.
-    pub profile: String,
+    pub(crate) profile: String,
     /// How many cores have a worker of doorbell; if `None`, as the scenario has it.
-    pub workers: Option<usize>,
+    pub(crate) workers: Option<usize>,
     /// Each row is run with the seeds from 0 to this number, exclusive.
-    pub seeds: u32,
+    pub(crate) seeds: u32,
 }
 
 /// Rounds and calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
+pub(crate) struct Effort {
     /// How often each contestant is run.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// How many calls a fast contestant makes in one round.
-    pub calls: u32,
+    pub(crate) calls: u32,
     /// How long the idle machine is watched.
-    pub idle_span: Duration,
+    pub(crate) idle_span: Duration,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self::of(false)
+    }
 }
 
 impl Effort {
-    /// For reliable figures.
-    pub const FULL: Self = Self {
-        rounds: 7,
-        calls: 100_000,
-        idle_span: Duration::from_secs(1),
-    };
-    /// For a first look.
-    pub const QUICK: Self = Self {
-        rounds: 2,
-        calls: 10_000,
-        idle_span: Duration::from_millis(300),
-    };
+    /// For reliable figures, or for a first look.
+    pub(crate) fn of(quick: bool) -> Self {
+        let (rounds, calls, idle_ms) = if quick {
+            (2, 10_000, 300)
+        } else {
+            (7, 100_000, 1_000)
+        };
+        let idle_span = Duration::from_millis(idle_ms);
+        Self {
+            rounds,
+            calls,
+            idle_span,
+        }
+    }
 
     /// How many calls a contestant of this speed makes in one round.
-    pub fn calls_of(&self, speed: Speed) -> u32 {
+    pub(crate) fn calls_of(&self, speed: Speed) -> u32 {
         match speed {
             Speed::Fast => self.calls,
             Speed::Parked => (self.calls / PARKED_DIVISOR).max(1),
@@ -80,11 +95,11 @@ mod tests {
 
     #[test]
     fn parked_contestants_make_fewer_calls_but_never_none() {
-        assert_eq!(Effort::FULL.calls_of(Speed::Fast), 100_000);
-        assert_eq!(Effort::FULL.calls_of(Speed::Parked), 5_000);
+        assert_eq!(Effort::of(false).calls_of(Speed::Fast), 100_000);
+        assert_eq!(Effort::of(false).calls_of(Speed::Parked), 5_000);
         let tiny = Effort {
             calls: 3,
-            ..Effort::QUICK
+            ..Effort::of(true)
         };
         assert_eq!(tiny.calls_of(Speed::Parked), 1);
     }

@@ -15,9 +15,9 @@ use crate::measure::{
 use crate::progress::Progress;
 
 /// By how much the limits before and after a pass may differ.
-pub const LIMIT_TOLERANCE_X: f64 = 1.5;
+pub(crate) const LIMIT_TOLERANCE_X: f64 = 1.5;
 /// How often a pass between unequal limits is repeated within its round.
-pub const RETRIES_MAX: u32 = 2;
+pub(crate) const RETRIES_MAX: u32 = 2;
 /// One call in this many is made before the measurement.
 const WARM_UP_DIVISOR: u32 = 10;
 /// The pass that counts system calls makes this many times fewer calls.
@@ -29,59 +29,59 @@ const PASS_MAX: Duration = Duration::from_mins(1);
 
 /// The figures of one kept round.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Half of the calls took at most this; `None` if there were too few.
-    pub p50_ns: Option<f64>,
+    pub(crate) p50_ns: Option<f64>,
     /// 99 of 100 calls took at most this; `None` if there were too few.
-    pub p99_ns: Option<f64>,
+    pub(crate) p99_ns: Option<f64>,
     /// The mean of the limits before and after.
-    pub limit_ns: f64,
+    pub(crate) limit_ns: f64,
     /// RES and CAL interrupts per 1,000 calls, minus those of the idle machine.
-    pub interrupts_per_1k: Option<f64>,
+    pub(crate) interrupts_per_1k: Option<f64>,
     /// Context switches of the process per 1,000 calls.
-    pub switches_per_1k: f64,
+    pub(crate) switches_per_1k: f64,
     /// System calls per 1,000 calls, from a separate pass.
-    pub syscalls_per_1k: Option<f64>,
+    pub(crate) syscalls_per_1k: Option<f64>,
     /// Further findings.
-    pub observed: Observed,
+    pub(crate) observed: Observed,
 }
 
 /// The results of a contestant.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Tape {
+pub(crate) struct Tape {
     /// The rounds that were kept.
-    pub kept: Vec<Figures>,
+    pub(crate) kept: Vec<Figures>,
     /// How many rounds were dropped after [`RETRIES_MAX`] repetitions.
-    pub rounds_dropped: u32,
+    pub(crate) rounds_dropped: u32,
     /// How many passes were discarded, including those of kept rounds.
-    pub passes_dropped: u32,
+    pub(crate) passes_dropped: u32,
 }
 
 /// Takes the physical limit: a round trip in nanoseconds.
-pub type LimitProbe<'a> = dyn FnMut() -> Result<f64, LabError> + 'a;
+pub(crate) type LimitProbe<'a> = dyn FnMut() -> Result<f64, LabError> + 'a;
 
 /// A run of all contestants.
 #[allow(missing_debug_implementations)] // It borrows a closure.
-pub struct Contest<'a> {
+pub(crate) struct Contest<'a> {
     /// Rounds and calls.
-    pub effort: Effort,
+    pub(crate) effort: Effort,
     /// Measures the limit.
-    pub limit: &'a mut LimitProbe<'a>,
+    pub(crate) limit: &'a mut LimitProbe<'a>,
     /// The clock that times the calls.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// The idle machine's own activity.
-    pub rest: IdleMachine,
+    pub(crate) rest: IdleMachine,
     /// Counts system calls, if possible.
-    pub syscalls: Option<SyscallSource>,
+    pub(crate) syscalls: Option<SyscallSource>,
     /// Ends the program when a contestant hangs.
-    pub time_limit: &'a TimeLimit,
+    pub(crate) time_limit: &'a TimeLimit,
     /// Shows the progress of the run.
-    pub progress: &'a Progress,
+    pub(crate) progress: &'a Progress,
 }
 
 /// The mean of the two limits around a pass; `None` if they differ by more than [`LIMIT_TOLERANCE_X`], so
 /// that the pass is not trusted.
-pub fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
+pub(crate) fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
     let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
     let usable = low > 0.0 && high / low <= LIMIT_TOLERANCE_X;
     usable.then(|| f64::midpoint(before_ns, after_ns))
@@ -89,7 +89,7 @@ pub fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
 
 impl Figures {
     /// The median call, in units of the limit of the same round.
-    pub fn p50_x(&self) -> Option<f64> {
+    pub(crate) fn p50_x(&self) -> Option<f64> {
         Some(self.p50_ns? / self.limit_ns)
     }
 }
@@ -99,7 +99,10 @@ impl Contest<'_> {
     ///
     /// # Errors
     /// The first error of a contestant (which it names), of the limit or of an instrument.
-    pub fn run(&mut self, contestants: &mut [Box<dyn Contestant>]) -> Result<Vec<Tape>, LabError> {
+    pub(crate) fn run(
+        &mut self,
+        contestants: &mut [Box<dyn Contestant>],
+    ) -> Result<Vec<Tape>, LabError> {
         let mut tapes = vec![Tape::default(); contestants.len()];
         for round in 0..self.effort.rounds {
             for index in order(round, contestants.len()) {

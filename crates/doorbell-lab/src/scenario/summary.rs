@@ -10,7 +10,7 @@ use crate::report::{Metrics, Row};
 type Pick = fn(&Figures) -> Option<f64>;
 
 /// Medians over the kept rounds, the spread of the compared figure, and the number of rounds.
-pub fn summarise(contestant: &str, variant: &str, tape: &Tape) -> Row {
+pub(crate) fn summarise(contestant: &str, variant: &str, tape: &Tape) -> Row {
     let mut metrics = Metrics::default();
     let p50 = over_rounds(tape, |figures| figures.p50_ns);
     let p99 = over_rounds(tape, |figures| figures.p99_ns);

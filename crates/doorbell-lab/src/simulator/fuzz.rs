@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use doorbell_machine::sim::Memory;
+use clap::Args;
 use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span, why_rare};
 use doorbell_sim::profile::Profile;
 use serde::Serialize;
 
 use super::failure::{self, JsonFailure};
-use super::{load, memory_name, shapes_of};
+use super::{MachineArgs, load, memory_name, shapes_of};
 use crate::error::LabError;
 use crate::progress::Progress;
 
@@ -19,25 +19,24 @@ const UNEXPLAINED: &str = "not so in a run of all shapes with hundreds of seeds 
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// The options of the fuzzer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FuzzOptions {
-    /// The seeds.
-    pub seeds: Span,
-    /// The range of core counts.
-    pub cores: Span,
-    /// The memory model.
-    pub memory: Memory,
-    /// The name or path of a profile.
-    pub profile: Option<String>,
-    /// Only this shape.
-    pub shape: Option<String>,
-    /// Print JSON instead of the table.
-    pub json: bool,
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FuzzOptions {
+    /// The seeds
+    #[arg(long, value_name = "A..B", default_value = "0..200")]
+    seeds: Span,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Only this shape of program
+    #[arg(long, value_name = "NAME")]
+    shape: Option<String>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The report of a fuzzer run.
 #[derive(Debug)]
-pub struct FuzzReport {
+pub(crate) struct FuzzReport {
     options: FuzzOptions,
     done: Fuzzed,
     took: Duration,
@@ -81,13 +80,13 @@ struct JsonMark {
 /// # Errors
 /// [`LabError::Profile`], [`LabError::NoSuchShape`], and [`LabError::Simulation`] if the machine cannot be
 /// simulated. A failure that the seeds find is part of the report.
-pub fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
-    let profile = load(options.profile.as_deref())?;
+pub(crate) fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
+    let profile = load(options.machine.profile.as_deref())?;
     let shapes = shapes_of(options.shape.as_deref())?;
     let plan = Plan {
         seeds: options.seeds,
-        cores: options.cores,
-        memory: options.memory,
+        cores: options.machine.cores,
+        memory: options.machine.memory,
         profile: profile.as_ref().map(Profile::spec),
         shapes: &shapes,
     };
@@ -118,7 +117,7 @@ impl FuzzReport {
     }
 
     /// A table for people.
-    pub fn to_table(&self) -> String {
+    pub(crate) fn to_table(&self) -> String {
         let tally = &self.done.tally;
         let seconds = self.took.as_secs_f64();
         let mut text = format!("{:<26} {:>10} {:>9}\n", "mark", "seeds", "per cent");
@@ -136,8 +135,8 @@ impl FuzzReport {
             "\nseeds {}, cores {}, memory {}{}: {} seeds, {} runs, {} events, {:.3} s simulated, \
              {} faults, {} interrupts held, {} rings of {} parks, hash {:016x}, in {seconds:.1} s",
             self.options.seeds,
-            self.options.cores,
-            memory_name(self.options.memory),
+            self.options.machine.cores,
+            memory_name(self.options.machine.memory),
             self.profile_words(),
             tally.seeds,
             tally.runs,
@@ -149,7 +148,7 @@ impl FuzzReport {
             tally.parks,
             tally.hash,
         );
-        let profile = self.options.profile.as_deref();
+        let profile = self.options.machine.profile.as_deref();
         match &self.done.found {
             Some(found) => {
                 text.push('\n');
@@ -161,7 +160,7 @@ impl FuzzReport {
     }
 
     fn profile_words(&self) -> String {
-        let profile = self.options.profile.as_ref();
+        let profile = self.options.machine.profile.as_ref();
         profile.map_or_else(String::new, |name| format!(", profile {name}"))
     }
 
@@ -169,9 +168,9 @@ impl FuzzReport {
     ///
     /// # Errors
     /// [`LabError::Json`] if a figure has no JSON form.
-    pub fn to_json(&self) -> Result<String, LabError> {
+    pub(crate) fn to_json(&self) -> Result<String, LabError> {
         let tally = &self.done.tally;
-        let profile = self.options.profile.as_deref();
+        let profile = self.options.machine.profile.as_deref();
         let marks = self.done.marks.iter().map(|row| JsonMark {
             mark: format!("{:?}", row.mark),
             seeds: row.seeds,
@@ -182,8 +181,8 @@ impl FuzzReport {
         let json = Json {
             program: "sim fuzz",
             seeds: self.options.seeds.to_string(),
-            cores: self.options.cores.to_string(),
-            memory: memory_name(self.options.memory),
+            cores: self.options.machine.cores.to_string(),
+            memory: memory_name(self.options.machine.memory),
             profile,
             seeds_run: tally.seeds,
             runs: tally.runs,
@@ -206,11 +205,11 @@ impl FuzzReport {
     ///
     /// # Errors
     /// [`LabError::Found`] with the command that repeats the failure.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub(crate) fn check(&self) -> Result<(), LabError> {
         let Some(found) = &self.done.found else {
             return Ok(());
         };
-        let profile = self.options.profile.as_deref();
+        let profile = self.options.machine.profile.as_deref();
         Err(LabError::Found {
             seed: found.setup.seed,
             what: failure::what(&found.what),

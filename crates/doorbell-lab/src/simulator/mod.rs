@@ -12,15 +12,44 @@ mod fuzz;
 mod mutants;
 mod replay;
 
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doorbell_machine::sim::Memory;
-use doorbell_sim::fuzz::{SHAPES, Shape};
+use doorbell_sim::fuzz::{SHAPES, Shape, Span, SpanError};
 use doorbell_sim::profile::Profile;
 
-pub use fuzz::{FuzzOptions, FuzzReport, fuzz};
-pub use mutants::{MutantsOptions, MutantsReport, mutants};
-pub use replay::{ReplayOptions, ReplayReport, replay};
+pub(crate) use fuzz::{FuzzOptions, fuzz};
+pub(crate) use mutants::{MutantsOptions, mutants};
+pub(crate) use replay::{ReplayOptions, replay};
 
 use crate::error::LabError;
+
+/// The machine of a run of the simulator.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MachineArgs {
+    /// The number of cores with workers; each seed picks one
+    #[arg(long, value_name = "A..B", default_value = "2..=16", value_parser = cores)]
+    cores: Span,
+    /// What one core may see of another's stores: sc, every access takes effect at once, in one order; or tso, stores
+    /// wait in a buffer of their core, as on x86
+    #[arg(long, default_value = "sc", value_parser = memory())]
+    memory: Memory,
+    /// The machine: a built-in profile or the path of a file; as many of its parts are used as the cores need
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<String>,
+}
+
+/// A span of numbers of cores.
+fn cores(text: &str) -> Result<Span, SpanError> {
+    text.parse::<Span>()?.of_cores()
+}
+
+fn memory() -> impl TypedValueParser<Value = Memory> {
+    PossibleValuesParser::new(["sc", "tso"]).map(|name| match name.as_str() {
+        "sc" => Memory::Sc,
+        _ => Memory::Tso,
+    })
+}
 
 /// The name of a memory model on the command line.
 fn memory_name(memory: Memory) -> &'static str {

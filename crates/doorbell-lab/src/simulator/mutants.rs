@@ -5,11 +5,12 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
+use clap::Args;
 use doorbell_machine::sim::Memory;
 use doorbell_sim::fuzz::{MUTANTS, Mutant, Shown, Span, hunt};
 use serde::{Deserialize, Serialize};
 
-use super::memory_name;
+use super::{cores, memory, memory_name};
 use crate::error::LabError;
 use crate::progress::Progress;
 
@@ -17,25 +18,31 @@ use crate::progress::Progress;
 const WHAT_CHARS: usize = 110;
 
 /// The options of the hunts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MutantsOptions {
-    /// The seeds of each hunt.
-    pub seeds: Span,
-    /// The range of core counts.
-    pub cores: Span,
-    /// This memory model instead of the one under which each mutant shows.
-    pub memory: Option<Memory>,
-    /// Only mutants whose name contains this.
-    pub only: Option<String>,
-    /// Only this mutant, in this process.
-    pub here: Option<String>,
-    /// Print JSON instead of the table.
-    pub json: bool,
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MutantsOptions {
+    /// The seeds of each hunt, which ends at the first seed that notices
+    #[arg(long, value_name = "A..B", default_value = "0..10000")]
+    seeds: Span,
+    /// The number of cores with workers; each seed picks one
+    #[arg(long, value_name = "A..B", default_value = "2..=8", value_parser = cores)]
+    cores: Span,
+    /// What one core may see of another's stores [default: the model under which each mutant shows]
+    #[arg(long, value_parser = memory())]
+    memory: Option<Memory>,
+    /// Only mutants whose name contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+    /// Only this mutant, in this process
+    #[arg(long, value_name = "NAME", hide = true, conflicts_with = "only")]
+    here: Option<String>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How the hunts ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct MutantsReport {
+pub(crate) struct MutantsReport {
     program: String,
     mutants: Vec<Row>,
 }
@@ -62,7 +69,7 @@ struct Row {
 /// # Errors
 /// [`LabError::NoSuchMutant`], [`LabError::NoMutants`], [`LabError::System`] if a process cannot be started, and
 /// [`LabError::Simulation`] if the machine cannot be simulated.
-pub fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
+pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
     let chosen: Vec<_> = MUTANTS
         .iter()
         .filter(|mutant| is_chosen(&name(mutant), options))
@@ -184,7 +191,7 @@ fn shortened(what: &str) -> String {
 
 impl MutantsReport {
     /// A table for people.
-    pub fn to_table(&self) -> String {
+    pub(crate) fn to_table(&self) -> String {
         let mut text = format!(
             "{:<24} {:<6} {:>7}  {:<11} noticed by\n",
             "mutant", "memory", "seeds", "shape"
@@ -215,7 +222,7 @@ impl MutantsReport {
     ///
     /// # Errors
     /// [`LabError::Json`] if a figure has no JSON form.
-    pub fn to_json(&self) -> Result<String, LabError> {
+    pub(crate) fn to_json(&self) -> Result<String, LabError> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
@@ -223,7 +230,7 @@ impl MutantsReport {
     ///
     /// # Errors
     /// [`LabError::MutantsLive`] names the mutants that were not noticed.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub(crate) fn check(&self) -> Result<(), LabError> {
         let is_alive = |row: &&Row| !row.killed && row.not_here.is_none();
         let alive = self.mutants.iter().filter(is_alive);
         let names: Vec<String> = alive.map(|row| row.mutant.clone()).collect();

@@ -7,34 +7,34 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use doorbell_machine::sim::{Memory, Outcome, Sink};
-use doorbell_sim::fuzz::{Setup, Shape, Span, setup};
+use clap::Args;
+use doorbell_machine::sim::{Outcome, Sink};
+use doorbell_sim::fuzz::{Setup, Shape, setup};
 use doorbell_sim::profile::Profile;
 use doorbell_sim::trace::MachineTrace;
 
-use super::{failure, load, shapes_of};
+use super::{MachineArgs, failure, load, shapes_of};
 use crate::error::LabError;
 
 /// The options of a replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplayOptions {
-    /// The seed.
-    pub seed: u64,
-    /// The shape; if `None`, the first that fails, else the last.
-    pub shape: Option<String>,
-    /// The range of core counts; the seed picks one.
-    pub cores: Span,
-    /// The memory model.
-    pub memory: Memory,
-    /// The name or path of a profile.
-    pub profile: Option<String>,
-    /// The file for the trace.
-    pub trace: Option<PathBuf>,
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReplayOptions {
+    /// The seed
+    #[arg(value_name = "SEED")]
+    seed: u64,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// The shape of program [default: the first that fails, else the last]
+    #[arg(long, value_name = "NAME")]
+    shape: Option<String>,
+    /// Write the trace to this file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 /// The result of the run.
 #[derive(Debug)]
-pub struct ReplayReport {
+pub(crate) struct ReplayReport {
     options: ReplayOptions,
     shape: &'static str,
     setup: Setup,
@@ -49,10 +49,15 @@ type Writing = Rc<RefCell<(MachineTrace<BufWriter<File>>, Option<io::Error>)>>;
 /// # Errors
 /// [`LabError::Profile`], [`LabError::NoSuchShape`], [`LabError::File`] if the trace cannot be
 /// written, and [`LabError::Simulation`] if the machine cannot be simulated.
-pub fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> {
-    let profile = load(options.profile.as_deref())?;
+pub(crate) fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> {
+    let profile = load(options.machine.profile.as_deref())?;
     let spec = profile.as_ref().map(Profile::spec);
-    let setup = setup(options.seed, options.cores, options.memory, spec);
+    let setup = setup(
+        options.seed,
+        options.machine.cores,
+        options.machine.memory,
+        spec,
+    );
     let mut shape = None;
     for candidate in shapes_of(options.shape.as_deref())? {
         shape = Some(candidate);
@@ -104,7 +109,7 @@ fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError
 
 impl ReplayReport {
     /// The result as text.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let outcome = &self.outcome;
         let mut text = format!(
             "seed {}, shape {}, {} cores: {} events in {:.6} s of simulated time, {} faults, \
@@ -141,11 +146,11 @@ impl ReplayReport {
     ///
     /// # Errors
     /// [`LabError::Found`] with the command that repeats the failure.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub(crate) fn check(&self) -> Result<(), LabError> {
         let Some(found) = &self.outcome.failure else {
             return Ok(());
         };
-        let profile = self.options.profile.as_deref();
+        let profile = self.options.machine.profile.as_deref();
         Err(LabError::Found {
             seed: self.setup.seed,
             what: found.to_string(),

@@ -98,23 +98,18 @@ pub(super) fn contestants(pass: Duration) -> Vec<Box<dyn Trial>> {
     all
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario, with passes of this many seconds if it is said.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options, seconds: Option<u32>) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let (usual, warm_up) = if options.quick {
         (SPAN_QUICK_MS, WARM_UP_QUICK_MS)
     } else {
         (SPAN_MS, WARM_UP_MS)
     };
-    let amount = seconds.map_or(usual, |seconds| 1_000 * seconds);
+    let amount = options.seconds.map_or(usual, |seconds| 1_000 * seconds);
     let pass = Duration::from_millis(u64::from(amount));
     let plan = Plan {
         scenario: "busy",
@@ -128,7 +123,6 @@ pub fn run(options: &Options, seconds: Option<u32>) -> Result<Report, LabError> 
         compared: "p50_us",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

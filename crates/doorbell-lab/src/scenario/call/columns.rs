@@ -24,25 +24,6 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 7] = [
-    "p50, p99: half of the calls, and 99 of 100, took at most this long from request to answer; \
-     medians over the rounds kept. p50 spread is the minimum and maximum over the rounds.",
-    "x limit: p50 divided by the cache-line round trip measured right before and after in the same \
-     round. Compare contestants by this, since the limit itself moves on a shared machine.",
-    "callee parked: the callee sleeps and the caller spins for the answer, so a call wakes one \
-     thread. both parked: the caller sleeps too, so a call wakes two. Compare rows of one kind. \
-     Before each such call the callee has 50 us to fall asleep.",
-    "syscalls, RES+CAL, ctx: system calls, interrupts between CPUs and context switches of the whole \
-     process per 1,000 calls; 0 means that no thread was disturbed.",
-    "crossed %: the share of calls that ran on another CPU than their caller's. A contestant near 0 \
-     answers on the caller's own CPU and is not comparable with one at 100.",
-    "rounds: kept of made. A round is dropped if the limits before and after it still differ by more \
-     than a factor of 1.5 after two repetitions.",
-    "A percentile is taken in each round and needs at least 10 calls beyond it, so p99 needs 1,000 \
-     timed calls in a round. With --quick, contestants that park make fewer calls, and p99 is n/a.",
-];
-
 /// What the table shows, in one sentence.
 pub(super) fn gist(rows: &[Row]) -> String {
     let limits = |who, how| figure_of(rows, [who, how, "ratio_to_limit_x"]);

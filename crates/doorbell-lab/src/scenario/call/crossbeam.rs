@@ -29,7 +29,7 @@ struct Callee {
 
 /// Two channels between two pinned threads.
 #[derive(Debug)]
-pub struct Crossbeam {
+pub(crate) struct Crossbeam {
     stage: Stage,
     tally: &'static Tally,
     callee: Option<Callee>,
@@ -37,7 +37,7 @@ pub struct Crossbeam {
 
 impl Crossbeam {
     /// A contestant that is not set up yet.
-    pub fn new(stage: Stage) -> Self {
+    pub(crate) fn new(stage: Stage) -> Self {
         Self {
             stage,
             tally: Tally::leaked(),

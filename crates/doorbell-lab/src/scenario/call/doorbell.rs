@@ -42,7 +42,7 @@ pub(super) enum Target {
 
 /// One way of calling, state of the callee, and setting of the switches.
 #[derive(Debug)]
-pub struct Doorbell {
+pub(crate) struct Doorbell {
     stage: Stage,
     tally: &'static Tally,
     form: Form,
@@ -54,7 +54,7 @@ pub struct Doorbell {
 
 impl Doorbell {
     /// All variants of the table.
-    pub fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
+    pub(crate) fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
         use Form::{Awaited, Blocking};
         use Target::{BothParked, Parked, Spinning};
         let on = Switches::default();

@@ -16,7 +16,7 @@ const THREAD: &str = "futex-callee";
 
 /// How the caller waits for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
+pub(crate) enum Caller {
     /// It sleeps: a call wakes the callee, and the answer wakes the caller.
     Parks,
     /// It spins: a call wakes the callee.
@@ -25,7 +25,7 @@ pub enum Caller {
 
 /// Two pinned threads, and one word on which they park.
 #[derive(Debug)]
-pub struct Futex {
+pub(crate) struct Futex {
     stage: Stage,
     caller: Caller,
     callee: Option<Callee>,
@@ -33,7 +33,7 @@ pub struct Futex {
 
 impl Futex {
     /// A contestant that is not set up yet.
-    pub fn new(stage: Stage, caller: Caller) -> Self {
+    pub(crate) fn new(stage: Stage, caller: Caller) -> Self {
         Self {
             stage,
             caller,

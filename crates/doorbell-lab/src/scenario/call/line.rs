@@ -12,14 +12,14 @@ const THREAD: &str = "line-callee";
 
 /// Two pinned threads that spin on one word.
 #[derive(Debug)]
-pub struct Line {
+pub(crate) struct Line {
     stage: Stage,
     callee: Option<Callee>,
 }
 
 impl Line {
     /// A contestant that is not set up yet.
-    pub fn new(stage: Stage) -> Self {
+    pub(crate) fn new(stage: Stage) -> Self {
         Self {
             stage,
             callee: None,
@@ -30,7 +30,7 @@ impl Line {
     ///
     /// # Errors
     /// As for [`Contestant`]'s methods.
-    pub fn probe_ns(stage: Stage, calls: u32) -> Result<f64, LabError> {
+    pub(crate) fn probe_ns(stage: Stage, calls: u32) -> Result<f64, LabError> {
         let mut line = Self::new(stage);
         let mut samples = Samples::with_room_for(calls);
         line.setup()?;

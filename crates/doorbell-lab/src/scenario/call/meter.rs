@@ -30,30 +30,30 @@ pub(super) fn reports_cpu(serial: u64) -> bool {
 
 /// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// How many calls had run, including this one; the first answers 1.
-    pub serial: u64,
+    pub(crate) serial: u64,
     /// Its CPU, if it is a call that reports it.
-    pub cpu: Option<u32>,
+    pub(crate) cpu: Option<u32>,
 }
 
 /// The work of a call: to count it. The count lies in a cache line of its own, the callee's.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Tally {
+pub(crate) struct Tally {
     served: AtomicU64,
 }
 
 impl Tally {
     /// A tally that lives as long as the program, so that calls can refer to it without counting
     /// references.
-    pub fn leaked() -> &'static Self {
+    pub(crate) fn leaked() -> &'static Self {
         Box::leak(Box::default())
     }
 
     /// Runs one call.
     #[inline]
-    pub fn serve(&self) -> Answer {
+    pub(crate) fn serve(&self) -> Answer {
         // ORDER: relaxed; the contestant orders request and answer, and the number only has to be exact.
         let serial = self.served.fetch_add(1, Ordering::Relaxed) + 1;
         Answer {
@@ -63,7 +63,7 @@ impl Tally {
     }
 
     /// How many calls have run.
-    pub fn served(&self) -> u64 {
+    pub(crate) fn served(&self) -> u64 {
         // ORDER: relaxed; read after the last answer has arrived, when no call is in progress.
         self.served.load(Ordering::Relaxed)
     }
@@ -72,7 +72,7 @@ impl Tally {
 /// Times the calls of one pass and checks their answers. It owns its records, so it can move into a task;
 /// [`Meter::finish`] hands the timings back.
 #[derive(Debug)]
-pub struct Meter {
+pub(crate) struct Meter {
     clock: Clock,
     samples: Samples,
     served: u64,
@@ -82,7 +82,7 @@ pub struct Meter {
 
 impl Meter {
     /// Starts a pass. `served` is how many calls the callee has run so far.
-    pub fn begin(clock: Clock, served: u64, samples: &mut Samples) -> Self {
+    pub(crate) fn begin(clock: Clock, served: u64, samples: &mut Samples) -> Self {
         Self {
             clock,
             samples: mem::take(samples),
@@ -94,13 +94,13 @@ impl Meter {
 
     /// Called just before a call is made.
     #[inline(always)]
-    pub fn start(&self) -> Tick {
+    pub(crate) fn start(&self) -> Tick {
         self.clock.now()
     }
 
     /// Called as soon as its answer is there.
     #[inline(always)]
-    pub fn stop(&mut self, start: Tick, answer: Answer) {
+    pub(crate) fn stop(&mut self, start: Tick, answer: Answer) {
         let end = self.clock.now();
         self.served += 1;
         if answer.serial != self.served && self.wrong.is_none() {
@@ -123,7 +123,7 @@ impl Meter {
     ///
     /// # Errors
     /// [`LabError::CallMiscounted`] if a call was lost or ran twice.
-    pub fn finish(self, served: u64, samples: &mut Samples) -> Result<Observed, LabError> {
+    pub(crate) fn finish(self, served: u64, samples: &mut Samples) -> Result<Observed, LabError> {
         *samples = self.samples;
         if let Some(wrong) = self.wrong {
             return Err(wrong);

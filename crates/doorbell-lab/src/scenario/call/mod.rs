@@ -26,13 +26,12 @@ use crate::measure::{
 use crate::progress::Progress;
 use crate::report::{MeasuredOn, Report, Row};
 
-pub use crossbeam::Crossbeam;
-pub use doorbell::Doorbell;
-pub use futex::{Caller, Futex};
-pub use line::Line;
-pub use meter::{Answer, Meter, Tally};
-pub use tokio_one::TokioOne;
-pub use tokio_two::TokioTwo;
+pub(crate) use crossbeam::Crossbeam;
+pub(crate) use doorbell::Doorbell;
+pub(crate) use futex::{Caller, Futex};
+pub(crate) use line::Line;
+pub(crate) use tokio_one::TokioOne;
+pub(crate) use tokio_two::TokioTwo;
 
 /// A reading of the limit makes this many times fewer calls than a fast contestant.
 const LIMIT_DIVISOR: u32 = 5;
@@ -53,17 +52,12 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
     peers.into_iter().chain(own).collect()
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let effort = options.effort;
     let stage = Stage {
         placement: Placement::of_this_process()?,
@@ -113,7 +107,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         columns: columns::columns(),
         main: None,
         side_tables,
-        reading: reading(),
         notes,
         chart: columns::chart(),
         limit_ns: median(&limits_ns),

@@ -15,7 +15,7 @@ const WORKERS: usize = 2;
 
 /// `spawn` and `await` within one runtime.
 #[derive(Debug)]
-pub struct TokioOne {
+pub(crate) struct TokioOne {
     stage: Stage,
     tally: &'static Tally,
     runtime: Option<Runtime>,
@@ -23,7 +23,7 @@ pub struct TokioOne {
 
 impl TokioOne {
     /// A contestant that is not set up yet.
-    pub fn new(stage: Stage) -> Self {
+    pub(crate) fn new(stage: Stage) -> Self {
         Self {
             stage,
             tally: Tally::leaked(),

@@ -28,7 +28,7 @@ struct Running {
 
 /// Two runtimes, an unbounded channel and a oneshot channel for each call.
 #[derive(Debug)]
-pub struct TokioTwo {
+pub(crate) struct TokioTwo {
     stage: Stage,
     tally: &'static Tally,
     running: Option<Running>,
@@ -36,7 +36,7 @@ pub struct TokioTwo {
 
 impl TokioTwo {
     /// A contestant that is not set up yet.
-    pub fn new(stage: Stage) -> Self {
+    pub(crate) fn new(stage: Stage) -> Self {
         Self {
             stage,
             tally: Tally::leaked(),

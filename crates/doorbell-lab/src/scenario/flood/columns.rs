@@ -29,26 +29,6 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 7] = [
-    "M ops/s: millions of posts per second, from the first post until the last one is done; the \
-     median over the rounds, and the minimum and maximum. A pass has 1.5 million posts, so 7 rounds \
-     have 10.5 million per row.",
-    "x limit: divided by the rings with the same number of producers in the same round. There each \
-     producer writes a ring buffer of its own, so a post is two stores without allocation. The \
-     consumer polls all ring buffers and is never woken.",
-    "RES+CAL, syscalls: interrupts between CPUs and system calls of the whole process per million \
-     posts; 0 means that no thread was disturbed. System calls are counted in a separate pass in the \
-     first round. Both include starting a producer and reporting its end.",
-    "The consumer has a CPU of its own; the producers share the others. With two CPUs they take turns \
-     on one.",
-    "What is posted: post_on posts a closure, in memory that the poster gets back and reuses. A call \
-     is a closure and a task a future, each with an allocation. Channels carry a number.",
-    "No producer is more than 10,000 posts ahead of the consumer. It checks this every 1,000 posts, \
-     and spins if it has to wait.",
-    "Every round counts: the limit here is a contestant like the others.",
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let rates = |who, what| {

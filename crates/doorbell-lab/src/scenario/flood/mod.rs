@@ -46,17 +46,12 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     all
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick { POSTS_QUICK } else { POSTS };
     let plan = Plan {
         scenario: "flood",
@@ -69,7 +64,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "mops_per_s",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

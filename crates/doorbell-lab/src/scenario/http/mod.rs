@@ -21,6 +21,9 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
 use super::options::Options;
 use super::steps::steps_for;
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
@@ -129,18 +132,14 @@ pub(super) fn contestants(unprivileged: bool) -> Vec<Box<dyn Trial>> {
     all
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario. With `unprivileged`, servers give up the right to real-time priorities; the probe
 /// keeps it where it is allowed, since its own wait for a CPU says nothing about a server.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, no `wrk`, a filter that matches no contestant, or a failing
 /// server.
-pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
+    let unprivileged = options.unprivileged;
     wrk::look_for()?;
     child::allow_descriptors()?;
     let first = Want::First.is_given() && !unprivileged;
@@ -161,7 +160,6 @@ pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
         compared: "rate_per_s",
         spreads: &columns::SPREADS,
         columns: Vec::new(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: if first {
             tables::conclude_privileged
@@ -186,21 +184,44 @@ fn fewer(fit: u64) -> Option<String> {
     })
 }
 
-/// The options of a serving process.
-#[derive(Debug, Clone)]
-pub struct ServerOptions {
-    /// The server's flag.
-    pub who: String,
-    /// The address to listen on.
-    pub listen: SocketAddr,
-    /// The work of `/compute`; measured by this process if `None`.
-    pub compute_steps: Option<u64>,
-    /// In how many slices, between which a handler yields.
-    pub compute_slices: u32,
-    /// It ends after this time.
-    pub most: Duration,
-    /// Whether to give up the right to real-time priorities.
-    pub unprivileged: bool,
+/// The longest life of a child process, in seconds.
+const CHILD_MAX_S: u64 = 3_600;
+
+/// Options of a web server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServerOptions {
+    /// Which server
+    #[arg(long, value_name = "SERVER", value_parser = PossibleValuesParser::new(server_flags()))]
+    who: String,
+    /// Its address; port 0 for any
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The work of `/compute` [default: 5 ms of this machine's CPU]
+    #[arg(long, value_name = "N")]
+    compute_steps: Option<u64>,
+    /// In how many slices `/compute` does its work: a handler yields between them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    compute_slices: u32,
+    /// End after this many seconds
+    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=CHILD_MAX_S))]
+    seconds_max: u64,
+    /// First give up the privilege to run threads before all others
+    #[arg(long)]
+    unprivileged: bool,
+}
+
+/// Options of idle connections.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ClientOptions {
+    /// The address of the server
+    #[arg(long, value_name = "ADDRESS")]
+    connect: SocketAddr,
+    /// How many connections
+    #[arg(long, value_name = "N")]
+    connections: u64,
+    /// End after this many seconds
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=CHILD_MAX_S))]
+    seconds_max: u64,
 }
 
 /// The flags of the servers on a command line.
@@ -212,7 +233,7 @@ pub fn server_flags() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// Any [`LabError`], for example an address that is not available or a server that cannot be started.
-pub fn serve(
+pub(crate) fn serve(
     options: &ServerOptions,
     say: impl FnOnce(&str) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
@@ -237,7 +258,7 @@ pub fn serve(
     let steps = options.compute_steps.unwrap_or_else(steps);
     let _serves = server.start(listeners, Computation::new(steps, options.compute_slices))?;
     say(&format!("{address}\n"))?;
-    child::wait_for_end(options.most)
+    child::wait_for_end(Duration::from_secs(options.seconds_max))
 }
 
 /// Holds idle connections in this process: prints how many, and closes them when standard input ends, or
@@ -245,13 +266,12 @@ pub fn serve(
 ///
 /// # Errors
 /// If the server does not answer.
-pub fn hold(
-    address: SocketAddr,
-    connections: u64,
-    most: Duration,
+pub(crate) fn hold(
+    options: &ClientOptions,
     say: impl FnOnce(&str) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
-    idle_client::run(address, connections, most, say)
+    let most = Duration::from_secs(options.seconds_max);
+    idle_client::run(options.connect, options.connections, most, say)
 }
 
 #[cfg(test)]

@@ -38,17 +38,6 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 5] = [
-    "ctx: how often a thread of the runtime left a CPU while there was no work; the goal is 0. \
-     Involuntary: how often a thread left it because another program wanted the CPU.",
-    "CPU %: CPU time of those threads, 100 for one CPU; the goal is at most 0.05.",
-    "syscalls: system calls of those threads in that time. A woken thread makes at least one to sleep \
-     again.",
-    "Before that the runtime has run 1,000 tasks on both workers, and had 100 ms to settle.",
-    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let of = |who, metric| {

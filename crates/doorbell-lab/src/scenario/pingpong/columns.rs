@@ -38,32 +38,6 @@ pub(super) fn columns() -> Vec<Column> {
     all
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 10] = [
-    "pairs: each has one message of 8 KiB, which goes from its client to its server and back, one exchange \
-     after another. Both are tasks of one runtime, or threads. Each of them copies what it gets into a buffer \
-     of its own, and its buffer into what it sends. uperf's messages go through the loopback; these stay in \
-     memory.",
-    "chain, burst: every 1/60 s a thread outside begins a frame of 8 tasks, each of which computes for 200 us. \
-     In a chain the thread wakes the first task, and each task wakes the next one. In a burst the thread wakes \
-     all 8. On two CPUs a chain takes at least 1,600 us and a burst 800 us.",
-    "exchanges/s: of all pairs together. us each: the time of the pass divided by all exchanges; of frames the \
-     mean time of one, from its first wake to the end of its last task.",
-    "x tokio: us each divided by that of tokio in the same round; below 1 is faster.",
-    "p50, p99: half, and 99 of 100, of the round trips, or of the frames, took at most this long. A client \
-     counts from when it begins to write a message until it has read the answer. Of many round trips an even \
-     part is kept.",
-    "skipped: frames that were not begun because the last one was not over.",
-    "CPU us/op, sleeps/op, rings/op: CPU time of the whole process, how often a thread left its CPU to wait, and \
-     doorbell's wake syscalls, for each exchange or frame. stacked: tasks that were left behind another one at a worker that doorbell had chosen as idle, per 1,000. syscalls: per 1,000, counted in a separate pass in \
-     the first round.",
-    "Each runtime has a worker for each CPU of this process; all of them run where the OS puts them. OS threads: \
-     one for each client, server and task. They have no runtime, so they show what the OS makes of the same work.",
-    "A message that comes back with a wrong number, and a task that does not run once in each frame, end the lab \
-     with an error.",
-    late::ENOUGH,
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let of = |who, shape: Shape, metric| {

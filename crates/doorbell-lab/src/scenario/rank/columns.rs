@@ -24,25 +24,6 @@ pub(super) fn columns() -> Vec<Column> {
     all
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 8] = [
-    "A turn: a task of rank 50 on core 0 wakes the task of rank 99 and computes for 600 us in the same poll. The \
-     task of rank 99 may run on both cores. The times are from its wake until it runs.",
-    "other idle: core 1 has nothing to do. Other at rank 1: it runs a task of rank 1 in polls of 5 us, which began \
-     300 us earlier and ends with the turn.",
-    "p50, p99, max: half of the waits, 99 of 100, and all were at most this long; medians over the rounds, and the \
-     minimum and maximum. A wait of about 600 us is one for the end of the poll.",
-    "moved: turns in which the task ran on another CPU than the one on which it was woken. rings: doorbell's wake \
-     syscalls in a turn, which include those for timers and for the task of rank 1.",
-    "SCHED_FIFO threads: a thread for each task, whose real-time priority grows with its rank. The kernel preempts \
-     the thread of rank 50 in the middle of its work, which no runtime does between its own tasks. Without that \
-     privilege these rows are left out.",
-    "x FIFO: p99 divided by that of the SCHED_FIFO threads in the same round.",
-    "tokio knows no ranks, and no peer does: its three tasks are equal, and it places them itself. Its worker keeps \
-     the task that it woke last to itself.",
-    late::ENOUGH,
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let us = |who| {

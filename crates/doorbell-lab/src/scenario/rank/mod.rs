@@ -17,6 +17,7 @@ use super::options::Options;
 use super::ranked::{Doorbell, Ranked, Threads, Tokio};
 use super::steps::steps_for;
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::urgent::give_up_privileges;
 use super::wake_counts::WakeCounts;
 use super::wants::{Want, refused};
 use crate::error::LabError;
@@ -134,17 +135,15 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     all
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
+    if options.unprivileged {
+        give_up_privileges()?;
+    }
     let amount = if options.quick { TURNS_QUICK } else { TURNS };
     let plan = Plan {
         scenario: "rank",
@@ -157,7 +156,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "p99_us",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

@@ -36,27 +36,6 @@ pub(super) fn columns() -> Vec<Column> {
     all
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 9] = [
-    "p50, p99, max: half of the ticks of all periodic tasks, 99 of 100, and all came at most this long after they \
-     were due; medians over the rounds, and the minimum and maximum.",
-    "missed: ticks that were over before the one before them came, as cyclictest's overruns. early: ticks before \
-     they were due; there must be none.",
-    "extra: tasks of rank 50 that may run on every core. At each tick the periodic task of core 0, which has rank \
-     95, wakes them, and each computes for a tenth of the period in one poll.",
-    "wait p50, p99, max: from the wake of an extra task until it runs, in us; the median over the rounds, but max \
-     of all rounds. The p99 \
-     needs a thousand wakes in a round. skipped: extra tasks that were not woken because they still computed.",
-    "x threads: p99 divided by that of the threads in the same round. They are a SCHED_FIFO thread for each task, \
-     bound to its core, whose real-time priority grows with its rank, and which sleeps in the kernel \
-     (clock_nanosleep). Without that privilege they have the shortest slice, 100 us, and no ranks.",
-    "rings/tick: doorbell's wake syscalls for each tick of a periodic task.",
-    "tokio knows no ranks and no cores: as many periodic tasks as it has workers, where it places them. Its timers \
-     have a resolution of 1 ms, so with a shorter period it is left out.",
-    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
-    late::ENOUGH,
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let of = |who: &str, extras: usize, metric| {

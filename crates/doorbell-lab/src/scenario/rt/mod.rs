@@ -16,6 +16,7 @@ use super::options::Options;
 use super::ranked::{Doorbell, Ranked, Threads, Tokio};
 use super::steps::steps_for;
 use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::urgent::give_up_privileges;
 use super::wake_counts::WakeCounts;
 use super::wants::{Want, refused};
 use crate::error::LabError;
@@ -24,7 +25,7 @@ use crate::report::Report;
 use cycle::Cycle;
 
 /// The time between two ticks, unless another one is asked for.
-pub const PERIOD: Duration = Duration::from_millis(1);
+pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// The resolution of tokio's timers.
 const TOKIO_PERIOD_MIN: Duration = Duration::from_millis(1);
 /// The length of a pass, in ms.
@@ -158,17 +159,20 @@ pub(super) fn contestants(cpus: &[usize], period: Duration) -> Vec<Box<dyn Trial
     all
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario with ticks of this period.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options, period: Duration) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
+    if options.unprivileged {
+        give_up_privileges()?;
+    }
+    let period = if options.period.is_zero() {
+        PERIOD
+    } else {
+        options.period
+    };
     let amount = if options.quick {
         SPAN_QUICK_MS
     } else {
@@ -185,7 +189,6 @@ pub fn run(options: &Options, period: Duration) -> Result<Report, LabError> {
         compared: "p99_us",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

@@ -33,31 +33,6 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 9] = [
-    "calls/s: calls to all cores per second, made and answered, of all callers together: a task on \
-     every core and 32 other threads. One such call is a call to each core.",
-    "x base: divided by the row call_coalesce=base of the same round. The two settings take turns, \
-     and the first one changes from round to round.",
-    "rings: system calls that wake a worker, per 1,000 calls to all. awake: needless rings, since the \
-     worker ran, spun or was already rung. parks: how often a worker went to sleep.",
-    "RES+CAL, syscalls, ctx: interrupts between CPUs, system calls and context switches of the whole \
-     process per 1,000 calls to all. All three include waking threads that wait for their answers, \
-     with either setting. System calls are counted in a separate pass in the first round.",
-    "Waking a thread that is awake is a system call but interrupts no CPU. So what the seed saved in \
-     interrupts shows here in rings, and interrupts need not change.",
-    "by workers: the share of the calls that tasks made. The threads made the rest; they run where \
-     the OS puts them and spin for 50 µs before they sleep.",
-    "All callers call until the time is over. A setting that is cheaper for workers lets them make \
-     more of the calls, and their calls ring less. So where the share `by workers` differs, it also \
-     changes counts per call and calls/s. Then compare threads and workers separately, and the wake \
-     syscalls per second.",
-    "In the last table, change is the median of the rounds' changes, and CV the coefficient of \
-     variation over the rounds. The seed's figures are those of its own run: 88 threads that swap, on \
-     44 cores.",
-    "Every call is counted on every core: one that is lost or runs twice is an error.",
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let find = |setting| {

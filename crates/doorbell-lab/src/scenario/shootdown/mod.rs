@@ -36,17 +36,12 @@ pub(super) fn contestants() -> Vec<Box<dyn Trial>> {
     ]
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick {
         SPAN_QUICK_MS
     } else {
@@ -63,7 +58,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "calls_per_s",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

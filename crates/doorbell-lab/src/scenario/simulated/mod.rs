@@ -14,15 +14,15 @@
 //! | `requests.rs` | `requests`: clients and servers under timeouts, as dbench; it has no form for this machine |
 //! | `sleepers.rs` | `timer-sleepers`: timers of workers that sleep beside some that are awake |
 
-pub mod pingpong;
-pub mod rank;
-pub mod requests;
-pub mod rt;
-pub mod sleepers;
+pub(crate) mod pingpong;
+pub(crate) mod rank;
+pub(crate) mod requests;
+pub(crate) mod rt;
+pub(crate) mod sleepers;
 #[cfg(test)]
 mod tests;
-pub mod timer_cost;
-pub mod wake;
+pub(crate) mod timer_cost;
+pub(crate) mod wake;
 
 use doorbell::Switches;
 use doorbell_sim::bench::{Bench, BenchError};
@@ -50,7 +50,6 @@ struct Plan {
     cases: Vec<Case>,
     baseline: Option<Baseline>,
     columns: Vec<Column>,
-    reading: &'static [&'static str],
     chart: Chart,
     gist: fn(&[Row]) -> String,
 }
@@ -142,7 +141,11 @@ impl Seeds<'_> {
 /// # Errors
 /// [`LabError::NotSimulated`], [`LabError::Profile`], [`LabError::Workers`], [`LabError::NoSuchContestant`],
 /// [`LabError::Found`] with the command that repeats the failure, and [`LabError::Bench`].
-pub fn run(name: &'static str, sim: &SimOptions, options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(
+    name: &'static str,
+    sim: &SimOptions,
+    options: &Options,
+) -> Result<Report, LabError> {
     let profile = Profile::load(&sim.profile)?;
     let plan = plan(name, &profile, sim.workers)?;
     let rows = chosen(&plan, options.only.as_deref())?;
@@ -237,7 +240,6 @@ fn report(plan: Plan, machine: SimulatedMachine, rows: Vec<Row>) -> Report {
         columns: plan.columns,
         main: None,
         side_tables: Vec::new(),
-        reading: plan.reading,
         notes: Vec::new(),
         chart: plan.chart,
         limit_ns: None,

@@ -16,17 +16,6 @@ const SPAN_NS: u64 = 5_000_000;
 /// The same of bursts: 12 of them.
 const BURSTS_SPAN_NS: u64 = 200_000_000;
 
-/// How to read the table.
-pub const READING: &[&str] = &[
-    "Pairs of tasks exchange messages of 8 KiB through memory, like uperf: one writes a message and wakes the other, \
-     which reads it and answers. Copying a message takes 0.4 us, beside 8 cache lines of it. Tasks may run on every \
-     worker: by default all CPUs of the profile have one. bursts: 60 times a second all pairs begin 16 exchanges, at one \
-     instant; between two bursts all workers sleep.",
-    "exchanges/s: of all pairs together, in simulated time. p50, p99, max: an exchange, from writing a message to having \
-     read the answer, of all seeds together. A percentile needs at least 10 times beyond it.",
-    "rings/1k: system calls that woke workers, for 1,000 exchanges.",
-];
-
 pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.unwrap_or(profile.spec().cpus());
     if workers < WORKERS_MIN {
@@ -44,7 +33,6 @@ pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, La
         cases: always.chain(bursts).collect(),
         baseline: None,
         columns: columns(),
-        reading: READING,
         chart: chart(
             "An exchange of two messages, µs of simulated time (log scale)",
             "µs",

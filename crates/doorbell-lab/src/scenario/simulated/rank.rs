@@ -32,16 +32,6 @@ const KINDS: [(Waker, Others, &str); 4] = [
     ),
 ];
 
-/// How to read the table.
-pub const READING: &[&str] = &[
-    "A task of rank 99 ran last on an urgent worker that is inside a poll of rank 50, which takes 600 us. It is woken in \
-     the first 50 us of that poll, by a thread that is no worker or by the poll itself. The other urgent workers are \
-     idle, or each runs a task of rank 1 all the time, in polls of 5 us.",
-    "p50, p99, max: from the wake until the task runs, of all seeds together. A percentile needs at least 10 times \
-     beyond it.",
-    "skipped: tries that do not count, because another worker had taken the task before.",
-];
-
 pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.unwrap_or(WORKERS);
     if workers < WORKERS_MIN {
@@ -66,7 +56,6 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         cases: cases.into(),
         baseline: None,
         columns: columns(),
-        reading: READING,
         chart: chart(
             "From its wake until the task of rank 99 runs, µs of simulated time (log scale)",
             "µs",

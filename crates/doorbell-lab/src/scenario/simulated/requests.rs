@@ -15,21 +15,6 @@ const WORKERS_MIN: usize = 2;
 const SPAN_NS: u64 = 100_000_000;
 const SPAN_MIN_NS: u64 = 3_000_000;
 
-/// How to read the table.
-pub const READING: &[&str] = &[
-    "Pairs of a client and a server, as dbench has them. An operation: the client works for 5 us, arms a timeout of 1 ms \
-     and sends a request; the server works for 10 us and answers; the client drops the timeout. 1 request in 256 gets no \
-     answer: its timeout fires. After 1 operation in 32 the client thinks for 100 us. Tasks may run on every worker: by \
-     default all CPUs of the profile have one.",
-    "timer_pull: with on a worker that is awake fires the timers of sleeping ones. With off each worker fires its own. \
-     With base a worker without other work arms a timer on the nearest worker that seems awake, by mail.",
-    "ops/s: operations of all pairs together, in simulated time, of all seeds; the least and greatest of one seed. x base: \
-     divided by that with base. timeouts: of 1,000 operations. late: how \
-     much later than it meant to a client goes on that thought, the mean. rings: system calls that woke workers, for each \
-     operation. pulled: timers that another worker fired, of 1,000 operations. placed: of those, timers whose \
-     tasks went to an idle worker, because another task waited where they fired.",
-];
-
 pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.unwrap_or(profile.spec().cpus());
     if workers < WORKERS_MIN {
@@ -45,7 +30,6 @@ pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, La
             ratio: "ratio_x",
         }),
         columns: columns(),
-        reading: READING,
         chart: chart(
             "Operations per second of simulated time (log scale)",
             "ops/s",

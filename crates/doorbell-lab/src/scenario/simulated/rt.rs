@@ -24,27 +24,6 @@ const STORM: (Load, &str) = (Load::Storm, "2 overloaded");
 /// What is compared; `auto` is one of these.
 const SETTINGS: [&str; 3] = ["rt_push=on", "rt_push=pull", "rt_push=each"];
 
-/// How to read the table.
-pub const READING: &[&str] = &[
-    "Each urgent worker has a pinned periodic task of rank 95. All of these run at the same instants, every 100 us, \
-     for about 3 us, like cyclictest. extra: movable tasks with the same period, one of rank 50, or two of ranks 60 \
-     and 40. Each waits behind a periodic task while other workers go idle. overloaded: two workers have two pinned \
-     tasks each and no periodic one. One of the two runs, in polls of 3 us, and the other waits. No other worker may \
-     take them.",
-    "rt_push: what an urgent worker does before it parks or begins a poll, while a task of a higher rank waits behind \
-     a poll at another worker. pull: it takes the task. on: before a poll as pull; of the workers that park at one \
-     moment, one looks at the others on behalf of all. each: it asks the other worker to offer the task after its \
-     poll. The default is on from 100 workers on, else pull.",
-    "p50, p99, max: how late the periodic tasks ran, over all seeds. A percentile is shown if at least 10 of the times \
-     are longer.",
-    "extra p50, p99, max: how late the extra tasks ran. In the row overloaded: how long a pinned task waited for each \
-     of its polls.",
-    "rings/core/s: system calls that woke a worker, per core and second. most: the same for the core with the most, in \
-     one seed. vain/core/s: how often a worker looked for work at others and found none.",
-    "taken: how many tasks a worker took from another one, in all seeds. lost: how often another waker got the idle \
-     worker that a waker had chosen.",
-];
-
 pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.map_or_else(|| WORKERS.to_vec(), |workers| vec![workers]);
     if let Some(few) = workers.iter().find(|workers| **workers < WORKERS_MIN) {
@@ -62,7 +41,6 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         cases: workers.iter().copied().flat_map(of_each).collect(),
         baseline: None,
         columns: columns(),
-        reading: READING,
         chart: chart(
             "How late periodic tasks run, µs of simulated time (log scale)",
             "µs",

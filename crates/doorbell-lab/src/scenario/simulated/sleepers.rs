@@ -16,27 +16,6 @@ const TIMERS: usize = 1_000;
 /// Within how long they are due.
 const SPAN_NS: u64 = 100_000_000;
 
-/// How to read the table.
-pub const READING: &[&str] = &[
-    "1,000 timers are armed in turn on all workers, due at random within 100 ms; any worker may fire them. Some workers \
-     are awake all the time, in polls of 2 us; the others sleep. No task waits for the timers, so nothing else wakes a \
-     worker.",
-    "timer_pull: with off each worker sleeps until its own next timer. With on a worker that is awake fires it, and where \
-     all sleep one of them wakes for each next due time. With base a timer is armed on a worker that seems awake; here \
-     all others sleep by then.",
-    "wakes: how often a time ended the sleep of a worker that was not awake all the time, for each timer. rings: how often \
-     such a worker was rung, for each timer. (On a host the column wake-ups/timer counts both, and all threads.) ended: \
-     wakes after which another worker had fired the timer.",
-    "p50, p99, max: how late the timers fired, of all seeds together. A percentile needs at least 10 times beyond it.",
-    "CPU p50, p90: the CPU time of a sleeper in the 104 ms of a run; for the rest of them it was parked. Half of the \
-     sleepers had at most the first, nine of ten at most the second.",
-    "words: how often a word of the tree's branches was exchanged, for each timer, and for each time a worker parked. \
-     lines: how often a cache line went from one CPU to another, for each timer; those of the polls of workers that are \
-     awake are among them.",
-    "pulled: timers that another worker fired, for each timer. fenced: visits that cost a membarrier. refused: visits of a \
-     wheel that another thread was in.",
-];
-
 pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.unwrap_or(WORKERS);
     if workers < WORKERS_MIN {
@@ -53,7 +32,6 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
         cases: awake.map(|awake| case(workers, awake)).collect(),
         baseline: None,
         columns: columns(),
-        reading: READING,
         chart: chart(
             "How late timers fire, µs of simulated time (log scale)",
             "µs",

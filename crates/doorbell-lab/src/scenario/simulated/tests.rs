@@ -1,19 +1,13 @@
 //! The frame: rows, their machine, and errors that say what to do.
 
 use super::*;
-use crate::scenario::Effort;
 use doorbell::{IdleClaim, RtPush, TimerPull};
 
 fn options(sim: &SimOptions, only: &str) -> Options {
     Options {
-        effort: Effort::QUICK,
-        quick: true,
         only: Some(only.to_owned()),
-        json: false,
-        is_wide: false,
-        html: None,
-        place: None,
         sim: Some(sim.clone()),
+        ..Options::default()
     }
 }
 

@@ -13,20 +13,6 @@ const WORKERS_MIN: usize = 8;
 /// The kernel patch's figure of the loop: with the pull model, and the baseline.
 const PATCH_NS: [u64; 2] = [109, 145];
 
-/// How to read the table.
-pub const READING: &[&str] = &[
-    "Timers are armed on one worker for long after the run, by a task that may run anywhere. Of the other workers every \
-     fourth is busy, in polls of 2 us of pinned tasks; the rest sleep.",
-    "arm, busy: to arm one timer on a worker that has another task queued. arm, about to idle: on a worker that has \
-     nothing else to do. arm and drop: the same, and to drop the timer, 1,000 times in one poll, as the kernel patch does with \
-     the kernel's timers on an isolated CPU: 145 ns in its baseline and 109 ns in the pull model.",
-    "timer_pull: with on and off a timer is armed on its own worker. With base a worker without other work arms it on the \
-     nearest worker that seems awake, by mail.",
-    "ns: the mean for one timer, in simulated time, and the least and greatest mean of a poll. x base: divided by that \
-     with base. mails: messages that other workers took, for each timer. rings: system calls that woke other workers, for \
-     1,000 timers: a worker that arms a timer in front of another poll may ask for a watchdog.",
-];
-
 pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let workers = workers.unwrap_or(WORKERS);
     if workers < WORKERS_MIN {
@@ -49,7 +35,6 @@ pub(super) fn plan(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError
             ratio: "ratio_x",
         }),
         columns: columns(),
-        reading: READING,
         chart: chart(
             "A timer armed, or armed and dropped, ns of simulated time (log scale)",
             "ns",

@@ -26,23 +26,6 @@ const SETTINGS: [&str; 4] = [
     "idle_claim=base",
 ];
 
-/// How to read the table.
-pub const READING: &[&str] = &[
-    "With --sim: each of 2 messengers wakes its tasks every 4 ms, and each task computes for 30 us. Each messenger has a \
-     CPU of its own, and so has a worker of the runtime for each task: a machine with an idle CPU for every wake. \
-     --workers is their number; by default all CPUs of the profile except the messengers'.",
-    "by threads, by tasks: messengers are threads that are no workers, or tasks pinned to workers of their own. together: \
-     both messengers wake at the same instant; otherwise at times that the seed draws.",
-    "p50, p99, p99.5, max: from a wake until the task runs, of all seeds together. A percentile needs at least 10 times \
-     beyond it.",
-    "stacked/1k: of 1,000 wakes, how many tasks were taken from the worker that their wake had chosen, or began there \
-     behind another task; a task that is taken twice counts twice. 0: each wake found a worker of its own.",
-    "left/1k, lost/1k: of 1,000 wakes, how many the waker itself counted as left behind another task; and how often a \
-     waker did not get the idle worker that it had chosen, and chose another.",
-    "rings/wake: system calls that woke threads. CPU us/wake: CPU time of workers and messengers per wake; the work \
-     takes 30 of it, or more beside a busy SMT sibling.",
-];
-
 pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let all = profile.spec().cpus();
     let workers = workers.unwrap_or(all.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
@@ -70,7 +53,6 @@ pub(super) fn plan(profile: &Profile, workers: Option<usize>) -> Result<Plan, La
         cases: cases.into(),
         baseline: None,
         columns: columns(),
-        reading: READING,
         chart: chart(
             "From a wake until the task runs, µs of simulated time (log scale)",
             "µs",

@@ -24,22 +24,6 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 7] = [
-    "doorbell ns, tokio ns: the time of a whole pass divided by its tasks, pairs or yields; the \
-     median over the rounds, with the minimum and maximum.",
-    "x tokio: how many times as fast as tokio doorbell is, computed per round; above 1 it is faster.",
-    "There is no mean over the shapes: in spawn_many_remote_busy2 a tokio worker always has tasks of \
-     its own and looks for others only once in many polls, so this one row would dominate.",
-    "syscalls: of the whole process per 1,000 operations, counted in a separate pass in the first \
-     round, for doorbell and then tokio. The busy rows include those of the stalls: a stalling task \
-     keeps yielding its CPU.",
-    "RES+CAL: interrupts between CPUs per 1,000 operations, for doorbell and then tokio.",
-    "Both have two workers that run where the OS puts them; tokio has all its drivers. The shapes are \
-     those of tokio's benches/rt_multi_threaded.rs, the channels those of futures.",
-    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
-];
-
 /// The chart of the page.
 pub(super) fn chart() -> Chart {
     Chart {

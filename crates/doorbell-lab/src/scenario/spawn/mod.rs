@@ -33,17 +33,12 @@ pub(super) fn contestants() -> Vec<Box<dyn Trial>> {
     all
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick {
         QUICK_PERCENT
     } else {
@@ -60,7 +55,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "ops_per_s",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

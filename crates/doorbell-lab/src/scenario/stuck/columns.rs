@@ -32,24 +32,6 @@ pub(super) fn columns() -> Vec<Column> {
     all
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 7] = [
-    "tasks: one task spawns 1, 2 or 4 others and then computes for 10 ms in the same poll. The times \
-     are from a spawn until that task starts. A tokio worker keeps the task that it spawned last, and \
-     no other worker takes it. So one task alone is tokio's worst case; of several, the others are \
-     taken. timer: a task sleeps on a core, and another one computes there for 10 ms, with the \
-     deadline in the middle of that. The times are from the deadline until the sleeper continues.",
-    "other parked: the second core is idle and sleeps. Other awake: it runs a task in polls of 20 us.",
-    "p50, p99, max: half of the times, 99 of 100, and all were at most this long; medians over the \
-     rounds, and the minimum and maximum.",
-    "x tokio: p99 divided by that of tokio in the same round. tokio's timers have a resolution of 1 \
-     ms, and all its workers share them: they are late only while no worker looks after them.",
-    "runs: how often it was measured. If the other core takes a sleeper before it sleeps, it is \
-     spawned again. early: sleepers that continued before their deadline; there must be none.",
-    "goal: 99 of 100 at most 1 ms late.",
-    late::ENOUGH,
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let figure = |who, metric, how| figure_of(rated.iter().map(|one| one.row), [who, how, metric]);

@@ -228,17 +228,12 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     (0..VARIANTS.len()).flat_map(both).collect()
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick { TIMES_QUICK } else { TIMES };
     let plan = Plan {
         scenario: "stuck",
@@ -251,7 +246,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "p99_us",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

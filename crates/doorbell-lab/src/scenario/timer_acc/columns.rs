@@ -26,26 +26,6 @@ pub(super) fn columns() -> Vec<Column> {
     all
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 9] = [
-    "p50, p99, max: half of the sleeps, 99 of 100, and all ended at most this long after their \
-     deadline; medians over the rounds, and the minimum and maximum.",
-    "x threads: p50 divided by that of threads that sleep in the kernel, in the same round. Compare \
-     contestants by this.",
-    "slack: the kernel may delay a sleep by 50 us unless its thread sets a smaller slack. Doorbell's \
-     workers set 1 ns, so the threads of all contestants do, except those of one row, which keep the \
-     default.",
-    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses \
-     the core, as tokio always does.",
-    "CPU %: CPU time of all threads of the process, 100 for one CPU. It includes spinning before a \
-     park.",
-    "syscalls: of the whole process per 1,000 sleeps, counted in a separate pass in the first round. \
-     async-io's own thread is left out, as it lives as long as the program.",
-    "early: sleeps that ended before their deadline; there must be none.",
-    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
-    late::ENOUGH,
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let us = |who, how| figure_of(rated.iter().map(|one| one.row), [who, how, "p50_us"]);

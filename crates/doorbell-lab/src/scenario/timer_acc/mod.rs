@@ -59,17 +59,12 @@ fn lengths(sleeps: u32) -> Vec<Vec<Duration>> {
     (0..SLEEPERS).map(|_| of_one()).collect()
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick { SLEEPS_QUICK } else { SLEEPS };
     let plan = Plan {
         scenario: "timer-acc",
@@ -82,7 +77,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "p50_us",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

@@ -70,17 +70,12 @@ pub(super) fn contestants(stage: Stage, pending: u32) -> Vec<Box<dyn Trial>> {
     all
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let (amount, pending) = if options.quick {
         (OPERATIONS_QUICK, PENDING_QUICK)
     } else {
@@ -97,7 +92,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "op_ns",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

@@ -1,7 +1,6 @@
 //! The columns of the scenario's table, and how to read them.
 
 use super::super::common::figure_of;
-use super::super::late;
 use super::super::timers::wakeups;
 use super::super::trial::{Conclusion, Rated};
 use crate::report::{Chart, Column};
@@ -16,26 +15,6 @@ pub(super) fn columns() -> Vec<Column> {
     ]);
     all
 }
-
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 9] = [
-    "wake-ups/tick: how often a thread of the process went to sleep, and so was woken, per tick of a \
-     timer. Below 1, ticks share wake-ups or find their thread awake.",
-    "x tokio: wake-ups divided by those of tokio, whose timers have a resolution of 1 ms, in the same \
-     round. Compare contestants by this.",
-    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses \
-     the core, as tokio always does.",
-    "CPU %: CPU time of all threads of the process, 100 for one CPU. It includes spinning before a \
-     park.",
-    "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due. A \
-     contestant with slack is expected to use it.",
-    "syscalls: of the whole process per 1,000 ticks, counted in a separate pass in the first round. \
-     async-io's own thread is left out, as it lives as long as the program.",
-    "ticks, early: how many ticks there were, and how many came before they were due; there must be \
-     none of the latter.",
-    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
-    late::ENOUGH,
-];
 
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {

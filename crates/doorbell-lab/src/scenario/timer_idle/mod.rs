@@ -49,17 +49,12 @@ pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     ]
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
     let amount = if options.quick {
         SPAN_QUICK_MS
     } else {
@@ -76,7 +71,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         compared: "wakeups_per_op",
         spreads: &wakeups::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
     };

@@ -12,7 +12,7 @@ use crate::measure::median;
 use crate::report::{Chart, Column, MainTable, Report, Row, SideTable};
 
 use runner::Figures;
-pub use runner::{Outcome, Trial, Work};
+pub(crate) use runner::{Outcome, Trial, Work};
 
 /// The parts of a scenario beside its contestants.
 #[derive(Debug)]
@@ -28,7 +28,6 @@ pub(super) struct Plan {
     /// The columns of the table.
     pub(super) columns: Vec<Column>,
     /// How to read it.
-    pub(super) reading: &'static [&'static str],
     /// The chart.
     pub(super) chart: Chart,
     /// The conclusion from all rows.

@@ -59,7 +59,6 @@ pub(super) fn run(
         main: conclusion.main,
         gist: conclusion.gist,
         side_tables: conclusion.side_tables,
-        reading: plan.reading,
         notes,
         chart: plan.chart,
         limit_ns: None,

@@ -11,35 +11,35 @@ use crate::progress::Progress;
 
 /// The work of a contestant in a pass, in the scenario's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Work {
+pub(crate) struct Work {
     /// In the measured pass.
-    pub amount: u32,
+    pub(crate) amount: u32,
     /// Before it, not measured.
-    pub warm_up: u32,
+    pub(crate) warm_up: u32,
     /// In the pass that counts system calls; 0 for none.
-    pub counted: u32,
+    pub(crate) counted: u32,
     /// A pass that takes longer counts as hung.
-    pub pass_max: Duration,
+    pub(crate) pass_max: Duration,
 }
 
 /// The result of a pass.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The number of operations; counts are given per operation.
-    pub operations: u64,
+    pub(crate) operations: u64,
     /// Figures, named with the unit last.
-    pub figures: BTreeMap<&'static str, f64>,
+    pub(crate) figures: BTreeMap<&'static str, f64>,
     /// Latenesses or durations, for percentiles.
-    pub late: Samples,
+    pub(crate) late: Samples,
     /// Times of several kinds, instead of `late`: each is a row of its own, with this name after the variant.
-    pub parts: Vec<(&'static str, Samples)>,
+    pub(crate) parts: Vec<(&'static str, Samples)>,
 }
 
 /// A contestant of a scenario without a limit.
 ///
 /// Every pass is `setup`, `run` with little work, `run`, `teardown`. All threads start in `setup` or later,
 /// and must have ended when `teardown` returns.
-pub trait Trial {
+pub(crate) trait Trial {
     /// Its name, such as `tokio`.
     fn name(&self) -> &str;
 

@@ -33,40 +33,6 @@ pub(super) fn columns() -> Vec<Column> {
     all
 }
 
-/// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 12] = [
-    "p50, p99, p99.9, max: in half of the runs, 99 of 100, 999 of 1,000, and all, the urgent task ran \
-     at most this long after it was woken, or after its timer was due; medians over the rounds, and \
-     the minimum and maximum.",
-    "from a thread: an outside thread wakes the urgent task. From another core: an equally urgent \
-     task or thread on the other CPU wakes it. By a timer: its own sleep ends. By a call: an outside \
-     thread has a closure run on a core, without waiting for its end; rows that name no core spawn a \
-     task instead.",
-    "on a core: doorbell's urgent task stays on the core of the second CPU, like the bare thread; \
-     compare these two. `class Rt` and `Fair beside Batch` name no core, like tokio's tasks: doorbell \
-     chooses one; compare these with tokio. Another core can wake only a task that stays on its core.",
-    "x bare: p99 divided by that of a bare thread in the same round: under SCHED_FIFO where that is \
-     allowed, else with the shortest slice there is. Beside Batch: a thread with default settings \
-     beside jobs under SCHED_IDLE.",
-    "polls/s: how many polls of 10 ms the 64 jobs did per second, on both CPUs together. Each is the \
-     same amount of work, so time taken from the jobs shows.",
-    "runs: how often the urgent task ran in a pass. It is woken a thousand times a second, but not \
-     again before it has run. The last wake of a pass is awaited; a wake that leads to no run ends \
-     the lab with an error.",
-    "Fair beside Batch: the urgent task is an ordinary task, and the jobs are of the class that runs \
-     only on otherwise idle CPUs. tokio's counterpart is `jobs on SCHED_IDLE threads, from a thread`.",
-    "jobs in spawn_blocking: two at a time, each poll a closure. jobs on SCHED_IDLE threads: each \
-     poll is a closure for one of two threads, one on each CPU, which the OS runs only on otherwise \
-     idle CPUs; a program needs about 30 lines for that.",
-    "goal: p99 at most 1.5 times that of a SCHED_FIFO thread; without that privilege at most twice \
-     that of a thread with the shortest slice, and p99.9 at most 1 ms; beside Batch p99 at most 100 \
-     us; and at least 0.97 times the jobs' polls of tokio's tasks, or beside Batch of its SCHED_IDLE \
-     threads.",
-    "tokio's timers have a resolution of 1 ms.",
-    "Every round counts: no round is dropped, since no physical limit exists here to judge it by.",
-    late::ENOUGH,
-];
-
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let figure = |who, how, metric| figure_of(rated.iter().map(|one| one.row), [who, how, metric]);

@@ -220,7 +220,7 @@ pub(super) fn slices(stage: Stage) -> Vec<Box<dyn Trial>> {
 ///
 /// # Errors
 /// [`LabError::System`] if the OS refuses.
-pub fn give_up_privileges() -> Result<(), LabError> {
+pub(crate) fn give_up_privileges() -> Result<(), LabError> {
     let refused = |source: rustix::io::Errno| LabError::System {
         what: "giving up CAP_SYS_NICE",
         source: source.into(),
@@ -236,29 +236,22 @@ pub fn give_up_privileges() -> Result<(), LabError> {
     set_capabilities(None, sets).map_err(refused)
 }
 
-/// How to read the table, one sentence for each group of columns.
-pub fn reading() -> &'static [&'static str] {
-    &columns::READING
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
 /// contestant.
-pub fn run(options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
+    if options.unprivileged {
+        give_up_privileges()?;
+    }
+    if options.slices {
+        let plan = plan(options, columns::conclude_slices);
+        return run_trials(plan, options, slices);
+    }
     let mut report = run_trials(plan(options, columns::conclude), options, contestants)?;
     report.notes.extend(refused());
     Ok(report)
-}
-
-/// Runs the scenario with threads only: the effect of slices and nice values.
-///
-/// # Errors
-/// As for [`run`].
-pub fn run_slices(options: &Options) -> Result<Report, LabError> {
-    let plan = plan(options, columns::conclude_slices);
-    run_trials(plan, options, slices)
 }
 
 fn plan(options: &Options, conclude: fn(&[Rated<'_>]) -> Conclusion) -> Plan {
@@ -274,7 +267,6 @@ fn plan(options: &Options, conclude: fn(&[Rated<'_>]) -> Conclusion) -> Plan {
         compared: "p99_us",
         spreads: &columns::SPREADS,
         columns: columns::columns(),
-        reading: reading(),
         chart: columns::chart(),
         conclude,
     }

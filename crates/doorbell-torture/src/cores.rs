@@ -243,8 +243,8 @@ impl Turner<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Turns, turn};
-    use crate::torture::dice::Dice;
-    use crate::torture::ledger::Ledger;
+    use crate::dice::Dice;
+    use crate::ledger::Ledger;
 
     #[test]
     fn a_core_was_off_from_its_going_to_its_return() {

@@ -252,7 +252,7 @@ impl Receipt {
 #[cfg(test)]
 mod tests {
     use super::{Due, Ledger};
-    use crate::torture::cores::Turns;
+    use crate::cores::Turns;
 
     #[test]
     fn what_is_wrong_is_found() {

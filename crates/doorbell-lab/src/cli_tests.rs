@@ -2,10 +2,9 @@
 
 use clap::{CommandFactory as _, Parser as _};
 
-use super::{Cli, Command, LabCommand};
-use crate::scenario::Stage;
+use super::{Cli, Command};
 use crate::scenario::labels::labels;
-use crate::scenario::simulated;
+use crate::scenario::{Stage, simulated};
 
 /// The examples in a help text, as words, without pipes, redirections and explanations.
 fn examples(help: &str) -> Vec<Vec<String>> {
@@ -45,20 +44,19 @@ fn each_example_of_the_help_can_be_parsed_and_chooses_somebody() {
         let cli = Cli::try_parse_from(&example);
         let cli = cli.unwrap_or_else(|error| panic!("{example:?}: {error}"));
         let Command::Lab {
-            scenario: Some(scenario),
+            scenario: Some(chosen),
             ..
         } = cli.command
         else {
             continue;
         };
-        let (Some(only), Some(stage)) = (scenario.options().only, Stage::for_tests()) else {
+        let (name, options) = (chosen.scenario.name, chosen.options);
+        let (Some(only), Some(stage)) = (options.only, Stage::for_tests()) else {
             continue;
         };
-        let sim = scenario.options().sim;
-        let slices = matches!(&scenario, LabCommand::Urgent(args) if args.slices);
-        let labels = match sim {
-            Some(sim) => simulated::labels(scenario.name(), &sim),
-            None => labels(&example[2], slices, stage),
+        let labels = match options.sim {
+            Some(sim) => simulated::labels(name, &sim),
+            None => labels(name, options.slices, stage),
         };
         let is_there = labels
             .iter()

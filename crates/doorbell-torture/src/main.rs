@@ -1,4 +1,4 @@
-//! `doorbell torture`: everything at once, on real threads; at the end every count must add up.
+//! The torture: everything at once, on real threads; at the end every count must add up.
 //!
 //! Modelled on the kernel's scftorture: a mix of calls to one, several and all cores, with and without
 //! waiting, some from inside others; tasks that move; timers; cores that are taken off and put back; and
@@ -35,41 +35,54 @@ mod round;
 mod tasks;
 mod watch;
 
+use std::io::{self, Write as _};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use report::TortureReport;
+use clap::Parser;
+use report::Report;
 
 use self::ledger::Ledger;
 use self::watch::Stations;
-use crate::progress::Progress;
 
-/// The options of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TortureOptions {
-    /// For how long rounds are started.
-    pub seconds: u64,
-    /// The seed of the first round; taken from the clock if `None`.
-    pub seed: Option<u64>,
-    /// Print JSON instead of the table.
-    pub json: bool,
+/// Do everything at once, and check that nothing is lost
+///
+/// Threads and tasks call, post, spawn, wake, sleep and abort at random, on spinning and parking
+/// workers, while cores go off and come back and other runtimes come and go. Every closure must run
+/// once, on its core, or be refused because the core is off. Its waiter must see what it wrote. At the
+/// end of a round the counters must add up, and nothing may be left.
+///
+/// The seed determines the operations. Failures are printed with the seed of their round. The exit
+/// status is then 1, or 3 if the program hangs.
+#[derive(Clone, Debug, Default, Parser)]
+struct Options {
+    /// Start rounds for this many seconds; the last round runs to its end
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    seconds: u64,
+    /// The seed of the first round; each further round adds one [default: from the clock]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let report = run(&Options::parse());
+    let written = io::stdout().write_all(report.to_text().as_bytes());
+    if report.has_failed() || written.is_err() {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// Runs rounds, at least one, until the time is over or a round fails.
-pub fn run(options: &TortureOptions) -> TortureReport {
+fn run(options: &Options) -> Report {
     let first = options.seed.unwrap_or_else(seed_of_the_clock);
     let limit = Duration::from_secs(options.seconds);
-    let progress = Progress::seconds_on_stderr(options.seconds);
     let stations = Arc::new(Stations::default());
     stations.guard();
     let started = Instant::now();
-    let mut report = TortureReport::new(first);
+    let mut report = Report::new(first);
     for seed in (0..).map(|round| first.wrapping_add(round)) {
-        let elapsed = started.elapsed();
-        progress.at_second(
-            elapsed.as_secs(),
-            &format!("round {} (seed {seed})", report.rounds() + 1),
-        );
         stations.seed(seed);
         let ledger = Ledger::new();
         let done = round::run(seed, &ledger, &stations);
@@ -78,8 +91,7 @@ pub fn run(options: &TortureOptions) -> TortureReport {
             break;
         }
     }
-    progress.clear();
-    report.took(started.elapsed());
+    report.took = started.elapsed();
     report
 }
 
@@ -91,17 +103,17 @@ fn seed_of_the_clock() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{TortureOptions, run};
+    use super::{Options, run};
 
     #[test]
     fn a_round_finds_nothing_wrong_and_repeats_its_operations() {
-        let options = TortureOptions {
+        let options = Options {
             seed: Some(3),
-            ..TortureOptions::default()
+            ..Options::default()
         };
         let (one, other) = (run(&options), run(&options));
-        assert!(!one.has_failed(), "{}", one.to_table());
-        assert_eq!(one.rounds(), 1);
+        assert!(!one.has_failed(), "{}", one.to_text());
+        assert_eq!(one.rounds, 1);
         assert_eq!(one.operations(), other.operations(), "the seed says which");
     }
 }

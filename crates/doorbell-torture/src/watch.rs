@@ -1,6 +1,7 @@
 //! A thread that notices when the run hangs.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,7 +98,8 @@ impl Stations {
         std::thread::spawn(move || {
             while let Some(stations) = stations.upgrade() {
                 if let Some(text) = stations.standstill() {
-                    crate::tell(format_args!("error: {text}"));
+                    // The program ends anyway.
+                    let _ = io::stderr().write_all(format!("error: {text}\n").as_bytes());
                     std::process::exit(EXIT_STOOD_STILL);
                 }
                 drop(stations);

@@ -1,0 +1,85 @@
+//! The text of a scenario: what it measures, examples, and the meaning of its columns. Each scenario has such a file.
+
+/// The sections of one file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Text(pub(crate) &'static str);
+
+/// When a percentile exists: a part of the explanation of every table with percentiles.
+const ENOUGH: &str = "A percentile needs at least 10 times beyond it, so p99 needs 1,000 times. If every round has \
+     enough, it is taken in each round. Otherwise it is taken over all rounds together and has no spread. If those are \
+     too few, it is n/a. max is the maximum over all rounds.";
+
+impl Text {
+    /// One line.
+    pub(crate) fn about(self) -> &'static str {
+        let line = self.0.lines().next().unwrap_or_default();
+        line.trim_start_matches("# ")
+    }
+
+    /// The line and the paragraphs below it.
+    pub(crate) fn long(self) -> String {
+        let paragraphs = paragraphs(self.section(""), "\n\n");
+        [&[self.about().to_owned()], &paragraphs[..]]
+            .concat()
+            .join("\n\n")
+    }
+
+    /// The examples, one a line.
+    pub(crate) fn examples(self) -> Vec<&'static str> {
+        let lines = self.section("Examples").lines().map(str::trim);
+        lines.filter(|line| !line.is_empty()).collect()
+    }
+
+    /// How to read the columns, on this host or on a simulated machine.
+    pub(crate) fn columns(self, is_simulated: bool) -> Vec<String> {
+        let with_sim = self.section("Columns with --sim");
+        if is_simulated && !with_sim.is_empty() {
+            return paragraphs(with_sim, "\n- ");
+        }
+        let text = self.section("Columns");
+        let needs_more = text.contains("p99") && !text.contains("A percentile is taken");
+        let mut all = paragraphs(text, "\n- ");
+        all.extend(needs_more.then(|| ENOUGH.to_owned()));
+        all
+    }
+
+    /// What follows the options in its help.
+    pub(crate) fn after_help(self) -> String {
+        let mut text = format!("Examples:\n  {}\n", self.examples().join("\n  "));
+        let with_sim = self.section("Columns with --sim");
+        let simulated = if with_sim.is_empty() {
+            Vec::new()
+        } else {
+            self.columns(true)
+        };
+        for (title, sentences) in [
+            ("Columns", self.columns(false)),
+            ("Columns with --sim", simulated),
+        ] {
+            if !sentences.is_empty() {
+                text += &format!("\n{title}:\n  {}\n", sentences.join("\n  "));
+            }
+        }
+        text + "\nIn the JSON, a metric that could not be taken is absent. Progress goes to standard error."
+    }
+
+    /// The text of a section; of what stands before all sections, if there is no title.
+    fn section(self, title: &str) -> &'static str {
+        let mut sections = self.0.split("\n## ");
+        if title.is_empty() {
+            let first = sections.next().unwrap_or_default();
+            return first.split_once('\n').map_or("", |(_, rest)| rest);
+        }
+        let found = sections.find_map(|section| section.strip_prefix(title)?.strip_prefix('\n'));
+        found.unwrap_or_default()
+    }
+}
+
+/// Each paragraph on one line. They are divided by `between`.
+fn paragraphs(text: &str, between: &str) -> Vec<String> {
+    let parts = text.split(between).map(|part| {
+        let words: Vec<_> = part.split_whitespace().collect();
+        words.join(" ")
+    });
+    parts.filter(|part| !part.is_empty()).collect()
+}
