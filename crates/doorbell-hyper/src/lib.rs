@@ -40,6 +40,17 @@
 //! Handlers cannot use what needs tokio's runtime (`tokio::time`, `tokio::net`, `tokio::spawn`); use
 //! doorbell's instead. `tokio::sync` works.
 //!
+//! The address of the client is in the request's extensions ([`ConnectionInfo`]). With the feature `axum`,
+//! axum's own extractor works too, without `into_make_service_with_connect_info`:
+//!
+//! ```
+//! use axum::{Router, extract::ConnectInfo, routing::get};
+//! use std::net::SocketAddr;
+//!
+//! let peer = async |ConnectInfo(peer): ConnectInfo<SocketAddr>| format!("hello, {peer}");
+//! let router: Router = Router::new().route("/", get(peer));
+//! ```
+//!
 //! # tonic
 //! The same call serves `Routes`. Enable tonic's feature `router`, not `transport` or `server`, which are for
 //! tokio's own server:
@@ -170,6 +181,8 @@
 //! # Features
 //! * `server` (default): [`Server`] and [`serve`].
 //! * `tower` (default): `Server::serve_tower`.
+//! * `axum`: axum's extractor `ConnectInfo<SocketAddr>` works. axum's feature `tokio`, which has it, depends on
+//!   tokio's sockets and runtime, but uses none.
 //! * `client`: `DoorbellConnector`, for the pooled client of `hyper-util`. That client depends on tokio's
 //!   sockets, but opens none.
 //!
@@ -197,7 +210,7 @@ pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
 pub use server::{
-    BodyError, ClassServer, RequestBody, ServeError, Served, Server, ServerEnd, ServerExecutor,
-    ServerIo, serve,
+    BodyError, ClassServer, ConnectionInfo, RequestBody, ServeError, Served, Server, ServerEnd,
+    ServerExecutor, ServerIo, serve,
 };
 pub use timer::DoorbellTimer;

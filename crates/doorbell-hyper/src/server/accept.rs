@@ -1,5 +1,6 @@
 //! The task that accepts.
 
+use super::ConnectionInfo;
 use super::connection::{Connection, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
 use super::idle::Idle;
@@ -14,6 +15,7 @@ use hyper::service::Service;
 use hyper::{Request, Response};
 use std::error::Error;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -47,7 +49,7 @@ pub(super) struct Acceptor<F> {
 
 impl<F, S, B> Acceptor<F>
 where
-    F: Fn() -> S + Send + 'static,
+    F: Fn(&ConnectionInfo) -> S + Send + 'static,
     S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -70,11 +72,11 @@ where
         loop {
             let error = match unless(&mut self.signal, self.listener.accept()).await {
                 None => return Ok(()),
-                Some(Ok((stream, _))) => {
+                Some(Ok((stream, peer))) => {
                     if self.room().await.is_none() {
                         return Ok(());
                     }
-                    self.begin(stream);
+                    self.begin(stream, peer);
                     served.accepted += 1;
                     pause = PAUSE_MIN;
                     continue;
@@ -101,7 +103,7 @@ where
     }
 
     /// Starts a connection.
-    fn begin(&mut self, stream: TcpStream) {
+    fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
         // A failure only makes answers slower.
         let _ = stream.set_nodelay(true);
         let shared = Arc::clone(&self.shared);
@@ -109,8 +111,9 @@ where
         self.idle
             .add(Arc::clone(&progress), shared.open().sockets());
         let tasks = shared.tasks();
-        let service = (self.make_service)();
-        tasks.spawn(Connection::new(shared, stream, progress, service));
+        let info = ConnectionInfo::of_tcp(&stream, peer);
+        let service = (self.make_service)(&info);
+        tasks.spawn(Connection::new(shared, stream, progress, service, info));
     }
 
     /// Waits until one more connection may be open, for which idle ones must go. `None` if the signal came

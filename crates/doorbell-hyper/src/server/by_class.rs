@@ -1,6 +1,6 @@
 //! [`ClassServer`].
 
-use super::{RequestBody, ServeError, Served, Server};
+use super::{ConnectionInfo, RequestBody, ServeError, Served, Server};
 use crate::ByClass;
 use crate::classes::ClassOf;
 use doorbell::Class;
@@ -84,9 +84,29 @@ impl ClassServer {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>> + Send,
     {
+        self.serve_with(move |_| make_service()).await
+    }
+
+    /// Like [`Server::serve_with`]. A handler of another class runs on a clone of its connection's service.
+    ///
+    /// # Errors
+    /// As for [`Server::serve`].
+    ///
+    /// # Panics
+    /// If `make_service` does.
+    pub async fn serve_with<F, S, B>(self, make_service: F) -> Result<Served, ServeError>
+    where
+        F: Fn(&ConnectionInfo) -> S + Send + 'static,
+        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+    {
         let class_of = self.class_of;
-        let by_class = move || ByClass::shared(make_service(), Arc::clone(&class_of));
-        self.server.serve(by_class).await
+        let by_class = move |info: &_| ByClass::shared(make_service(info), Arc::clone(&class_of));
+        self.server.serve_with(by_class).await
     }
 
     /// Like [`Server::serve_tower`].

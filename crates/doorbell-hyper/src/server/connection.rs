@@ -1,5 +1,6 @@
 //! The task of a connection.
 
+use super::ConnectionInfo;
 use super::alarm::{Alarm, Verdict};
 use super::in_flight::Counting;
 use super::limits::Limits;
@@ -167,10 +168,11 @@ where
         stream: TcpStream,
         progress: Arc<Progress>,
         service: S,
+        info: ConnectionInfo,
     ) -> Self {
         let open = OpenTask::new(Arc::clone(&progress));
         let io = ServerIo::new(stream, Arc::clone(&progress));
-        let service = Counting::new(service, Arc::clone(&progress));
+        let service = Counting::new(service, Arc::clone(&progress), info);
         Connection {
             protocol: Protocol::new(io, service),
             alarm: Alarm::new(progress),

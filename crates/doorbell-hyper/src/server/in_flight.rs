@@ -1,5 +1,6 @@
 //! [`Counting`]: a service whose requests count as in flight until their answers are written.
 
+use super::ConnectionInfo;
 use super::progress::{InFlight, Phase, Piece, Progress};
 use super::request_body::{Answered, RequestBody};
 use super::server_end::ServerEnd;
@@ -19,11 +20,16 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Counting<S> {
     service: S,
     progress: Arc<Progress>,
+    info: ConnectionInfo,
 }
 
 impl<S> Counting<S> {
-    pub(super) fn new(service: S, progress: Arc<Progress>) -> Self {
-        Counting { service, progress }
+    pub(super) fn new(service: S, progress: Arc<Progress>, info: ConnectionInfo) -> Self {
+        Counting {
+            service,
+            progress,
+            info,
+        }
     }
 }
 
@@ -42,8 +48,13 @@ where
         });
         let in_flight = InFlight::new(&self.progress);
         let (mut head, incoming) = request.into_parts();
-        head.extensions
-            .insert(ServerEnd::new(Arc::clone(&self.progress)));
+        let extensions = &mut head.extensions;
+        extensions.insert(ServerEnd::new(Arc::clone(&self.progress)));
+        extensions.insert(self.info.clone());
+        #[cfg(feature = "axum")]
+        if let Some(peer) = self.info.peer_addr() {
+            extensions.insert(axum::extract::ConnectInfo(peer));
+        }
         let (body, answered) = RequestBody::new(incoming, self.progress.shared().limits());
         Answering {
             in_flight: Some(in_flight),

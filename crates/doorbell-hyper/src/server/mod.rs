@@ -8,6 +8,7 @@ mod error;
 mod frames;
 mod idle;
 mod in_flight;
+mod info;
 mod limits;
 mod open;
 mod opening;
@@ -20,6 +21,7 @@ mod tasks;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
+pub use info::ConnectionInfo;
 pub use request_body::{BodyError, RequestBody};
 pub use server_end::ServerEnd;
 pub use server_io::ServerIo;
@@ -240,6 +242,44 @@ impl Server {
     pub async fn serve<F, S, B>(self, make_service: F) -> Result<Served, ServeError>
     where
         F: Fn() -> S + Send + 'static,
+        S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.serve_with(move |_| make_service()).await
+    }
+
+    /// Like [`Server::serve`], but tells `make_service` about the connection.
+    ///
+    /// ```no_run
+    /// # use doorbell_hyper::{ConnectionInfo, RequestBody, Server};
+    /// # use http_body_util::Full;
+    /// # use hyper::body::Bytes;
+    /// # use hyper::{Request, Response, service::service_fn};
+    /// # use std::convert::Infallible;
+    /// # async fn serve(listener: doorbell::net::TcpListener) {
+    /// let greet = |info: &ConnectionInfo| {
+    ///     let hello = format!("hello, {:?}", info.peer_addr());
+    ///     service_fn(move |_: Request<RequestBody>| {
+    ///         let answer = Response::new(Full::new(Bytes::from(hello.clone())));
+    ///         async { Ok::<_, Infallible>(answer) }
+    ///     })
+    /// };
+    /// Server::new(listener).serve_with(greet).await.unwrap();
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Server::serve`].
+    ///
+    /// # Panics
+    /// If `make_service` does.
+    pub async fn serve_with<F, S, B>(self, make_service: F) -> Result<Served, ServeError>
+    where
+        F: Fn(&ConnectionInfo) -> S + Send + 'static,
         S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
