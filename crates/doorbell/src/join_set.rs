@@ -2,7 +2,7 @@
 
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
-use crate::{BlockingHandle, CoreId, JoinError, JoinHandle, TaskId, coop};
+use crate::{AbortHandle, BlockingHandle, CoreId, JoinError, JoinHandle, TaskId, coop};
 use doorbell_core::task::Join;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -87,7 +87,7 @@ impl<T> JoinSet<T> {
         self.len() == 0
     }
 
-    /// Adds a task that was spawned elsewhere. Returns its number.
+    /// Adds a task that was spawned elsewhere. Returns a handle that aborts it.
     ///
     /// ```
     /// # let runtime = doorbell::Builder::new().cores(1).build().unwrap();
@@ -95,10 +95,15 @@ impl<T> JoinSet<T> {
     /// set.insert(runtime.spawn(async { 1 }));
     /// assert_eq!(runtime.block_on(set.join_next()).unwrap().unwrap(), 1);
     /// ```
-    pub fn insert(&mut self, task: JoinHandle<T>) -> TaskId {
-        let id = task.id();
+    pub fn insert(&mut self, task: JoinHandle<T>) -> AbortHandle {
+        let abort = task.abort_handle();
+        self.push(task);
+        abort
+    }
+
+    /// As [`JoinSet::insert`].
+    pub(crate) fn push(&mut self, task: JoinHandle<T>) {
         self.tasks.push(Ending(Some(task.into_join())));
-        id
     }
 
     /// Waits for the next task that ends and takes it out of the set. `None` if the set is empty.
@@ -153,9 +158,9 @@ impl<T> JoinSet<T> {
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
     /// let mut set = doorbell::JoinSet::new();
     /// let (first, second) = (set.spawn(async { 1 }), set.spawn(std::future::pending()));
-    /// assert!(set.abort(second));
+    /// second.abort();
     /// while let Some((id, result)) = set.join_next_with_id().await {
-    ///     assert_eq!(result.is_ok(), id == first);
+    ///     assert_eq!(result.is_ok(), id == first.id());
     /// }
     /// # });
     /// ```
@@ -193,7 +198,7 @@ impl<T> JoinSet<T> {
         outputs
     }
 
-    /// Aborts one task. It stays in the set, and gives [`JoinError::Cancelled`] unless it had ended before.
+    /// Aborts the task of that number, for code that kept no [`AbortHandle`]. It stays in the set, and gives [`JoinError::Cancelled`] unless it had ended before.
     /// `false` if the set has no task of that number. The cost grows with the number of tasks in the set.
     pub fn abort(&self, id: TaskId) -> bool {
         let is_it = |task: &&Join<T>| task.id() == id.as_u64();
@@ -265,13 +270,15 @@ impl<T> JoinSet<T> {
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// Spawns a task that may run on any core of the current runtime, and adds it to the set. Returns its number.
+    /// Spawns a task that may run on any core of the current runtime, and adds it to the set. Returns a handle
+    /// that aborts it. An aborted task stays in the set, and gives [`JoinError::Cancelled`] unless it had ended
+    /// before.
     ///
     /// # Panics
     /// If there is no runtime on this thread; [`JoinSet::insert`] with
     /// [`Handle::spawn`](crate::Handle::spawn) works anywhere.
     #[track_caller]
-    pub fn spawn<F>(&mut self, future: F) -> TaskId
+    pub fn spawn<F>(&mut self, future: F) -> AbortHandle
     where
         F: Future<Output = T> + Send + 'static,
     {
@@ -292,7 +299,7 @@ impl<T: Send + 'static> JoinSet<T> {
     /// # });
     /// ```
     #[track_caller]
-    pub fn spawn_blocking<F>(&mut self, f: F) -> TaskId
+    pub fn spawn_blocking<F>(&mut self, f: F) -> AbortHandle
     where
         F: FnOnce() -> T + Send + 'static,
     {
@@ -307,7 +314,8 @@ impl<T: Send + 'static> JoinSet<T> {
         })
     }
 
-    /// Spawns a task that is pinned to a core of the current runtime, and adds it to the set. Returns its number.
+    /// Spawns a task that is pinned to a core of the current runtime, and adds it to the set. Returns a handle
+    /// that aborts it.
     ///
     /// # Panics
     /// If there is no runtime on this thread, if the runtime has no such core, or if that core is off.
@@ -323,7 +331,7 @@ impl<T: Send + 'static> JoinSet<T> {
     /// # });
     /// ```
     #[track_caller]
-    pub fn spawn_on<F>(&mut self, core: impl Into<CoreId>, future: F) -> TaskId
+    pub fn spawn_on<F>(&mut self, core: impl Into<CoreId>, future: F) -> AbortHandle
     where
         F: Future<Output = T> + Send + 'static,
     {

@@ -59,6 +59,22 @@
 //! # }).unwrap();
 //! ```
 //!
+//! The macros of tokio, with its feature `macros` alone, need no runtime either, and no fused futures:
+//!
+//! ```
+//! use doorbell::time::{Duration, sleep};
+//!
+//! # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+//! let first = tokio::select! {
+//!     output = doorbell::spawn(async { "done" }) => output?,
+//!     () = sleep(Duration::from_secs(60)) => "too late",
+//! };
+//! let (one, two) = tokio::join!(async { 1 }, doorbell::spawn(async { 2 }));
+//! assert_eq!((first, one, two?), ("done", 1, 2));
+//! # Ok::<(), doorbell::JoinError>(())
+//! # }).unwrap();
+//! ```
+//!
 //! # What inverts priorities, and what to do
 //! An inversion is a task of a higher [`Class`] that waits for a task of a lower one. In two cases the lower
 //! task inherits the higher class:
@@ -127,6 +143,7 @@
 //! * `futures-io`, `tokio-io`: the read and write traits of `futures::io` and `tokio::io` for all streams of
 //!   [`net`] and their halves, and the module `doorbell::io`, which re-exports them.
 
+mod abort_handle;
 mod ambient;
 mod blocking;
 mod builder;
@@ -174,6 +191,7 @@ mod wakers;
 mod worker_local;
 mod yield_now;
 
+pub use abort_handle::AbortHandle;
 pub use blocking::{BlockingHandle, BlockingMetrics, SpawnBlockingError, spawn_blocking};
 pub use builder::{BuildError, Builder, CpuList, IdlePolicy};
 pub use call::{Call, CallError, call_on, try_call_on};

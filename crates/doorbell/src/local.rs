@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::large::{BOXED_ABOVE, boxed_if_large};
-use crate::{CoreId, JoinError, JoinHandle, SpawnError, TaskId, ambient, coop};
+use crate::{AbortHandle, CoreId, JoinError, JoinHandle, SpawnError, TaskId, ambient, coop};
 use doorbell_core::task::{About, BodyVtable, Join, Phase, write_body};
 use pin_project_lite::pin_project;
 use std::marker::PhantomData;
@@ -286,6 +286,11 @@ impl<T> LocalJoinHandle<T> {
     /// [`JoinError::Cancelled`], or the output if the task was complete before.
     pub fn abort(&self) {
         self.join.cancel();
+    }
+
+    /// Another handle that aborts the task. Unlike this one it may go to other threads.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle::new(self.join.canceller())
     }
 
     /// Whether the task is complete: it returned, panicked or was cancelled.

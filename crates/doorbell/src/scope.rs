@@ -211,7 +211,7 @@ impl Children {
         // After a panic of a waker inside it, the channel would never wake again.
         contained(cx, |cx| {
             while let Poll::Ready(Some(task)) = self.admitted.poll_next_unpin(cx) {
-                self.set.insert(task);
+                self.set.push(task);
             }
         });
         loop {
@@ -234,7 +234,7 @@ impl Children {
 
     fn stop(&mut self) {
         while let Ok(task) = self.admitted.try_recv() {
-            self.set.insert(task);
+            self.set.push(task);
         }
         self.set.abort_all();
     }

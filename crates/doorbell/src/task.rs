@@ -3,7 +3,7 @@
 use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
-use crate::{Class, CoreId, JoinError, TaskId, ambient, coop};
+use crate::{AbortHandle, Class, CoreId, JoinError, TaskId, ambient, coop};
 use doorbell_core::group::DEFAULT;
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Name, Phase, write_body};
 use std::pin::Pin;
@@ -416,6 +416,11 @@ impl<T> JoinHandle<T> {
     /// gives [`JoinError::Cancelled`], or the output if the task was complete before.
     pub fn abort(&self) {
         self.0.cancel();
+    }
+
+    /// Another handle that aborts the task, for other tasks and threads.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle::new(self.0.canceller())
     }
 
     /// Whether the task is complete: it returned, panicked or was cancelled.

@@ -116,7 +116,7 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         // Tasks.
         ALL => doorbell::Class, doorbell::ClassKind, doorbell::ClassError, doorbell::Group, doorbell::WeightError,
             doorbell::TaskBuilder, doorbell::SpawnError, doorbell::NotAWorker, doorbell::TaskId, doorbell::YieldNow,
-            doorbell::Scope, doorbell::JoinHandle<SendOnly>, doorbell::JoinSet<SendOnly>,
+            doorbell::AbortHandle, doorbell::Scope, doorbell::JoinHandle<SendOnly>, doorbell::JoinSet<SendOnly>,
             doorbell::ScopedJoinHandle<SendOnly>;
         "Unpin UnwindSafe RefUnwindSafe" => doorbell::LocalJoinHandle<SendOnly>, doorbell::LocalJoinHandle<Stays>,
             doorbell::JoinHandle<Stays>, doorbell::JoinSet<Stays>, doorbell::ScopedJoinHandle<Stays>;

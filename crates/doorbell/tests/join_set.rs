@@ -264,15 +264,15 @@ fn blocking_closures_of_a_set_panic_and_are_withdrawn_as_tasks_do() {
             counted.fetch_add(1, SeqCst);
         });
         assert_eq!(set.len(), 3);
-        assert!(set.abort(waits));
+        assert!(set.abort(waits.id()));
         let (id, result) = set.join_next_with_id().await.unwrap();
-        assert!(id == waits && result.unwrap_err().is_cancelled());
-        assert!(!set.abort(waits), "it has left the set");
+        assert!(id == waits.id() && result.unwrap_err().is_cancelled());
+        assert!(!set.abort(waits.id()), "it has left the set");
         drop(go);
         let (id, result) = set.join_next_with_id().await.unwrap();
-        assert!(id == runs && result.is_ok());
+        assert!(id == runs.id() && result.is_ok());
         let (id, result) = set.join_next_with_id().await.unwrap();
-        assert!(id == panics && result.unwrap_err().is_panic());
+        assert!(id == panics.id() && result.unwrap_err().is_panic());
         assert_eq!(ran.load(SeqCst), 0);
     });
 }

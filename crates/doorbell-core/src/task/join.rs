@@ -31,6 +31,8 @@ struct JoinVtable {
     phase: unsafe fn(NonNull<()>) -> Phase,
     name: unsafe fn(NonNull<()>) -> Option<NonNull<Name>>,
     drop: unsafe fn(NonNull<()>),
+    retain: unsafe fn(NonNull<()>),
+    release: unsafe fn(NonNull<()>),
 }
 
 struct JoinTable<M: Schedule>(PhantomData<M>);
@@ -43,6 +45,8 @@ impl<M: Schedule> JoinTable<M> {
         phase: phase::<M>,
         name: name::<M>,
         drop: drop_join::<M>,
+        retain: retain::<M>,
+        release: release::<M>,
     };
 }
 
@@ -164,12 +168,72 @@ impl<T> Join<T> {
         self.raw.task.addr().get() as u64
     }
 
+    /// Another handle of the task, which cannot await it.
+    pub fn canceller(&self) -> Canceller {
+        // SAFETY: the handle holds its reference.
+        unsafe { Canceller::another(self.raw.task, self.raw.vtable) }
+    }
+
     /// The task's name, if it has one.
     pub fn name(&self) -> Option<&str> {
         // SAFETY: the handle holds its reference.
         let name = unsafe { (self.raw.vtable.name)(self.raw.task) };
         // SAFETY: it is part of the task, which the handle keeps in memory, and never changes.
         name.map(|name| unsafe { name.as_ref() }.as_str())
+    }
+}
+
+/// A handle of a task that can cancel it. Any number of these may exist beside the join handle. Each keeps the task's
+/// memory, but not its future or its output.
+#[derive(Debug)]
+pub struct Canceller {
+    task: NonNull<()>,
+    vtable: &'static JoinVtable,
+}
+
+// SAFETY: the handle can only cancel and read the phase, both by atomics, and read the address.
+unsafe impl Send for Canceller {}
+// SAFETY: as above.
+unsafe impl Sync for Canceller {}
+
+impl Canceller {
+    /// # Safety
+    /// The caller holds a reference of the task, which is of the vtable's machine.
+    unsafe fn another(task: NonNull<()>, vtable: &'static JoinVtable) -> Canceller {
+        // SAFETY: the caller's promise.
+        unsafe { (vtable.retain)(task) };
+        Canceller { task, vtable }
+    }
+
+    /// As [`Join::cancel`].
+    pub fn cancel(&self) {
+        // SAFETY: the handle holds its reference.
+        unsafe { (self.vtable.cancel)(self.task) };
+    }
+
+    /// As [`Join::phase`].
+    pub fn phase(&self) -> Phase {
+        // SAFETY: the handle holds its reference.
+        unsafe { (self.vtable.phase)(self.task) }
+    }
+
+    /// As [`Join::id`].
+    pub fn id(&self) -> u64 {
+        self.task.addr().get() as u64
+    }
+}
+
+impl Clone for Canceller {
+    fn clone(&self) -> Canceller {
+        // SAFETY: the handle holds its reference.
+        unsafe { Canceller::another(self.task, self.vtable) }
+    }
+}
+
+impl Drop for Canceller {
+    fn drop(&mut self) {
+        // SAFETY: the handle has a reference, and gives it up here.
+        unsafe { (self.vtable.release)(self.task) };
     }
 }
 
@@ -238,6 +302,17 @@ unsafe fn name<M: Schedule>(raw: NonNull<()>) -> Option<NonNull<Name>> {
     // SAFETY: the caller's promise.
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
     task.name().map(NonNull::from)
+}
+
+unsafe fn retain<M: Schedule>(raw: NonNull<()>) {
+    // SAFETY: the caller's promise.
+    let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
+    task.header().state.retain();
+}
+
+unsafe fn release<M: Schedule>(raw: NonNull<()>) {
+    // SAFETY: the caller's promise.
+    unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) }.release();
 }
 
 unsafe fn drop_join<M: Schedule>(raw: NonNull<()>) {

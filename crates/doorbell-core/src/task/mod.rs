@@ -60,7 +60,7 @@ pub(crate) use cell::TaskRef;
 pub use cell::{BodyVtable, Once, write_body};
 pub use error::{JoinError, Payload};
 pub use extras::Name;
-pub use join::{Join, RawJoin};
+pub use join::{Canceller, Join, RawJoin};
 pub(crate) use schedule::{Schedule, SchedulerId};
 pub(crate) use state_inheritance::Above;
 
