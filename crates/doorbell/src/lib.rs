@@ -179,6 +179,7 @@ mod rt_budget;
 mod rt_plan;
 mod runtime;
 mod scope;
+pub mod signal;
 mod stack_size;
 mod stalls;
 pub mod sync;

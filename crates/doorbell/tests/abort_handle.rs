@@ -14,9 +14,10 @@ use std::sync::Arc;
 fn any_of_them_aborts_the_task_from_any_thread_with_or_without_a_runtime() {
     let runtime = Builder::new().cores(2).build().unwrap();
     for pinned in [false, true] {
-        let task = match pinned {
-            false => runtime.spawn(pending::<()>()),
-            true => runtime.task().on(1).spawn(pending()),
+        let task = if pinned {
+            runtime.task().on(1).spawn(pending::<()>())
+        } else {
+            runtime.spawn(pending())
         };
         let abort = task.abort_handle();
         let another = abort.clone();

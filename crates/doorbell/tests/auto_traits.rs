@@ -123,6 +123,8 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         ALL => doorbell::TaskLocal<u8>, doorbell::TaskLocal<Stays>, doorbell::TaskLocalError,
             doorbell::WorkerLocal<Stays>, doorbell::WorkerLocalError, doorbell::TaskLocalFuture<u8, u8>;
         "Unpin UnwindSafe RefUnwindSafe" => doorbell::TaskLocalFuture<Stays, u8>;
+        // Signals.
+        ALL => doorbell::signal::Signal, doorbell::signal::SignalKind, doorbell::signal::UncatchableSignal;
         // Calls and blocking closures.
         ALL => doorbell::Call<SendOnly>, doorbell::CallBuilder, doorbell::CallMany<SendOnly>,
             doorbell::BlockingHandle<SendOnly>;
