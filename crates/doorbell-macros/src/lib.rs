@@ -14,7 +14,8 @@ use syn::{Expr, Ident, ItemFn, Token, parse_macro_input};
 /// Options: `cores = N` (an expression of type `usize`; one core per CPU unless told),
 /// `start_paused = B` (an expression of type `bool`: with `true`, a clock that goes on only when
 /// nothing is left to do) and `on_policy_refused = F` (what `Builder::on_policy_refused` takes: it
-/// hears of the first worker of each class that the OS schedules otherwise than it asked for).
+/// hears of the first worker of each class that the OS schedules otherwise than it asked for), and `builder = F`
+/// (a function or closure that returns the `doorbell::Builder` to begin with, in place of `Builder::new`).
 ///
 /// A function of another name may have arguments, `self` and generics. It builds a runtime each time that it is called,
 /// and the caller waits until its body has returned.
@@ -24,6 +25,9 @@ use syn::{Expr, Ident, ItemFn, Token, parse_macro_input};
 ///
 /// ```ignore
 /// #[doorbell::main(cores = 2, on_policy_refused = |worker| eprintln!("{worker}"))]
+/// async fn main() { /* … */ }
+///
+/// #[doorbell::main(builder = doorbell_tokio::builder)]
 /// async fn main() { /* … */ }
 ///
 /// #[doorbell::main(cores = 1)]
@@ -40,9 +44,9 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs an async test on a doorbell runtime of its own.
 ///
-/// Options: `cores = N` (an expression of type `usize`; 2 unless told), `start_paused = B` (an
+/// Options: `cores = N` (an expression of type `usize`; 2, or what `builder` says, unless told), `start_paused = B` (an
 /// expression of type `bool`: with `true`, the clock goes on, at once, only when nothing is left
-/// to do, so that a test of hours takes no time) and `on_policy_refused = F`, as for `main`.
+/// to do, so that a test of hours takes no time), `on_policy_refused = F` and `builder = F`, as for `main`.
 ///
 /// # Panics
 /// The test panics if the runtime cannot be built, with the error's text.
@@ -71,6 +75,7 @@ struct Options {
     cores: Option<Expr>,
     start_paused: Option<Expr>,
     on_policy_refused: Option<Expr>,
+    builder: Option<Expr>,
 }
 
 impl Parse for Options {
@@ -81,9 +86,10 @@ impl Parse for Options {
                 "cores" => &mut options.cores,
                 "start_paused" => &mut options.start_paused,
                 "on_policy_refused" => &mut options.on_policy_refused,
+                "builder" => &mut options.builder,
                 other => {
                     let message = format!(
-                        "there is no option `{other}`; there are `cores`, `start_paused` and `on_policy_refused`"
+                        "there is no option `{other}`; there are `cores`, `start_paused`, `on_policy_refused` and `builder`"
                     );
                     return Err(syn::Error::new(option.name.span(), message));
                 }
@@ -140,8 +146,8 @@ fn expand(
     }
     let cores = match (&options.cores, what) {
         (Some(cores), _) => quote_spanned!(cores.span()=> .cores(#cores)),
-        (None, Use::Main) => quote!(),
-        (None, Use::Test) => quote!(.cores(2)),
+        (None, Use::Test) if options.builder.is_none() => quote!(.cores(2)),
+        (None, Use::Main | Use::Test) => quote!(),
     };
     let paused = options
         .start_paused
@@ -151,6 +157,11 @@ fn expand(
         .on_policy_refused
         .as_ref()
         .map(|hook| quote_spanned!(hook.span()=> .on_policy_refused(#hook)));
+    let new = quote!(::doorbell::Builder::new);
+    let builder = options
+        .builder
+        .as_ref()
+        .map_or(new, |builder| quote_spanned!(builder.span()=> #builder));
     let test = match what {
         Use::Main => quote!(),
         Use::Test => quote!(#[::core::prelude::v1::test]),
@@ -168,7 +179,8 @@ fn expand(
         #test
         #(#attrs)*
         #vis #sig {
-            let #runtime = match ::doorbell::Builder::new() #cores #paused #refused .build() {
+            let #runtime = #builder;
+            let #runtime = match #runtime() #cores #paused #refused .build() {
                 ::core::result::Result::Ok(runtime) => runtime,
                 ::core::result::Result::Err(error) => ::core::panic!("{error}"),
             };

@@ -173,6 +173,12 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Runs a future on the calling thread. `holds` says whether the thread already holds a paused clock.
     fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>);
 
+    /// Runs what a thread for blocking closures does, inside the hooks around threads.
+    fn around_blocking(&self, work: &mut dyn FnMut());
+
+    /// Whether the clock is paused.
+    fn has_paused_clock(&self) -> bool;
+
     /// Moves a paused clock on by `duration_ns`. The listener is notified when the runtime is quiescent.
     /// `None` if the clock is not paused.
     fn advance(&self, duration_ns: u64) -> Option<EventListener>;

@@ -1,5 +1,6 @@
 //! [`Builder`]: configures and starts a runtime.
 
+use crate::around::AroundPlan;
 use crate::blocking::BlockingPlan;
 use crate::owner::Owner;
 use crate::rt::Plan;
@@ -125,6 +126,9 @@ pub enum BuildError {
     /// The environment variable `DOORBELL_SWITCHES` cannot be parsed, or names an unknown switch or setting.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
+    /// What was to be started with the runtime did not start: see [`Builder::around_threads`].
+    #[error("what goes with the runtime did not start: {0}")]
+    Around(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The OS did not start a thread of the runtime.
     #[error(transparent)]
     Thread(#[from] ThreadError),
@@ -175,6 +179,7 @@ pub struct Builder {
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) telemetry: TelemetryOptions,
+    pub(crate) around: AroundPlan,
     paused: bool,
     shuffle: Option<u64>,
     rt_priority: u8,
@@ -214,6 +219,7 @@ impl Default for Builder {
             mailbox_limit: None,
             stack_size: None,
             telemetry: TelemetryOptions::default(),
+            around: AroundPlan::default(),
             paused: false,
             shuffle: None,
             rt_priority: RT_PRIORITY,
@@ -411,6 +417,7 @@ impl Builder {
             mailbox_limit: self.mailbox_limit,
             telemetry: self.telemetry.plan(),
             policy_refused: self.telemetry.policy_refused,
+            around: self.around,
             paused: self.paused,
             shuffle: self.shuffle,
             urgent: RtPlan {

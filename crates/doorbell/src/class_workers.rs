@@ -1,6 +1,6 @@
 //! The workers of one class, one for each core, and how the OS schedules them.
 
-use crate::policy_hook::{Heard, PolicyHook};
+use crate::policy_hook::PolicyHooks;
 use crate::{ClassKind, CoreId};
 use async_lock::OnceCell;
 use doorbell_core::worker::WorkerShared;
@@ -51,9 +51,9 @@ pub(crate) struct ClassWorkers<M: Machine> {
     begun: M::U32,
     /// 1 once all workers have a thread.
     open: M::U32,
-    /// 1 once a worker has called the hook `refused`.
+    /// 1 once a worker has called the hooks `refused`.
     told: M::U32,
-    refused: PolicyHook,
+    refused: PolicyHooks,
     /// Number of panics of `refused`.
     pub(crate) hook_panics: M::Counter,
 }
@@ -63,7 +63,7 @@ impl<M: Machine> ClassWorkers<M> {
         kind: ClassKind,
         workers: impl Iterator<Item = Arc<WorkerShared<M>>>,
         is_open: bool,
-        refused: &PolicyHook,
+        refused: &PolicyHooks,
     ) -> Self {
         let workers: Box<[_]> = workers.collect();
         let obtained = workers.iter().map(|_| OnceCell::new()).collect();
@@ -125,17 +125,17 @@ impl<M: Machine> ClassWorkers<M> {
         })
     }
 
-    /// Calls the hook, once for the class, if this worker got less than it asked for. Fair workers ask for
+    /// Calls the hooks, once for the class, if this worker got less than it asked for. Fair workers ask for
     /// nothing.
     pub(crate) fn tell_if_refused(&self, core: usize) {
         let policy = self.policy(core).filter(|policy| !policy.is_as_wanted());
         let Some(policy) = policy.filter(|_| self.kind != ClassKind::Fair) else {
             return;
         };
-        // ORDER: Relaxed; this only decides which worker calls the hook, and publishes nothing.
+        // ORDER: Relaxed; this only decides which worker calls the hooks, and publishes nothing.
         let told = self.told.swap(1, Ordering::Relaxed) != 0;
-        if !told && self.refused.call(&policy) == Heard::Panicked {
-            self.hook_panics.add_shared(1);
+        if !told {
+            self.hook_panics.add_shared(self.refused.call(&policy));
         }
     }
 }

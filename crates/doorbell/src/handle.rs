@@ -14,7 +14,7 @@ use crate::{Class, CoreId, Switches, WorkerPolicy};
 use doorbell_core::bell::WorkerState;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Refers to a runtime, and can be used from any thread. It is cheap to clone and does not keep the runtime
 /// running.
@@ -24,6 +24,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Handle {
     inner: Arc<dyn Ambient>,
+}
+
+/// Refers to a runtime without keeping its memory and descriptors: see [`Handle::downgrade`].
+#[derive(Clone, Debug)]
+pub struct WeakHandle {
+    inner: Weak<dyn Ambient>,
 }
 
 /// The thread has no current runtime.
@@ -59,6 +65,18 @@ impl std::fmt::Debug for EnterGuard {
 // By hand: a panic of a user's leaves it whole: it runs none of a user's code while it changes.
 impl std::panic::UnwindSafe for Handle {}
 impl std::panic::RefUnwindSafe for Handle {}
+impl std::panic::UnwindSafe for WeakHandle {}
+impl std::panic::RefUnwindSafe for WeakHandle {}
+
+impl WeakHandle {
+    /// The handle, unless the runtime has ended and its memory is gone. A handle that comes may be of a runtime that
+    /// has ended: then the first use of it says so.
+    pub fn upgrade(&self) -> Option<Handle> {
+        Some(Handle {
+            inner: self.inner.upgrade()?,
+        })
+    }
+}
 
 impl Handle {
     pub(crate) fn new(inner: Arc<dyn Ambient>) -> Self {
@@ -68,6 +86,36 @@ impl Handle {
     #[inline]
     pub(crate) fn inner(&self) -> &dyn Ambient {
         &*self.inner
+    }
+
+    /// A handle that keeps nothing. A [`Handle`] does not keep a runtime running, but it keeps the memory and the
+    /// descriptors of one that has ended. What the runtime itself owns, such as a hook, refers to it by a weak handle:
+    /// otherwise each would keep the other.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let weak = runtime.handle().downgrade();
+    /// assert!(weak.upgrade().is_some_and(|handle| handle.is(&runtime)));
+    /// drop(runtime);
+    /// assert!(weak.upgrade().is_none());
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn downgrade(&self) -> WeakHandle {
+        WeakHandle {
+            inner: Arc::downgrade(&self.inner),
+        }
+    }
+
+    /// Whether the runtime has a [paused clock](crate::Builder::start_paused). What keeps time by another clock can
+    /// refuse to run there.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).start_paused(true).build()?;
+    /// assert!(runtime.has_paused_clock());
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn has_paused_clock(&self) -> bool {
+        self.inner.has_paused_clock()
     }
 
     /// Whether both are handles of the same runtime.

@@ -92,11 +92,11 @@ fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> TaskHook {
     })
 }
 
-/// Hooks. There is one of each kind: a second one replaces the first. A hook runs on the thread that the
-/// event concerns. The tasks of that worker wait for it, and with the switch `timer_pull=on` the timers of other
+/// Hooks. There may be several of each kind: all are called, in the order in which they were added. A hook runs on the
+/// thread that the event concerns. The tasks of that worker wait for it, and with the switch `timer_pull=on` the timers of other
 /// workers that sleep may too, so a hook is to be short. ([`Builder::on_stall`] is the exception: it has a
 /// thread of its own.) A panic of a hook is caught and counted ([`Metrics::hook_panics`]), and has no other
-/// effect. A hook that is not set costs one branch.
+/// effect. A kind without a hook costs one branch.
 impl Builder {
     /// Calls `hook` on each worker before the worker runs anything else. [`crate::current_core`] and
     /// [`crate::spawn`] work in it.
@@ -114,7 +114,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_worker_start(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.telemetry.hooks.worker_start = Some(worker_hook(hook));
+        self.telemetry.hooks.worker_start.push(worker_hook(hook));
         self
     }
 
@@ -135,7 +135,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_worker_stop(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.telemetry.hooks.worker_stop = Some(worker_hook(hook));
+        self.telemetry.hooks.worker_stop.push(worker_hook(hook));
         self
     }
 
@@ -155,7 +155,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn before_park(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.telemetry.hooks.before_park = Some(worker_hook(hook));
+        self.telemetry.hooks.before_park.push(worker_hook(hook));
         self
     }
 
@@ -176,7 +176,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn after_unpark(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.telemetry.hooks.after_unpark = Some(worker_hook(hook));
+        self.telemetry.hooks.after_unpark.push(worker_hook(hook));
         self
     }
 
@@ -200,7 +200,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_task_spawn(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
-        self.telemetry.hooks.task_spawn = Some(task_hook(hook));
+        self.telemetry.hooks.task_spawn.push(task_hook(hook));
         self
     }
 
@@ -223,7 +223,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_task_finish(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
-        self.telemetry.hooks.task_finish = Some(task_hook(hook));
+        self.telemetry.hooks.task_finish.push(task_hook(hook));
         self
     }
 
@@ -249,7 +249,7 @@ impl Builder {
         mut self,
         hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.telemetry.hooks.before_poll = Some(task_hook(hook));
+        self.telemetry.hooks.before_poll.push(task_hook(hook));
         self
     }
 
@@ -276,7 +276,7 @@ impl Builder {
         mut self,
         hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.telemetry.hooks.after_poll = Some(task_hook(hook));
+        self.telemetry.hooks.after_poll.push(task_hook(hook));
         self
     }
 }

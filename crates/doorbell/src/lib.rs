@@ -145,6 +145,7 @@
 
 mod abort_handle;
 mod ambient;
+mod around;
 mod blocking;
 mod builder;
 mod call;
@@ -193,6 +194,7 @@ mod worker_local;
 mod yield_now;
 
 pub use abort_handle::AbortHandle;
+pub use around::ThreadRole;
 pub use blocking::{BlockingHandle, BlockingMetrics, SpawnBlockingError, spawn_blocking};
 pub use builder::{BuildError, Builder, CpuList, IdlePolicy};
 pub use call::{Call, CallError, call_on, try_call_on};
@@ -212,7 +214,7 @@ pub use doorbell_machine::{Policy, ThreadError};
 pub use doorbell_macros::{main, test};
 pub use dump::{TaskDump, TaskState};
 pub use group::{Group, WeightError};
-pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime};
+pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime, WeakHandle};
 pub use hooks::{TaskInfo, WorkerInfo};
 pub use join_set::JoinSet;
 pub use local::{LocalJoinHandle, NotAWorker, spawn_local, spawn_local_on, try_spawn_local};

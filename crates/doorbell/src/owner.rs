@@ -1,7 +1,9 @@
 //! [`Owner`]: starts the threads of a runtime, and ends them when it is dropped.
 
 use crate::ambient;
+use crate::around::{Around, ThreadRole};
 use crate::blocking::{Blocking, Open, Pool};
+use crate::builder::BuildError;
 use crate::class::ClassKind;
 use crate::class_workers::ClassWorkers;
 use crate::forked::Forked;
@@ -9,7 +11,7 @@ use crate::handle::Handle;
 use crate::relief::{DropsOn, Relief};
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt};
-use async_lock::Mutex;
+use async_lock::{Mutex, OnceCell};
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
 use doorbell_core::scheduler::idle::Cores;
@@ -37,6 +39,8 @@ pub(crate) struct Owner<M: Machine> {
     blocking: Option<Open>,
     /// `None` without a hook for stalls, or once its thread has been told to end.
     stalls: Option<Arc<StallReporter<M>>>,
+    /// The hooks around all that threads do: kept until the workers have dropped their tasks.
+    around: Option<Arc<Around>>,
 }
 
 /// How long a user's thread spins in `block_on`: as long as an idle worker, but at most [`SPIN_NS`].
@@ -169,6 +173,34 @@ impl<M: Machine> Schedulers<M> {
     }
 }
 
+/// The workers of all classes, the Fair ones first. Only the Fair ones are open.
+fn classes_of<M: Machine>(
+    plan: &Plan,
+    schedulers: Schedulers<M>,
+    clock: &Arc<Clock<M>>,
+) -> Vec<ClassWorkers<M>> {
+    let class = |kind, idle, remotes: Vec<RemoteRef<M>>| {
+        let config = WorkerConfig { idle };
+        let workers = remotes
+            .into_iter()
+            .map(|remote| Arc::new(WorkerShared::with(config, remote, Arc::clone(clock))));
+        ClassWorkers::new(kind, workers, kind == ClassKind::Fair, &plan.policy_refused)
+    };
+    let mut classes = vec![class(ClassKind::Fair, plan.idle, schedulers.fair)];
+    // Rt and Batch workers never spin.
+    let others = [
+        (ClassKind::Rt, schedulers.rt),
+        (ClassKind::Batch, schedulers.batch),
+    ];
+    let park = IdlePolicy::Park;
+    classes.extend(
+        others
+            .into_iter()
+            .filter_map(|(kind, remotes)| Some(class(kind, park, remotes?))),
+    );
+    classes
+}
+
 /// The pool of threads for blocking closures.
 fn blocking_of<M: Machine>(
     plan: &Plan,
@@ -185,38 +217,19 @@ fn blocking_of<M: Machine>(
 
 impl<M: Machine> Owner<M> {
     /// Starts the Fair workers, one per core, and the thread that looks for stalls.
-    pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
+    pub(crate) fn start(plan: &Plan) -> Result<Self, BuildError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
         let stalls = StallReporter::new(&plan.telemetry.hooks).map(Arc::new);
-        let Schedulers { rt, fair, batch } =
-            Schedulers::new(plan, &topology, &switches, stalls.as_ref());
-        let (clock, quiescent) = clock_of(plan, &fair[0]);
-        let workers = |idle, remotes: Vec<RemoteRef<M>>| -> Box<[Arc<WorkerShared<M>>]> {
-            let config = WorkerConfig { idle };
-            let clock = &clock;
-            remotes
-                .into_iter()
-                .map(|remote| Arc::new(WorkerShared::with(config, remote, Arc::clone(clock))))
-                .collect()
-        };
-        let fair = workers(plan.idle, fair);
-        let class = |kind, workers: &[_], is_open| {
-            ClassWorkers::new(kind, workers.iter().cloned(), is_open, &plan.policy_refused)
-        };
-        let mut classes = vec![class(ClassKind::Fair, &fair, true)];
-        // Rt and Batch workers never spin.
-        let others = [(ClassKind::Rt, rt), (ClassKind::Batch, batch)];
-        classes.extend(others.into_iter().filter_map(|(kind, remotes)| {
-            let workers = workers(IdlePolicy::Park, remotes?);
-            Some(class(kind, &workers, false))
-        }));
+        let schedulers = Schedulers::new(plan, &topology, &switches, stalls.as_ref());
+        let (clock, quiescent) = clock_of(plan, &schedulers.fair[0]);
+        let classes = classes_of(plan, schedulers, &clock);
         let (blocking, open) = blocking_of(plan, &topology, &clock);
         if let Some(stalls) = &stalls {
             blocking.tell_of_queued(stalls);
         }
         let rt = Arc::new_cyclic(|me| Rt {
-            workers: fair,
+            workers: classes[FAIR].workers.clone(),
             late: Mutex::new(Late {
                 threads: Vec::new(),
                 ended: false,
@@ -227,6 +240,8 @@ impl<M: Machine> Owner<M> {
             name: plan.name.clone(),
             stack_size: plan.stack_size,
             me: Weak::clone(me),
+            around: OnceCell::new(),
+            around_panics: M::Counter::default(),
             forked: Forked::here(),
             switches,
             cursor: M::Line::new(M::Counter::default),
@@ -236,7 +251,7 @@ impl<M: Machine> Owner<M> {
             cpus: plan.cpus.clone(),
             rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
             blocking,
-            guarded: async_lock::OnceCell::new(),
+            guarded: OnceCell::new(),
             groups: Mutex::default(),
         });
         // If a thread cannot be started, dropping the owner ends the others.
@@ -246,13 +261,27 @@ impl<M: Machine> Owner<M> {
             blocking: Some(open),
             stalls,
             waits_for_blocking: true,
+            around: None,
         };
+        owner.enter_around(plan)?;
         for core in 0..plan.cpus.len() {
             let thread = owner.rt.start_worker(core, FAIR)?;
             owner.threads.push(thread);
         }
         owner.report_stalls(plan, &topology)?;
         Ok(owner)
+    }
+
+    /// Makes the hooks around threads, before there are any.
+    fn enter_around(&mut self, plan: &Plan) -> Result<(), BuildError> {
+        self.around = plan
+            .around
+            .start(&self.handle())
+            .map_err(BuildError::Around)?;
+        if let Some(around) = &self.around {
+            let _ = self.rt.around.set_blocking(Arc::downgrade(around));
+        }
+        Ok(())
     }
 
     /// Starts the thread that looks for stalls, if there is a hook for them. The thread may use all CPUs of
@@ -301,15 +330,17 @@ impl<M: Machine> Owner<M> {
         // What waits for a worker that has no thread runs or is dropped here, and finds the runtime.
         let rt: Arc<Rt<M>> = Arc::clone(&self.rt);
         let _entered = ambient::enter(Handle::new(rt));
-        for class in &self.rt.classes {
-            let (begun, unbegun) = class.workers.split_at(class.begun());
-            for worker in begun {
-                worker.close();
+        self.rt.run_around(ThreadRole::Ending, || {
+            for class in &self.rt.classes {
+                let (begun, unbegun) = class.workers.split_at(class.begun());
+                for worker in begun {
+                    worker.close();
+                }
+                for worker in unbegun {
+                    worker.close_unbegun();
+                }
             }
-            for worker in unbegun {
-                worker.close_unbegun();
-            }
-        }
+        });
         if let Some(stalls) = self.stalls.take() {
             stalls.end();
         }
@@ -366,7 +397,8 @@ impl<M: Machine> Drop for Owner<M> {
     fn drop(&mut self) {
         if self.rt.forked.is_child() {
             // None of its threads is in this process, and one of them may have had any lock.
-            std::mem::forget((std::mem::take(&mut self.threads), self.blocking.take()));
+            let threads = std::mem::take(&mut self.threads);
+            std::mem::forget((threads, self.blocking.take(), self.around.take()));
             return;
         }
         self.close();

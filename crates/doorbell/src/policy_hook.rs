@@ -8,39 +8,27 @@ use std::sync::Arc;
 
 type Hook = dyn Fn(&WorkerPolicy) + Send + Sync;
 
-/// The hook, if there is one.
+/// The hooks, in the order in which they were added.
 #[derive(Clone, Default)]
-pub(crate) struct PolicyHook(Option<Arc<Hook>>);
+pub(crate) struct PolicyHooks(Vec<Arc<Hook>>);
 
-/// How a call of the hook ended.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// The hook has returned, or there is none.
-    Well,
-    /// The hook has panicked.
-    Panicked,
-}
-
-impl fmt::Debug for PolicyHook {
+impl fmt::Debug for PolicyHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PolicyHook({})", self.0.is_some())
+        write!(f, "PolicyHooks({})", self.0.len())
     }
 }
 
-impl PolicyHook {
-    /// Calls the hook, and catches its panic.
-    pub(crate) fn call(&self, policy: &WorkerPolicy) -> Heard {
-        let Some(hook) = &self.0 else {
-            return Heard::Well;
-        };
-        match catch_unwind(AssertUnwindSafe(|| hook(policy))) {
-            Ok(()) => Heard::Well,
-            Err(payload) => {
+impl PolicyHooks {
+    /// Calls the hooks, and catches their panics. Returns how many have panicked.
+    pub(crate) fn call(&self, policy: &WorkerPolicy) -> u64 {
+        let mut panics = 0;
+        for hook in &self.0 {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(policy))) {
                 drop_quietly(payload);
-                Heard::Panicked
+                panics += 1;
             }
         }
+        panics
     }
 }
 
@@ -52,8 +40,8 @@ impl Builder {
     /// The `Display` of [`WorkerPolicy`] says what the worker got, why, and what to do.
     /// [`Handle::policies`](crate::Handle::policies) lists all workers. The library itself never prints.
     ///
-    /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). A
-    /// second hook replaces the first.
+    /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)).
+    /// There may be several hooks: all are called, in the order in which they were added.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new()
@@ -76,7 +64,7 @@ impl Builder {
         mut self,
         hook: impl Fn(&WorkerPolicy) + Send + Sync + 'static,
     ) -> Self {
-        self.telemetry.policy_refused = PolicyHook(Some(Arc::new(hook)));
+        self.telemetry.policy_refused.0.push(Arc::new(hook));
         self
     }
 }

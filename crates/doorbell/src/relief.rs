@@ -1,6 +1,7 @@
 //! [`Relief`]: ends the tasks of workers that are inside a long poll while their runtime ends.
 
 use crate::ambient;
+use crate::around::ThreadRole;
 use crate::handle::Handle;
 use crate::rt::Rt;
 use doorbell_core::worker::WorkerShared;
@@ -69,10 +70,12 @@ impl<M: Machine> Relief<M> {
         let rt = Arc::clone(&self.rt);
         let relieve = move || {
             // Drops of futures find the runtime, as on a worker.
-            let _entered = ambient::enter(Handle::new(rt));
-            for worker in stuck {
-                worker.relieve();
-            }
+            let _entered = ambient::enter(Handle::new(Arc::clone(&rt) as Arc<_>));
+            rt.run_around(ThreadRole::Ending, || {
+                for worker in stuck {
+                    worker.relieve();
+                }
+            });
         };
         match self.drops_on {
             DropsOn::Caller => relieve(),

@@ -1,14 +1,16 @@
 //! [`Rt`]: the runtime of one machine, behind the public types.
 
 use crate::ambient::{self, Ambient, Limit};
+use crate::around::{Around, AroundPlan, ThreadRole};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
 use crate::class_workers::{ClassWorkers, OpenError, Opened, obtain};
 use crate::forked::Forked;
 use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
+use crate::hooks::WorkerInfo;
 use crate::metrics::{Metrics, WorkerMetrics};
 use crate::net::{self, Registered};
-use crate::policy_hook::PolicyHook;
+use crate::policy_hook::PolicyHooks;
 use crate::room::Rooms;
 use crate::rt_plan::RtPlan;
 use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
@@ -54,7 +56,8 @@ pub(crate) struct Plan {
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) telemetry: TelemetryPlan,
-    pub(crate) policy_refused: PolicyHook,
+    pub(crate) policy_refused: PolicyHooks,
+    pub(crate) around: AroundPlan,
     /// Whether the clock is paused.
     pub(crate) paused: bool,
     /// The seed of shuffled turns.
@@ -78,6 +81,10 @@ pub(crate) struct Rt<M: Machine> {
     /// The stack size of each worker's thread, in bytes; `None` for the machine's default.
     pub(crate) stack_size: Option<usize>,
     pub(crate) me: Weak<Rt<M>>,
+    /// The hooks around all that threads do; empty if there are none. The owner keeps them.
+    pub(crate) around: OnceCell<Weak<Around>>,
+    /// Number of panics of these hooks.
+    pub(crate) around_panics: M::Counter,
     pub(crate) forked: Forked<M>,
     pub(crate) switches: Arc<SwitchWord<M::Counter>>,
     /// The next core in turn. Every thread that is not a worker writes it, so it has a line of its own.
@@ -156,13 +163,15 @@ impl<M: Machine> Rt<M> {
         let _ = class.obtained[core].set_blocking(obtained);
         let shared = Arc::clone(&class.workers[core]);
         let entered = ambient::enter_worker(Handle::new(self), core, class.kind);
-        class.tell_if_refused(core);
-        let goes_first = class.kind == ClassKind::Rt && obtained.is_fifo();
-        let urgent = rt.urgent;
+        let info = WorkerInfo::new(CoreId::new(core), class.kind);
+        rt.run_around(ThreadRole::Worker(info), || {
+            class.tell_if_refused(core);
+            let goes_first = class.kind == ClassKind::Rt && obtained.is_fifo();
+            let abort = AbortOnUnwind;
+            rt.urgent.run(shared, goes_first);
+            std::mem::forget(abort);
+        });
         drop(rt);
-        let abort = AbortOnUnwind;
-        urgent.run(shared, goes_first);
-        std::mem::forget(abort);
         drop(entered);
     }
 
@@ -440,8 +449,18 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>) {
-        let _inside = self.clock.inside(holds);
-        wait::block_on_inside(&self.clock, future, self.spin_ns);
+        self.run_around(ThreadRole::BlockOn, || {
+            let _inside = self.clock.inside(holds);
+            wait::block_on_inside(&self.clock, future, self.spin_ns);
+        });
+    }
+
+    fn around_blocking(&self, work: &mut dyn FnMut()) {
+        self.run_around(ThreadRole::Blocking, work);
+    }
+
+    fn has_paused_clock(&self) -> bool {
+        self.quiescent.is_some()
     }
 
     fn advance(&self, duration_ns: u64) -> Option<EventListener> {
@@ -504,6 +523,7 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::new(self.blocking.metrics());
+        metrics.recorded.hook_panics += self.around_panics.get();
         for class in &self.classes {
             // Before the test: a class that is being opened may have counted panics of hooks already.
             metrics.recorded.hook_panics += class.hook_panics.get();

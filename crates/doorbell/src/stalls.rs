@@ -92,11 +92,7 @@ impl Stall {
     /// goes on, or has ended just now. For a queued closure: how long it has waited, as
     /// [`BlockingMetrics::oldest_queued`](crate::BlockingMetrics::oldest_queued). [`Builder::on_stall`] has an example.
     pub fn lasted(&self) -> Duration {
-        let lasted_ns = match &self.event {
-            StallEvent::Poll(poll) => poll.lasted_ns,
-            StallEvent::Queued { waited_ns } => *waited_ns,
-        };
-        Duration::from_nanos(lasted_ns)
+        Duration::from_nanos(self.event.lasted_ns())
     }
 
     /// The worker that is inside the poll; `None` for a queued closure. [`Builder::on_stall`] has an example.
@@ -171,7 +167,8 @@ impl Builder {
     /// [`spawn`](crate::spawn()) panics there; a [`Handle`](crate::Handle) works. The hook may end this
     /// runtime or another one. Ending a runtime does not wait for its hook, so a running call of the hook may
     /// end later. A panic of the hook is caught and counted
-    /// ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). A second hook replaces the first.
+    /// ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). There may be several hooks. The shortest `after` sets the
+    /// moments at which they are called, and each is called only at those at which its own `after` has passed.
     ///
     /// With a hook, the thread looks at all workers twice in each `after`. While the runtime is idle the
     /// thread sleeps; the next poll or blocking closure wakes it by a syscall. Each poll stores a few words, and each task is a
@@ -202,7 +199,7 @@ impl Builder {
         hook: impl Fn(&Stall) + Send + Sync + 'static,
     ) -> Self {
         let after_ns = after.max(AFTER_MIN).as_nanos();
-        self.telemetry.hooks.stall = Some(StallPlan {
+        self.telemetry.hooks.stall.push(StallPlan {
             after_ns: u64::try_from(after_ns).unwrap_or(u64::MAX),
             hook: Arc::new(move |event: &StallEvent| hook(&Stall { event: *event })),
         });

@@ -1,6 +1,6 @@
 //! The builder's settings for recordings and hooks.
 
-use crate::policy_hook::PolicyHook;
+use crate::policy_hook::PolicyHooks;
 use crate::poll_times::LONG_POLL;
 use doorbell_core::scheduler::telemetry::Hooks;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) struct TelemetryOptions {
     pub(crate) poll_times: bool,
     pub(crate) long_poll: Duration,
     pub(crate) hooks: Hooks,
-    pub(crate) policy_refused: PolicyHook,
+    pub(crate) policy_refused: PolicyHooks,
 }
 
 impl Default for TelemetryOptions {
@@ -20,7 +20,7 @@ impl Default for TelemetryOptions {
             poll_times: false,
             long_poll: LONG_POLL,
             hooks: Hooks::default(),
-            policy_refused: PolicyHook::default(),
+            policy_refused: PolicyHooks::default(),
         }
     }
 }

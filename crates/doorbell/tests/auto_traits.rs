@@ -107,7 +107,7 @@ macro_rules! table {
 fn c5_public_types_have_the_auto_traits_that_they_promise() {
     let wrong = table! {
         // The runtime.
-        ALL => doorbell::Runtime, doorbell::Handle, doorbell::Builder, doorbell::CpuList,
+        ALL => doorbell::Runtime, doorbell::Handle, doorbell::WeakHandle, doorbell::ThreadRole, doorbell::Builder, doorbell::CpuList,
             doorbell::IdlePolicy, doorbell::ShutdownTimeout, doorbell::CoreError, doorbell::CoreId,
             doorbell::BlockOnError, doorbell::NoRuntime, doorbell::WorkerPolicy, doorbell::Metrics,
             doorbell::WorkerMetrics, doorbell::BlockingMetrics, doorbell::WorkerInfo, doorbell::TaskInfo<'static>,

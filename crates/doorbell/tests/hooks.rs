@@ -2,11 +2,12 @@
 
 #![allow(
     clippy::disallowed_types,
+    clippy::disallowed_macros,
     clippy::disallowed_methods,
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Class, ClassKind, CoreId, StallKind, TaskId, yield_now};
+use doorbell::{Builder, Class, ClassKind, CoreId, StallKind, TaskId, ThreadRole, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -417,4 +418,195 @@ fn a_hook_of_stalls_may_panic_and_end_the_runtime() {
     *kept.lock().unwrap() = Some(rt);
     hears.recv().unwrap();
     assert!(task.is_finished());
+}
+
+#[test]
+fn all_hooks_of_a_kind_are_called_in_their_order() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let note = |what: &'static str| {
+        let log = Arc::clone(&log);
+        move || log.lock().unwrap().push(what)
+    };
+    let mut builder = Builder::new().cores(1);
+    for [start, stop, spawn, before, after, finish] in [
+        [
+            "start 1", "stop 1", "spawn 1", "before 1", "after 1", "finish 1",
+        ],
+        [
+            "start 2", "stop 2", "spawn 2", "before 2", "after 2", "finish 2",
+        ],
+    ] {
+        let [start, stop] = [note(start), note(stop)];
+        let [spawn, before, after, finish] = [note(spawn), note(before), note(after), note(finish)];
+        builder = builder
+            .on_worker_start(move |_| start())
+            .on_worker_stop(move |_| stop())
+            .on_task_spawn(move |_| spawn())
+            .on_before_task_poll(move |_| before())
+            // A panic of one keeps no other from being called.
+            .on_before_task_poll(|_| panic!("on purpose"))
+            .on_after_task_poll(move |_| after())
+            .on_task_finish(move |_| finish());
+    }
+    let rt = builder.build().unwrap();
+    rt.block_on(rt.spawn(async {})).unwrap();
+    assert_eq!(rt.metrics().hook_panics(), 2);
+    drop(rt);
+    let mut entries = log.lock().unwrap().clone();
+    // The test spawns beside the worker's start.
+    entries.sort_by_key(|entry| !entry.starts_with("start"));
+    let pairs = ["start", "spawn", "before", "after", "finish", "stop"];
+    let expected: Vec<String> = pairs
+        .into_iter()
+        .flat_map(|what| [format!("{what} 1"), format!("{what} 2")])
+        .collect();
+    assert_eq!(entries, expected);
+}
+
+#[test]
+fn each_hook_for_stalls_hears_of_polls_that_are_long_enough_for_it() {
+    let (says, hears) = std::sync::mpsc::channel();
+    let short = says.clone();
+    let rt = Builder::new()
+        .cores(1)
+        .on_stall(LONG, move |_| says.send("long").unwrap())
+        .on_stall(Duration::from_millis(2), move |_| {
+            let _ = short.send("short");
+        })
+        .build()
+        .unwrap();
+    let (ends, ended) = std::sync::mpsc::channel::<()>();
+    let task = rt.spawn(async move { ended.recv() });
+    assert_eq!(hears.recv_timeout(LONG).unwrap(), "short");
+    drop(ends);
+    rt.block_on(task).unwrap().unwrap_err();
+    assert!(hears.try_iter().all(|heard| heard == "short"));
+}
+
+/// Sends what it finds when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+std::thread_local! {
+    /// The hooks around what this thread does, the outermost first.
+    static AROUND: std::cell::RefCell<Vec<&'static str>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+fn around() -> Vec<&'static str> {
+    AROUND.with_borrow(Vec::clone)
+}
+
+/// Enters `name` around all that threads do.
+fn entering(builder: Builder, name: &'static str) -> Builder {
+    builder.around_threads(move |_| {
+        Ok(move |_: &ThreadRole, work: &mut dyn FnMut()| {
+            AROUND.with_borrow_mut(|around| around.push(name));
+            work();
+            assert_eq!(AROUND.with_borrow_mut(Vec::pop), Some(name));
+        })
+    })
+}
+
+#[test]
+fn hooks_are_around_all_that_threads_do_for_a_runtime() {
+    let both = vec!["outer", "inner"];
+    let builder = Builder::new().cores(1).blocking_threads(1);
+    let builder = entering(entering(builder, "outer"), "inner");
+    let rt = builder.clone().build().unwrap();
+    for class in [Class::FAIR, Class::rt(1), Class::BATCH] {
+        let task = rt.task().class(class).spawn(async { around() });
+        assert_eq!(rt.block_on(task).unwrap(), both);
+    }
+    assert_eq!(rt.block_on(rt.spawn_blocking(around)).unwrap(), both);
+    assert_eq!(rt.block_on(async { around() }), both);
+    assert_eq!(around(), [""; 0]);
+    // A panic of the future does not pass through the hooks, and reaches the caller.
+    let caught = std::panic::catch_unwind(|| rt.block_on(async { panic!("on purpose") }));
+    assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    assert_eq!((around(), rt.metrics().hook_panics()), (vec![], 0));
+    // The drop of a task that its worker, inside of a poll, cannot drop.
+    let (says, hears) = std::sync::mpsc::channel();
+    let seen = OnDrop(move || says.send(around()).unwrap());
+    let (ends, ended) = std::sync::mpsc::channel::<()>();
+    drop(rt.spawn(async move { ended.recv() }));
+    drop(rt.spawn(async move {
+        let _seen = (seen, ends);
+        std::future::pending::<()>().await;
+    }));
+    drop(rt);
+    assert_eq!(hears.recv_timeout(LONG).unwrap(), both);
+}
+
+#[test]
+fn work_is_done_whatever_the_hooks_around_it_do() {
+    let forgets = |_: &doorbell::Handle| Ok(|_: &ThreadRole, _: &mut dyn FnMut()| {});
+    let panics =
+        |_: &doorbell::Handle| Ok(|_: &ThreadRole, _: &mut dyn FnMut()| panic!("on purpose"));
+    let twice = |_: &doorbell::Handle| {
+        Ok(|_: &ThreadRole, work: &mut dyn FnMut()| {
+            work();
+            work();
+            panic!("on purpose");
+        })
+    };
+    let rt = Builder::new()
+        .cores(1)
+        .around_threads(forgets)
+        .around_threads(panics)
+        .around_threads(twice)
+        .build()
+        .unwrap();
+    assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+    assert_eq!(rt.block_on(rt.spawn_blocking(|| 8)).unwrap(), 8);
+    // Two of the `block_on`s that are over; those of threads are still inside.
+    assert!(rt.metrics().hook_panics() >= 4);
+}
+
+#[test]
+fn what_a_hook_around_threads_owns_is_dropped_after_the_runtime_and_its_error_is_that_of_the_build()
+{
+    let is_dropped = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_dropped);
+    let builder = Builder::new().cores(1).around_threads(move |runtime| {
+        let flag = Arc::clone(&flag);
+        let owned = OnDrop(move || flag.store(true, SeqCst));
+        let weak = runtime.downgrade();
+        Ok(move |_: &ThreadRole, work: &mut dyn FnMut()| {
+            let _both = (&owned, &weak);
+            work();
+        })
+    });
+    let rt = builder.clone().build().unwrap();
+    // A handle that is kept does not keep it.
+    let weak = rt.handle().downgrade();
+    let handle = rt.handle().clone();
+    let (says, hears) = std::sync::mpsc::channel();
+    let flag = Arc::clone(&is_dropped);
+    let looks = OnDrop(move || says.send(flag.load(SeqCst)).unwrap());
+    drop(rt.spawn(async move {
+        let _looks = looks;
+        std::future::pending::<()>().await;
+    }));
+    drop(rt);
+    assert!(!hears.recv().unwrap(), "it outlives the tasks");
+    assert!(is_dropped.load(SeqCst));
+    assert!(weak.upgrade().is_some());
+    drop(handle);
+    assert!(weak.upgrade().is_none());
+
+    is_dropped.store(false, SeqCst);
+    let failing = builder.around_threads(|_| {
+        if true {
+            return Err("no luck".into());
+        }
+        Ok(|_: &ThreadRole, work: &mut dyn FnMut()| work())
+    });
+    let error = failing.build().unwrap_err();
+    assert!(error.to_string().contains("no luck"), "{error}");
+    assert!(is_dropped.load(SeqCst));
 }

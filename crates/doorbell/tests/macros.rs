@@ -1,5 +1,7 @@
 //! The attributes.
 
+#![allow(clippy::disallowed_methods, reason = "tests play the outside world")]
+
 #[doorbell::test]
 async fn a_test_has_two_cores() {
     assert_eq!(doorbell::Handle::current().cores(), 2);
@@ -10,6 +12,32 @@ const CORES: usize = 3;
 #[doorbell::test(cores = CORES)]
 async fn cores_may_be_an_expression() {
     assert_eq!(doorbell::Handle::current().cores(), 3);
+}
+
+fn named() -> doorbell::Builder {
+    doorbell::Builder::new().cores(3).name("named")
+}
+
+fn thread_name() -> String {
+    std::thread::current().name().unwrap_or_default().to_owned()
+}
+
+#[doorbell::test(builder = named)]
+async fn a_test_begins_with_its_builder() {
+    assert_eq!(doorbell::Handle::current().cores(), 3);
+    let name = doorbell::task().on(2).spawn(async { thread_name() }).await;
+    assert_eq!(name.unwrap(), "named-2");
+}
+
+#[doorbell::main(builder = || named().name("other"), cores = 1)]
+async fn of_a_builder() -> (usize, String) {
+    let name = doorbell::spawn(async { thread_name() }).await.unwrap();
+    (doorbell::Handle::current().cores(), name)
+}
+
+#[test]
+fn main_begins_with_its_builder_and_the_other_options_come_behind() {
+    assert_eq!(of_a_builder(), (1, "other-0".to_owned()));
 }
 
 #[doorbell::test]

@@ -50,7 +50,7 @@ fn scheduler() -> ([RemoteRef<Loom>; 2], Arc<AtomicUsize>) {
             .with(|content| assert_eq!(unsafe { *content }, 7));
     });
     let hooks = Hooks {
-        task_spawn: Some(hook),
+        task_spawn: vec![hook],
         ..Hooks::default()
     };
     let plan = TelemetryPlan {

@@ -43,12 +43,12 @@ impl<M: Machine> Worker<M> {
 
     /// Parks between the two hooks.
     pub(super) fn park_with_hooks(&self) {
-        self.call_hook(|hooks| hooks.before_park.as_ref());
+        self.call_hooks(|hooks| &hooks.before_park);
         // The hook may have spawned or woken a task on this worker, and that notifies no one.
         if self.local.is_empty() {
             self.park();
         }
-        self.call_hook(|hooks| hooks.after_unpark.as_ref());
+        self.call_hooks(|hooks| &hooks.after_unpark);
     }
 
     /// From spinning to parked and back.

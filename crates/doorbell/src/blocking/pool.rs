@@ -279,7 +279,8 @@ impl<M: Machine> Pool<M> {
                 let _ = M::bind_thread(cpus);
             }
             let entered = ambient::enter_blocking(handle.clone());
-            leaving.pool.work(&handle);
+            let work = &mut || leaving.pool.work(&handle);
+            handle.inner().around_blocking(work);
             leaving.counted = false;
             drop((entered, handle));
             drop(leaving);

@@ -34,7 +34,7 @@ pub struct TaskEvent<'a> {
     pub spawned_at: &'static Location<'static>,
 }
 
-/// The hooks of a scheduler. Each field says when its hook is called.
+/// The hooks of a scheduler. Each field says when its hooks are called: all of them, in this order.
 ///
 /// ```
 /// use doorbell_core::scheduler::telemetry::Hooks;
@@ -44,37 +44,37 @@ pub struct TaskEvent<'a> {
 #[derive(Clone, Default)]
 pub struct Hooks {
     /// A worker has begun, and has run nothing yet.
-    pub worker_start: Option<WorkerHook>,
+    pub worker_start: Vec<WorkerHook>,
     /// A worker is about to end, and has dropped all its tasks.
-    pub worker_stop: Option<WorkerHook>,
+    pub worker_stop: Vec<WorkerHook>,
     /// A worker is about to block.
-    pub before_park: Option<WorkerHook>,
+    pub before_park: Vec<WorkerHook>,
     /// A worker has blocked, or did not need to. Called once for each `before_park`.
-    pub after_unpark: Option<WorkerHook>,
+    pub after_unpark: Vec<WorkerHook>,
     /// A task is spawned; it cannot run before the hook returns.
-    pub task_spawn: Option<TaskHook>,
+    pub task_spawn: Vec<TaskHook>,
     /// A task has ended. A task that awaits it sees that only after the hook has returned.
-    pub task_finish: Option<TaskHook>,
+    pub task_finish: Vec<TaskHook>,
     /// A task is about to be polled.
-    pub before_poll: Option<TaskHook>,
+    pub before_poll: Vec<TaskHook>,
     /// A poll has ended. The task may be complete.
-    pub after_poll: Option<TaskHook>,
+    pub after_poll: Vec<TaskHook>,
     /// A poll takes long and still goes on. Called on a thread that is no worker: see
     /// [`StallReporter`](super::StallReporter).
-    pub stall: Option<StallPlan>,
+    pub stall: Vec<StallPlan>,
 }
 
 impl std::fmt::Debug for Hooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hooks")
-            .field("worker_start", &self.worker_start.is_some())
-            .field("worker_stop", &self.worker_stop.is_some())
-            .field("before_park", &self.before_park.is_some())
-            .field("after_unpark", &self.after_unpark.is_some())
-            .field("task_spawn", &self.task_spawn.is_some())
-            .field("task_finish", &self.task_finish.is_some())
-            .field("before_poll", &self.before_poll.is_some())
-            .field("after_poll", &self.after_poll.is_some())
+            .field("worker_start", &self.worker_start.len())
+            .field("worker_stop", &self.worker_stop.len())
+            .field("before_park", &self.before_park.len())
+            .field("after_unpark", &self.after_unpark.len())
+            .field("task_spawn", &self.task_spawn.len())
+            .field("task_finish", &self.task_finish.len())
+            .field("before_poll", &self.before_poll.len())
+            .field("after_poll", &self.after_poll.len())
             .field("stall", &self.stall)
             .finish()
     }
@@ -89,7 +89,7 @@ impl Hooks {
             &self.before_park,
             &self.after_unpark,
         ];
-        workers.iter().all(|hook| hook.is_none()) && !self.of_tasks()
+        workers.iter().all(|hooks| hooks.is_empty()) && !self.of_tasks()
     }
 
     /// Whether there is a hook for tasks or polls.
@@ -100,7 +100,7 @@ impl Hooks {
             &self.before_poll,
             &self.after_poll,
         ];
-        tasks.iter().any(|hook| hook.is_some()) || self.stall.is_some()
+        tasks.iter().any(|hooks| !hooks.is_empty()) || !self.stall.is_empty()
     }
 }
 
@@ -112,48 +112,64 @@ impl TelemetryPlan {
 }
 
 impl<M: Machine> Telemetry<M> {
-    /// Calls a hook, if there is one. Catches and counts a panic of the hook.
-    fn guard<H: ?Sized>(&self, hook: Option<&Arc<H>>, call: impl FnOnce(&H)) {
-        let Some(hook) = hook else { return };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(hook))) {
+    /// Calls a hook. Catches and counts its panic.
+    fn guard(&self, call: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
             self.hook_panics.add_shared(1);
             drop_quietly(payload);
         }
     }
 
-    /// Calls a hook of a worker.
-    pub(crate) fn call_worker_hook(
+    /// Calls hooks of a worker.
+    pub(crate) fn call_worker_hooks(
         &self,
-        which: impl FnOnce(&Hooks) -> Option<&WorkerHook>,
+        which: impl FnOnce(&Hooks) -> &[WorkerHook],
         worker: usize,
     ) {
-        self.guard(which(&self.plan.hooks), |hook| hook(worker));
+        for hook in which(&self.plan.hooks) {
+            self.guard(|| hook(worker));
+        }
     }
 
-    /// Calls the hook for a task that is spawned.
+    fn call_task_hooks(&self, hooks: &[TaskHook], task: &TaskEvent<'_>) {
+        for hook in hooks {
+            self.guard(|| hook(task));
+        }
+    }
+
+    /// Calls the hooks for a task that is spawned.
     pub(crate) fn task_spawned(&self, task: &TaskEvent<'_>) {
-        self.guard(self.plan.hooks.task_spawn.as_ref(), |hook| hook(task));
+        self.call_task_hooks(&self.plan.hooks.task_spawn, task);
     }
 
-    /// Calls the hook for a task that has ended.
+    /// Calls the hooks for a task that has ended.
     pub(crate) fn task_finished(&self, task: &TaskEvent<'_>) {
-        self.guard(self.plan.hooks.task_finish.as_ref(), |hook| hook(task));
+        self.call_task_hooks(&self.plan.hooks.task_finish, task);
     }
 
-    /// Calls the hook for a task that is about to be polled.
+    /// Calls the hooks for a task that is about to be polled.
     pub(crate) fn before_poll<'a>(&self, task: impl FnOnce() -> TaskEvent<'a>) {
-        self.guard(self.plan.hooks.before_poll.as_ref(), |hook| hook(&task()));
+        let hooks = &self.plan.hooks.before_poll;
+        if !hooks.is_empty() {
+            self.call_task_hooks(hooks, &task());
+        }
     }
 
-    /// Calls the hook for a task whose poll has ended.
+    /// Calls the hooks for a task whose poll has ended.
     pub(crate) fn after_poll<'a>(&self, task: impl FnOnce() -> TaskEvent<'a>) {
-        self.guard(self.plan.hooks.after_poll.as_ref(), |hook| hook(&task()));
+        let hooks = &self.plan.hooks.after_poll;
+        if !hooks.is_empty() {
+            self.call_task_hooks(hooks, &task());
+        }
     }
 
-    /// Calls the hook for what takes long and still goes on.
+    /// Calls the hooks for what takes long and still goes on: those for which it has lasted long enough.
     pub(super) fn stalled(&self, stall: &StallEvent) {
-        let hook = self.plan.hooks.stall.as_ref().map(|plan| &plan.hook);
-        self.guard(hook, |hook| hook(stall));
+        for plan in &self.plan.hooks.stall {
+            if stall.lasted_ns() >= plan.after_ns {
+                self.guard(|| (plan.hook)(stall));
+            }
+        }
     }
 
     /// How many hooks have panicked.

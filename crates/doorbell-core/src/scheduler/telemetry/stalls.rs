@@ -42,6 +42,16 @@ pub enum StallEvent {
     },
 }
 
+impl StallEvent {
+    /// How long it has lasted, at least.
+    pub fn lasted_ns(&self) -> u64 {
+        match self {
+            StallEvent::Poll(poll) => poll.lasted_ns,
+            StallEvent::Queued { waited_ns } => *waited_ns,
+        }
+    }
+}
+
 /// A long poll that still goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct PollStall {
@@ -197,9 +207,9 @@ impl<M: Machine> fmt::Debug for StallReporter<M> {
 impl<M: Machine> StallReporter<M> {
     /// `None` if there is no stall hook.
     pub fn new(hooks: &Hooks) -> Option<Self> {
-        let plan = hooks.stall.as_ref()?;
+        let after_ns = hooks.stall.iter().map(|plan| plan.after_ns).min()?;
         Some(StallReporter {
-            after_ns: plan.after_ns,
+            after_ns,
             sleeps: M::Line::new(|| M::U32::new(0)),
             waiter: Waiter::default(),
             ended: M::U32::new(0),

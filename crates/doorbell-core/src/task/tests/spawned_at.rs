@@ -14,7 +14,7 @@ use std::sync::Arc;
 fn bench(stall: Option<StallPlan>) -> Bench {
     let plan = TelemetryPlan {
         hooks: Hooks {
-            stall,
+            stall: stall.into_iter().collect(),
             ..Hooks::default()
         },
         ..TelemetryPlan::default()

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 fn a_poll_begins_while_the_stall_thread_falls_asleep() {
     let hooks = Hooks {
-        stall: Some(StallPlan {
+        stall: vec![StallPlan {
             after_ns: 1,
             hook: Arc::new(|_| ()),
-        }),
+        }],
         ..Hooks::default()
     };
     let reporter = StallReporter::<Loom>::new(&hooks).map(Arc::new);

@@ -72,10 +72,10 @@ fn run<const BUG: u8>(
         sim::sleep(hook_ns);
     };
     let hooks = Hooks {
-        stall: Some(StallPlan {
+        stall: vec![StallPlan {
             after_ns: AFTER_NS,
             hook: Arc::new(hook),
-        }),
+        }],
         ..Hooks::default()
     };
     let plan = TelemetryPlan {
