@@ -9,7 +9,7 @@ pub use body::Handed;
 pub use handed::{Answering, HandlerError};
 
 use crate::RequestBody;
-use doorbell::{Class, rescue};
+use doorbell::Class;
 use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -27,14 +27,11 @@ use std::sync::Arc;
 /// answer, as on routes of the connection's class and as with tokio. If the connection ends before the answer
 /// is complete, that task is aborted at its next `await`.
 ///
-/// While the Fair worker of a core is stuck in long polls, an urgent worker may serve its connections
-/// ([`doorbell::rescue`]; [`Server::classes`](crate::Server::classes) turns this on). During a rescue every
-/// handler starts in a task of its own. An answer whose handler runs in the connection's task waits for a
-/// worker of the connection's class.
-///
 /// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on workers of its class
-/// only; the connection's worker only reads, parses and writes for it, and never waits for it.* And: *a
-/// handler runs on workers of its class only, whichever worker serves its connection.* Not covered:
+/// only; the connection's worker only reads, parses and writes for it, and never waits for it.* Not covered:
+/// - An urgent request is read, and its answer is written, by the connection's task. If a worker of the
+///   connection's class is inside a long poll, that takes until the poll ends, or until another worker of that
+///   class takes the task ([`Server::classes`](crate::Server::classes) says when).
 /// - Over HTTP/2 the requests of one connection share a lock of `h2`. A handler takes it briefly when it
 ///   reads or drops its request's body, and may lose its CPU while it has the lock.
 /// - When a client goes away, the drop of its handler or answer may run on the connection's worker.
@@ -71,8 +68,7 @@ pub(crate) type ClassOf<R> = dyn Fn(&Request<R>) -> Class + Send + Sync;
 
 impl<S, R> ByClass<S, R> {
     /// Wraps a service; `class_of` returns the class of a request. `class_of` and the `clone` of the service
-    /// run on the worker that serves the connection, in a rescue an urgent one. Keep both short: compare and
-    /// copy, do not compute.
+    /// run on the worker that serves the connection. Keep both short: compare and copy, do not compute.
     pub fn new(
         service: S,
         class_of: impl Fn(&Request<R>) -> Class + Send + Sync + 'static,
@@ -114,7 +110,7 @@ where
     fn call(&self, request: Request<R>) -> Self::Future {
         let class = (self.class_of)(&request);
         let is_here = doorbell::current_class().is_some_and(|here| here.kind() == class.kind());
-        if is_here && !rescue::is_under_way() {
+        if is_here {
             return Answering::here(self.service.call(request));
         }
         Answering::elsewhere(class, self.service.clone(), request)

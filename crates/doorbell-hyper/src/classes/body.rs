@@ -4,7 +4,6 @@ use super::chain::Rest;
 use super::handed::{BoxError, HandlerError};
 use super::handler::Handler;
 use crate::ending::Ending;
-use doorbell::rescue;
 use hyper::body::{Body, Buf, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::fmt;
@@ -84,10 +83,6 @@ where
     ) -> Poll<Option<Result<Frame<B::Data>, HandlerError>>> {
         let this = self.project();
         let (first, hint, rest, handler) = match this.way.project() {
-            WayParts::Here { .. } if rescue::is_under_way() => {
-                rescue::decline(cx);
-                return Poll::Pending;
-            }
             WayParts::Here { body } => {
                 let frame = ready!(this.ending.note(body.poll_frame(cx), cx));
                 let failed = |error: B::Error| HandlerError::Failed(error.into());

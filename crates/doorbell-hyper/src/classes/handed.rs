@@ -3,7 +3,7 @@
 use super::body::Handed;
 use super::chain::{Frames, Heard, Rest, chain};
 use super::handler::Handler;
-use doorbell::{Class, NoRuntime, SpawnError, rescue};
+use doorbell::{Class, NoRuntime, SpawnError};
 use futures_channel::oneshot;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::service::Service;
@@ -208,10 +208,6 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (answer, handler) = match self.project().way.project() {
-            WayParts::Here { .. } if rescue::is_under_way() => {
-                rescue::decline(cx);
-                return Poll::Pending;
-            }
             WayParts::Here { answer } => {
                 let answered = ready!(answer.poll(cx));
                 return Poll::Ready(match answered {

@@ -8,7 +8,6 @@ use super::open::Open;
 use super::progress::Progress;
 use super::request_body::RequestBody;
 use doorbell::net::{TcpListener, TcpStream};
-use doorbell::rescue;
 use doorbell::time::timeout;
 use hyper::body::Body;
 use hyper::service::Service;
@@ -110,10 +109,10 @@ where
         let progress = Progress::new(Arc::clone(&shared));
         self.idle
             .add(Arc::clone(&progress), shared.open().sockets());
-        let tasks = shared.tasks();
         let info = ConnectionInfo::of_tcp(&stream, peer);
         let service = (self.make_service)(&info);
-        tasks.spawn(Connection::new(shared, stream, progress, service, info));
+        let connection = Connection::new(shared, stream, progress, service, info);
+        drop(doorbell::spawn(connection));
     }
 
     /// Waits until one more connection may be open, for which idle ones must go. `None` if the signal came
@@ -175,23 +174,16 @@ async fn drain(shared: &Shared, drain_timeout: Duration, served: &mut Served) {
     served.timed_out = shared.timed_out();
 }
 
-/// The output of the future; `None` if the signal came first. A rescue does not poll the signal, which is
-/// user code.
+/// The output of the future; `None` if the signal came first.
 async fn unless<T>(signal: &mut Option<Signal>, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|cx| {
-        let is_rescue = rescue::is_under_way();
-        if let Some(signal) = signal.as_mut().filter(|_| !is_rescue)
+        if let Some(signal) = signal.as_mut()
             && signal.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(None);
         }
-        let polled = future.as_mut().poll(cx).map(Some);
-        if polled.is_pending() && is_rescue && signal.is_some() {
-            // The signal may have woken the task: leave its poll to the task's own workers.
-            rescue::decline(cx);
-        }
-        polled
+        future.as_mut().poll(cx).map(Some)
     })
     .await
 }

@@ -3,7 +3,7 @@
 use super::{ConnectionInfo, RequestBody, ServeError, Served, Server};
 use crate::ByClass;
 use crate::classes::ClassOf;
-use doorbell::Class;
+use doorbell::{Class, Handle};
 use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -31,11 +31,14 @@ impl Server {
     /// [`ByClass`] does. Connections have the class of the task that awaits the server, usually Fair.
     /// Handlers of that class run in the connection's task.
     ///
-    /// Connections and the accepting task are [rescuable](doorbell::rescue). While the Fair worker of a core
-    /// is stuck in long polls, the Rt worker of that core accepts, reads, parses and writes in its place. So
-    /// urgent routes are answered although every Fair worker computes. An Rt worker rescues nothing while it
-    /// has run, its urgent handlers included, for more than three tenths of the time. It may also call
-    /// `make_service` and clone the service: both should only copy.
+    /// An urgent handler preempts what computes, but the tasks of the connections, mostly Fair, accept the
+    /// connection, read the request and write the answer. Contract: *no Fair poll takes longer than p, and the
+    /// last four polls of the connection were short ⇒ a worker reads the request within p and about 150 µs, and
+    /// begins to write the answer that long after the handler made it; if other short tasks are always ready,
+    /// each takes p longer.* If a Fair worker is idle, it does this for one that is inside a long poll. A
+    /// connection whose own handlers computed in place counts as long until four polls of it were short.
+    /// If urgent requests must not even wait for one poll, serve them on a port of their own: a server that is
+    /// awaited in class Rt ([crate docs](crate#two-servers-the-urgent-one-on-its-own-port)).
     ///
     /// The workers of class Rt start before the first connection is accepted. Those of class Batch start with
     /// the first request of that class, as [`ByClass`] says. To start them earlier, call
@@ -55,10 +58,9 @@ impl Server {
     /// # }
     /// ```
     pub fn classes(
-        mut self,
+        self,
         class_of: impl Fn(&Request<RequestBody>) -> Class + Send + Sync + 'static,
     ) -> ClassServer {
-        self.rescuable = true;
         ClassServer {
             server: self,
             class_of: Arc::new(class_of),
@@ -104,6 +106,7 @@ impl ClassServer {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>> + Send,
     {
+        Handle::try_current()?.open_class(Class::rt(1))?;
         let class_of = self.class_of;
         let by_class = move |info: &_| ByClass::shared(make_service(info), Arc::clone(&class_of));
         self.server.serve_with(by_class).await

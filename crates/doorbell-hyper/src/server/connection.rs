@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::protocol::{Protocol, Settings};
 use super::request_body::RequestBody;
 use super::server_io::ServerIo;
-use super::tasks::{ServerExecutor, Tasks};
+use super::tasks::ServerExecutor;
 use async_lock::OnceCell;
 use crossbeam_utils::atomic::AtomicCell;
 use doorbell::net::TcpStream;
@@ -28,7 +28,6 @@ use std::task::{Context, Poll, Waker};
 pub(super) struct Shared {
     settings: Settings,
     limits: Limits,
-    tasks: Tasks,
     start: Instant,
     open: Open,
     /// Set when each connection must end as soon as it has no request in flight.
@@ -42,11 +41,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(limits: Limits, tasks: Tasks, settings: Settings) -> Arc<Self> {
+    pub(super) fn new(limits: Limits, settings: Settings) -> Arc<Self> {
         Arc::new(Shared {
             settings,
             limits,
-            tasks,
             start: Instant::now(),
             open: Open::default(),
             stop: OnceCell::new(),
@@ -100,11 +98,6 @@ impl Shared {
     /// How often [`Shared::limit_reached`] was called.
     pub(super) fn timed_out(&self) -> u64 {
         self.timed_out.load()
-    }
-
-    /// Spawns the connections.
-    pub(super) fn tasks(&self) -> Tasks {
-        self.tasks
     }
 
     /// Tells each connection to end as soon as it has no request in flight.

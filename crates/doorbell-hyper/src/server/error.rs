@@ -13,8 +13,8 @@ pub enum ServeError {
     /// The runtime has ended.
     #[error("the runtime has ended, and its server with it")]
     RuntimeEnded,
-    /// The OS refused what a server with [`classes`](crate::Server::classes) needs: the threads of class Rt,
-    /// or the descriptors by which these notice stuck Fair workers.
+    /// The OS did not start the threads of class Rt, which a server with [`classes`](crate::Server::classes)
+    /// needs.
     #[error(transparent)]
     Class(#[from] SpawnError),
     /// The listener accepts no connections: the error of the OS.

@@ -43,7 +43,6 @@ use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
-use tasks::Tasks;
 
 /// An HTTP/1 and HTTP/2 server on one port, without TLS. For examples see the [crate](crate).
 ///
@@ -60,8 +59,6 @@ pub struct Server {
     listener: TcpListener,
     limit: Option<NonZeroUsize>,
     limits: Limits,
-    /// Whether its tasks are rescuable.
-    rescuable: bool,
     settings: Settings,
     signal: Option<Signal>,
     drain_timeout: Duration,
@@ -85,7 +82,6 @@ impl Server {
             listener,
             limit: None,
             limits: Limits::DEFAULT,
-            rescuable: false,
             settings: Settings::new(),
             signal: None,
             drain_timeout: Duration::from_secs(30),
@@ -288,15 +284,7 @@ impl Server {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let here = Handle::try_current()?;
-        let mut task = here.task();
-        if self.rescuable {
-            here.open_rescue()?;
-            task = task.rescuable();
-        }
-        let tasks = Tasks {
-            rescuable: self.rescuable,
-        };
-        let shared = Shared::new(self.limits, tasks, self.settings);
+        let shared = Shared::new(self.limits, self.settings);
         let acceptor = Acceptor {
             listener: self.listener,
             make_service,
@@ -306,7 +294,7 @@ impl Server {
             signal: self.signal,
             drain_timeout: self.drain_timeout,
         };
-        let task = task.try_spawn(acceptor.run())?;
+        let task = here.task().try_spawn(acceptor.run())?;
         let mut running = Running { task, shared };
         (&mut running.task)
             .await

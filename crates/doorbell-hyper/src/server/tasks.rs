@@ -1,4 +1,4 @@
-//! [`Tasks`]: spawns the tasks of a server.
+//! [`ServerExecutor`]: spawns the tasks that hyper runs beside a connection over HTTP/2.
 
 use super::progress::{InFlight, Progress};
 use doorbell::time::{Sleep, sleep};
@@ -7,27 +7,6 @@ use pin_project_lite::pin_project;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-
-/// Spawns the connections of a server.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tasks {
-    /// Whether the tasks are rescuable.
-    pub(super) rescuable: bool,
-}
-
-impl Tasks {
-    pub(super) fn spawn<F>(self, future: F)
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        drop(if self.rescuable {
-            doorbell::task().rescuable().spawn(future)
-        } else {
-            doorbell::spawn(future)
-        });
-    }
-}
 
 /// Spawns the tasks that hyper runs beside an HTTP/2 connection of a [`Server`](crate::Server): one for each
 /// request, and one for each tunnel. While they run, the connection has a request in flight.
@@ -42,11 +21,11 @@ where
 {
     fn execute(&self, future: F) {
         let shared = self.progress.shared();
-        shared.tasks().spawn(Limited {
+        drop(doorbell::spawn(Limited {
             future,
             limit: shared.limits().request.map(sleep),
             in_flight: InFlight::new(&self.progress),
-        });
+        }));
     }
 }
 
