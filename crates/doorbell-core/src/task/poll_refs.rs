@@ -24,6 +24,8 @@ pub(crate) struct PollRefs<M: Schedule> {
     waker: Cell<*const Waker>,
     /// References given out, less those taken back.
     count: Cell<isize>,
+    /// Whether the poll has woken its own task on this thread.
+    yields: Cell<bool>,
     machine: PhantomData<fn(M)>,
 }
 
@@ -32,6 +34,7 @@ impl<M: Schedule> PollRefs<M> {
         PollRefs {
             waker: Cell::new(std::ptr::null()),
             count: Cell::new(0),
+            yields: Cell::new(false),
             machine: PhantomData,
         }
     }
@@ -42,6 +45,7 @@ impl<M: Schedule> PollRefs<M> {
         // SAFETY: the worker's reference outlives this borrowed waker.
         let waker = unsafe { waker::borrowed(task) };
         self.waker.set(&raw const *waker);
+        self.yields.set(false);
         // Does not unwind: a task's panics are caught where its future is polled.
         let polled = poll(&waker);
         self.waker.set(std::ptr::null());
@@ -58,7 +62,23 @@ impl<M: Schedule> PollRefs<M> {
         !self.waker.get().is_null()
     }
 
+    /// `task` is woken on this thread, whether it is under poll or not.
+    #[inline]
+    pub(crate) fn note_wake(&self, task: TaskRef<M>) {
+        if self.task().is_some_and(|own| own.as_raw() == task.as_raw()) {
+            self.yields.set(true);
+        }
+    }
+
+    /// Whether the poll that ended last has woken its own task. A wake by another thread during the poll does not
+    /// count: something has come for the task.
+    #[inline]
+    pub(crate) fn yields(&self) -> bool {
+        self.yields.get()
+    }
+
     /// The task under poll.
+    #[inline]
     pub(crate) fn task(&self) -> Option<TaskRef<M>> {
         // SAFETY: as in `is_of_the_poll`.
         let waker = unsafe { self.waker.get().as_ref() }?;

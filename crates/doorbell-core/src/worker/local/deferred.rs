@@ -1,5 +1,5 @@
-//! The deferred queue: tasks that can wait for what is ready. Those are tasks that were woken during their own poll, as
-//! by a yield, and tasks whose last polls were [long](PollLength). There is none where tasks run by rank. Of the groups,
+//! The deferred queue: tasks that can wait for what is ready. Those are tasks that yielded,
+//! which their own poll woke, and tasks whose last polls were [long](PollLength). There is none where tasks run by rank. Of the groups,
 //! only the default group has one.
 //!
 //! They run when nothing else is ready, behind a pass if the last one is old ([`Pace::is_old`]). While other tasks are

@@ -307,15 +307,15 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Appends a task that was woken during its own poll, which is over. It goes into the deferred queue. Exceptions: by
-    /// rank it goes behind its equals, and a task of a group goes to the end of its group's queue.
+    /// Appends a task that was woken during its own poll, which is over. If it `yields`, it goes into the deferred queue.
+    /// Exceptions: by rank it goes behind its equals, and a task of a group goes to the end of its group's queue.
     ///
     /// # Safety
     /// As for [`Local::push`].
     #[inline]
-    pub(in crate::worker) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn push_again(&self, node: NonNull<Node<M>>, yields: bool) {
         // SAFETY: the node of a task that is alive.
-        if self.off.get() || unsafe { self.is_in_line(node) } {
+        if self.off.get() || !yields || unsafe { self.is_in_line(node) } {
             // SAFETY: passed on.
             unsafe { self.push_between_polls(node) };
         } else {
@@ -324,7 +324,7 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Whether a task that was woken during its own poll goes behind its equals, and is not deferred.
+    /// Whether a task that yields goes behind its equals, and is not deferred.
     ///
     /// # Safety
     /// The node is that of a task that is alive.
@@ -370,9 +370,9 @@ impl<M: Machine> Local<M> {
     ///
     /// # Safety
     /// As for [`Ready::push`].
-    pub(in crate::worker) unsafe fn push_pinned_again(&self, node: NonNull<Node<M>>) {
+    pub(in crate::worker) unsafe fn push_pinned_again(&self, node: NonNull<Node<M>>, yields: bool) {
         // SAFETY: the node of a task that is alive, says the caller.
-        if unsafe { self.is_in_line(node) } {
+        if !yields || unsafe { self.is_in_line(node) } {
             // SAFETY: passed on.
             unsafe { self.push_pinned(node) };
         } else {

@@ -102,11 +102,24 @@ impl<M: Machine> TaskRef<M> {
     pub(crate) fn wake(self) {
         match self.scheduler_above() {
             None => {
-                self.follow(self.header().state.wake(), || self.submit());
+                let woken = self.header().state.wake();
+                if matches!(woken, Wake::Nothing) {
+                    self.note_yield();
+                }
+                self.follow(woken, || self.submit());
                 self.rescue();
             }
             Some(scheduler) => self.delegate(scheduler, For::Poll),
         }
+    }
+
+    /// Notes that the poll under way here yields, if this is its task.
+    fn note_yield(self) {
+        Local::<M>::with_current(|local| {
+            if let Some(local) = local {
+                local.poll_refs().note_wake(self);
+            }
+        });
     }
 
     /// Notes that the task is to be cancelled, and has a worker do it. The caller holds a reference.
@@ -195,16 +208,17 @@ impl<M: Machine> TaskRef<M> {
         is_taken
     }
 
-    /// Its poll on the caller's worker is over, and it was woken meanwhile.
+    /// Its poll on the caller's worker is over, and it was woken meanwhile. If the poll did that itself, it yields.
     pub(crate) fn push_again(self, local: &Local<M>) {
         self.note_wake();
         M::mark(Mark::TaskWokenInPoll);
+        let yields = local.poll_refs().yields();
         if self.header().kind == Kind::Task {
             // SAFETY: as in `push_here`.
-            unsafe { local.push_again(self.node()) };
+            unsafe { local.push_again(self.node(), yields) };
         } else {
             // SAFETY: as above.
-            unsafe { local.push_pinned_again(self.node()) };
+            unsafe { local.push_pinned_again(self.node(), yields) };
         }
     }
 

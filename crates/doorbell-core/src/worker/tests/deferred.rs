@@ -250,6 +250,28 @@ fn a_task_whose_polls_are_long_by_the_wall_clock_alone_is_not_deferred() {
     });
 }
 
+/// As a connection that an urgent handler answers before the poll ends that started the handler.
+#[test]
+fn w31_a_task_that_another_thread_wakes_in_its_poll_does_not_yield() {
+    for kind in KINDS {
+        let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+        worker.local.enter(|| {
+            let names = turns.0.clone();
+            let woken = poll_fn(move |cx| {
+                names.lock().unwrap().push(1);
+                let waker = cx.waker();
+                std::thread::scope(|scope| scope.spawn(|| waker.wake_by_ref()).join().unwrap());
+                Poll::<()>::Pending
+            });
+            drop(launch_as(worker.shared.remote(), kind, woken));
+            drop(turns.yields(&worker, 2, kind));
+            runs(&worker, 5, 0, 0);
+            assert_eq!(turns.take(), [1, 2, 1, 1, 1], "{kind:?}");
+            worker.local.close();
+        });
+    }
+}
+
 #[test]
 fn what_yields_can_be_stolen() {
     let workers = scheduler_by_hand();
