@@ -80,15 +80,6 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The rank of what the calling worker runs now, if that is a raised task of a lower class.
     fn raised_rank(&self) -> Option<u8>;
 
-    /// Whether that task was raised because its own worker may be stuck.
-    fn is_rescue(&self) -> bool;
-
-    /// Has the Rt workers look after stuck Fair workers, unless they do so already.
-    ///
-    /// # Errors
-    /// The OS's error for one of them: the next call tries again. Or if the runtime has ended.
-    fn open_rescue(&self) -> Result<(), OpenError>;
-
     /// Has workers of this core that are throttled look at what was posted to them.
     fn rouse(&self, core: usize);
 
@@ -202,7 +193,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     ) -> Result<Option<RawTimer>, Gone>;
 
     /// Registers a descriptor with the calling worker, or from another thread with the next Fair worker in
-    /// turn. In a rescue the task's own worker on this core gets it.
+    /// turn.
     ///
     /// # Errors
     /// If the descriptor cannot be waited for.
@@ -474,17 +465,6 @@ impl Frame {
     /// The kind of class whose worker the thread is; meaningless on other threads.
     pub(crate) fn kind(&self) -> ClassKind {
         self.kind
-    }
-
-    /// Which kind of worker polls the descriptors for which a task waits now. In a rescue it is the task's
-    /// own: otherwise each rescue would move descriptors to this worker for good.
-    pub(crate) fn hears(&self) -> ClassKind {
-        let is_rescue = self.kind == ClassKind::Rt && self.handle.inner().is_rescue();
-        if is_rescue {
-            self.class().kind()
-        } else {
-            self.kind
-        }
     }
 
     pub(crate) fn locals(&self) -> &Locals {

@@ -19,10 +19,10 @@ pub(crate) enum Opened {
     Before,
 }
 
-/// Why the workers of a class were not started, or do not look after those of another.
+/// Why the workers of a class were not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// The OS refused a thread or a descriptor.
+    /// The OS refused a thread.
     Refused(io::ErrorKind),
     /// The runtime has ended.
     RuntimeGone,
@@ -30,12 +30,6 @@ pub(crate) enum OpenError {
 
 impl From<ThreadError> for OpenError {
     fn from(error: ThreadError) -> Self {
-        OpenError::Refused(error.kind())
-    }
-}
-
-impl From<io::Error> for OpenError {
-    fn from(error: io::Error) -> Self {
         OpenError::Refused(error.kind())
     }
 }

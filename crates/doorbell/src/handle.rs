@@ -226,21 +226,6 @@ impl Handle {
         self.inner().is_open(class.kind())
     }
 
-    /// Has the Rt worker of each core run [rescuable](TaskBuilder::rescuable) tasks while the Fair worker of
-    /// that core is stuck: see [`rescue`](crate::rescue). This starts the Rt workers. Call it once: further
-    /// calls have no effect. With a paused clock this has no effect.
-    ///
-    /// # Errors
-    /// [`SpawnError::NoWorkers`] if the OS did not start the Rt workers, [`SpawnError::NoRescue`] if it
-    /// refused a descriptor. The next call tries again. [`SpawnError::RuntimeGone`] if the runtime has ended.
-    pub fn open_rescue(&self) -> Result<(), SpawnError> {
-        self.open_class(Class::rt(1))?;
-        self.inner().open_rescue().map_err(|error| match error {
-            OpenError::Refused(kind) => SpawnError::NoRescue { kind },
-            OpenError::RuntimeGone => SpawnError::RuntimeGone,
-        })
-    }
-
     /// How the OS schedules each worker, as the OS reported when the worker began. The list has all workers
     /// of every class that is [open](Handle::open_class): this waits for workers that have just been started
     /// until they have asked the OS.

@@ -158,7 +158,6 @@ mod core_state;
 mod dump;
 mod forked;
 mod group;
-mod guard;
 mod handle;
 mod hooks;
 #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
@@ -173,7 +172,6 @@ mod policy_hook;
 mod poll_times;
 mod post;
 mod relief;
-pub mod rescue;
 mod room;
 mod rt;
 mod rt_budget;

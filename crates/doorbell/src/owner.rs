@@ -251,7 +251,6 @@ impl<M: Machine> Owner<M> {
             cpus: plan.cpus.clone(),
             rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
             blocking,
-            guarded: OnceCell::new(),
             groups: Mutex::default(),
         });
         // If a thread cannot be started, dropping the owner ends the others.

@@ -97,8 +97,6 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) rooms: Rooms,
     pub(crate) blocking: Arc<Pool<M>>,
-    /// Set once the Rt workers look after the Fair workers.
-    pub(crate) guarded: OnceCell<()>,
     /// The groups that the numbers of the Fair scheduler stand for.
     pub(crate) groups: Mutex<Registry>,
 }
@@ -114,7 +112,7 @@ impl<M: Machine> std::fmt::Debug for Rt<M> {
 /// The threads that were started while the runtime ran.
 pub(crate) struct Late<M: Machine> {
     pub(crate) threads: Vec<M::Thread>,
-    /// Whether the runtime has ended, so that no more threads are started and no guards made.
+    /// Whether the runtime has ended, so that no more threads are started.
     pub(crate) ended: bool,
 }
 
@@ -311,22 +309,6 @@ impl<M: Machine> Ambient for Rt<M> {
         Local::<M>::with_current(|local| local.and_then(Local::raised_rank))
     }
 
-    fn is_rescue(&self) -> bool {
-        Local::<M>::with_current(|local| local.is_some_and(Local::is_rescue))
-    }
-
-    fn open_rescue(&self) -> Result<(), OpenError> {
-        if self.forked.is_child() {
-            return Err(OpenError::RuntimeGone);
-        }
-        // Under this lock, the Rt workers are not told to end before they have the guards.
-        let late = self.late.lock_blocking();
-        if late.ended {
-            return Err(OpenError::RuntimeGone);
-        }
-        Ok(self.guard_fair()?)
-    }
-
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
         if self.forked.is_child() {
             // The calls that follow find the workers gone.
@@ -500,13 +482,7 @@ impl<M: Machine> Ambient for Rt<M> {
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {
         let remote = Local::<M>::with_current(|local| {
             let mine = local.filter(|local| self.has(local));
-            mine.map(|local| {
-                if !local.is_rescue() {
-                    return local.remote().clone();
-                }
-                let own = self.workers_for(Class::of_rank(local.rank()).kind());
-                own[local.remote().worker()].remote().clone()
-            })
+            mine.map(|local| local.remote().clone())
         });
         let remote = remote.unwrap_or_else(|| {
             let turns = (0..self.cores()).map(|_| self.next_core());

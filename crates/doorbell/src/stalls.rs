@@ -75,7 +75,7 @@ impl Stall {
     }
 
     /// The class of the task; `None` for a queued closure. The class of its worker may differ: while a higher class
-    /// awaits the task or a lock that it holds, in a [rescue](crate::rescue), and with a paused clock.
+    /// awaits the task or a lock that it holds, and with a paused clock.
     ///
     /// ```
     /// fn runs_elsewhere(stall: &doorbell::Stall) -> bool {

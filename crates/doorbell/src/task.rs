@@ -42,14 +42,6 @@ pub enum SpawnError {
         "the runtime has ended: nothing is spawned or started in it; keep the Runtime until all is done"
     )]
     RuntimeGone,
-    /// The OS refused a descriptor that [`Handle::open_rescue`] needs.
-    #[error(
-        "the OS refused a descriptor by which urgent workers look after Fair ones ({kind}); raise the limit on open files (ulimit -n) or fs.epoll.max_user_watches"
-    )]
-    NoRescue {
-        /// What the OS said.
-        kind: std::io::ErrorKind,
-    },
     /// Only tasks of class Fair may be in a group.
     #[error(
         "a task of class {class} is in no group; leave the group out, or spawn it as Class::FAIR"
@@ -157,7 +149,6 @@ pub struct TaskBuilder {
     class: Option<Class>,
     name: Option<Name>,
     group: Option<Belongs>,
-    rescuable: bool,
     stays: bool,
 }
 
@@ -176,7 +167,6 @@ impl TaskBuilder {
             class: None,
             name: None,
             group: None,
-            rescuable: false,
             stays: false,
         }
     }
@@ -224,14 +214,6 @@ impl TaskBuilder {
     /// Puts the task into no group, whichever task spawns it. All tasks without a group share the weight 100.
     pub fn no_group(mut self) -> Self {
         self.group = Some(Belongs::ToNone);
-        self
-    }
-
-    /// Has Rt workers run the task too while Fair workers are stuck in long polls: see
-    /// [`rescue`](crate::rescue). For tasks of class Fair. A Batch task is rescued only if a worker that
-    /// rescues wakes or spawns it. For pinned tasks and Rt tasks this has no effect.
-    pub fn rescuable(mut self) -> Self {
-        self.rescuable = true;
         self
     }
 
@@ -304,7 +286,6 @@ impl TaskBuilder {
         let about = About {
             name: self.name.as_ref(),
             group: self.reserve_in_group(class)?,
-            rescuable: self.rescuable,
             stays: self.stays,
             ..About::default()
         };

@@ -96,13 +96,19 @@ fn open_at_the_end() {
     let handle = rt.handle().clone();
     let opens = move || {
         // Each may come too late.
-        let _ = (handle.open_rescue(), handle.open_class(Class::BATCH));
+        let _ = (
+            handle.open_class(Class::rt(1)),
+            handle.open_class(Class::BATCH),
+        );
         handle
     };
     let opener = std::thread::spawn(opens);
     drop(rt);
     let handle = opener.join().unwrap();
-    assert_eq!(handle.open_rescue(), Err(SpawnError::RuntimeGone));
+    assert_eq!(
+        handle.open_class(Class::rt(1)),
+        Err(SpawnError::RuntimeGone)
+    );
 }
 
 #[test]

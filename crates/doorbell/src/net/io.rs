@@ -175,7 +175,7 @@ impl<T: AsFd> Io<T> {
     fn registered(&self) -> io::Result<Option<&dyn Registered>> {
         ambient::with_current(|frame| {
             let frame = frame.ok_or_else(|| io::Error::other(NoRuntime))?;
-            let slot = &self.registered[match frame.hears() {
+            let slot = &self.registered[match frame.kind() {
                 ClassKind::Rt => 0,
                 ClassKind::Fair => 1,
                 ClassKind::Batch => 2,
