@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::metrics::Metrics;
 use crate::net::Registered;
 use crate::worker_local::Locals;
-use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
+use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
 use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{Drawn, ErasedCall, ManyTable, RawMany, Room, Run};
 use doorbell_core::mailbox::Gone;
@@ -166,6 +166,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
 
     /// Runs what a thread for blocking closures does, inside the hooks around threads.
     fn around_blocking(&self, work: &mut dyn FnMut());
+
+    /// Has the OS schedule the calling thread as the workers of a class.
+    fn schedule_thread_as(&self, kind: ClassKind) -> Option<Policy>;
 
     /// Whether the clock is paused.
     fn has_paused_clock(&self) -> bool;

@@ -143,6 +143,11 @@ pub(crate) struct Obtained {
 }
 
 impl Obtained {
+    /// The policy that the OS reported.
+    pub(crate) fn got(&self) -> Option<Policy> {
+        self.got
+    }
+
     /// Whether the worker runs under `SCHED_FIFO`: before the usual threads of its CPU, for as long as it can
     /// run.
     pub(crate) fn is_fifo(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::large::boxed_if_large;
 use crate::metrics::Metrics;
 use crate::post;
 use crate::task::{JoinHandle, SpawnError, TaskBuilder};
-use crate::{Class, CoreId, Switches, WorkerPolicy};
+use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
 use doorbell_core::bell::WorkerState;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -116,6 +116,23 @@ impl Handle {
     /// ```
     pub fn has_paused_clock(&self) -> bool {
         self.inner.has_paused_clock()
+    }
+
+    /// Has the OS schedule the calling thread as it schedules the workers of a class, as well as the process is allowed
+    /// to. For threads that work for tasks of that class and are not workers. A thread that is to be as a Fair worker
+    /// keeps the policy that it has. Returns the policy that the OS reported; `None` if it did not report one.
+    ///
+    /// ```
+    /// use doorbell::ClassKind;
+    ///
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let handle = runtime.handle().clone();
+    /// let thread = std::thread::spawn(move || handle.schedule_thread_as(ClassKind::Batch));
+    /// assert_eq!(thread.join().unwrap(), Some(doorbell::Policy::Idle));
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn schedule_thread_as(&self, class: ClassKind) -> Option<Policy> {
+        self.inner.schedule_thread_as(class)
     }
 
     /// Whether both are handles of the same runtime.

@@ -13,7 +13,7 @@ use crate::net::{self, Registered};
 use crate::policy_hook::PolicyHooks;
 use crate::room::Rooms;
 use crate::rt_plan::RtPlan;
-use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
+use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
 use async_lock::{Mutex, OnceCell};
 use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{
@@ -439,6 +439,10 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn around_blocking(&self, work: &mut dyn FnMut()) {
         self.run_around(ThreadRole::Blocking, work);
+    }
+
+    fn schedule_thread_as(&self, kind: ClassKind) -> Option<Policy> {
+        obtain::<M>(kind, self.urgent.priority).got()
     }
 
     fn has_paused_clock(&self) -> bool {

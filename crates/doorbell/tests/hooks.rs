@@ -469,10 +469,10 @@ fn each_hook_for_stalls_hears_of_polls_that_are_long_enough_for_it() {
     let short = says.clone();
     let rt = Builder::new()
         .cores(1)
-        .on_stall(LONG, move |_| says.send("long").unwrap())
         .on_stall(Duration::from_millis(2), move |_| {
             let _ = short.send("short");
         })
+        .on_stall(LONG, move |_| says.send("long").unwrap())
         .build()
         .unwrap();
     let (ends, ended) = std::sync::mpsc::channel::<()>();
