@@ -170,6 +170,12 @@
 //! With the defaults an answer may go on for ever, as server-sent events and streams in both directions do,
 //! and pause as long as it likes.
 //!
+//! Of each answer the server holds less than 64 KiB and one frame beyond what the socket, or over HTTP/2 the
+//! stream's window, has room for. hyper asks for that frame before it knows whether there is room. It allows
+//! 200 requests at a time over HTTP/2 (`max_concurrent_streams`). So if no frame is longer than 64 KiB, a
+//! connection whose client takes nothing holds less than 200 × 128 KiB = 25 MiB, for as long as
+//! [`write_timeout`](Server::write_timeout) says.
+//!
 //! # TLS
 //! The server has no TLS; put it behind a proxy that has. To serve TLS yourself:
 //! 1. Accept connections from a [`TcpListener`](doorbell::net::TcpListener).

@@ -245,7 +245,10 @@ impl Alarm {
     /// The client must take something of what is owed to it, now and then and fast enough.
     fn for_client(&self, limits: &Limits) -> Option<(Instant, Verdict)> {
         let owing = self.owing.as_ref()?;
-        let by_limit = limits.write.map(|limit| owing.moved + limit);
+        // While the socket takes what it is given, streams that move nothing are reset first, each for itself.
+        let is_late = self.seen == Phase::Busy2 && !self.progress.is_blocked();
+        let more = if is_late { LEAVE } else { Duration::ZERO };
+        let by_limit = limits.write.map(|limit| owing.moved + limit + more);
         let taken = owing.last.since(owing.first);
         let by_rate = limits.time_for(taken).map(|time| owing.since + time);
         let deadline = by_limit.into_iter().chain(by_rate).min()?;

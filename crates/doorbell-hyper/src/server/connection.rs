@@ -13,7 +13,7 @@ use super::tasks::ServerExecutor;
 use async_lock::OnceCell;
 use crossbeam_utils::atomic::AtomicCell;
 use doorbell::net::TcpStream;
-use doorbell::time::Instant;
+use doorbell::time::{Duration, Instant};
 use hyper::body::{Body, Incoming};
 use hyper::service::{HttpService, Service};
 use hyper::{Request, Response};
@@ -61,6 +61,11 @@ impl Shared {
     /// The time in milliseconds since the server began.
     pub(super) fn millis(&self, now: Instant) -> u64 {
         u64::try_from((now - self.start).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The moment of [`Shared::millis`].
+    pub(super) fn instant(&self, millis: u64) -> Instant {
+        self.start + Duration::from_millis(millis)
     }
 
     /// Whether [`Shared::stop`] was called.

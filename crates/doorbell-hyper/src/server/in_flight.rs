@@ -1,12 +1,14 @@
 //! [`Counting`]: a service whose requests count as in flight until their answers are written.
 
 use super::ConnectionInfo;
-use super::progress::{InFlight, Phase, Piece, Progress};
+use super::account::{InFlight, Piece};
+use super::progress::{Phase, Progress};
 use super::request_body::{Answered, RequestBody};
 use super::server_end::ServerEnd;
 use crate::ending::Ending;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::{Buf, Bytes, Incoming};
+use hyper::header::HeaderMap;
 use hyper::service::Service;
 use hyper::{Request, Response, Version};
 use pin_project_lite::pin_project;
@@ -42,11 +44,13 @@ where
     type Future = Answering<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        self.progress.begins(match request.version() {
-            Version::HTTP_2 => Phase::Busy2,
-            _ => Phase::Busy,
-        });
-        let in_flight = InFlight::new(&self.progress);
+        let is_two = request.version() == Version::HTTP_2;
+        let phase = if is_two { Phase::Busy2 } else { Phase::Busy };
+        self.progress.begins(phase);
+        let in_flight = InFlight::new(&self.progress, is_two);
+        if is_two {
+            self.progress.has_next(in_flight.clone());
+        }
         let (mut head, incoming) = request.into_parts();
         let extensions = &mut head.extensions;
         extensions.insert(ServerEnd::new(Arc::clone(&self.progress)));
@@ -89,9 +93,12 @@ where
             answered.set();
         }
         let in_flight = this.in_flight.take();
+        let in_flight = in_flight.expect("polled after it was ready");
         Poll::Ready(Ok(answer.map(|body| Counted {
             body,
             ending: Ending::default(),
+            len: 0,
+            end: None,
             in_flight,
         })))
     }
@@ -99,12 +106,15 @@ where
 
 pin_project! {
     /// The body of an answer. Its request is in flight until this and its data are dropped.
-    #[derive(Debug)]
     pub(super) struct Counted<B> {
         #[pin]
         body: B,
         ending: Ending,
-        in_flight: Option<InFlight>,
+        // Number of bytes of data so far.
+        len: u64,
+        // The end of the body, with its trailers, if hyper does not have it yet.
+        end: Option<Option<HeaderMap>>,
+        in_flight: InFlight,
     }
 }
 
@@ -117,16 +127,33 @@ impl<B: Body> Body for Counted<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Owed<B::Data>>, B::Error>>> {
         let this = self.project();
-        let frame = ready!(this.ending.note(this.body.poll_frame(cx), cx));
-        let owed = |data| Owed {
-            data,
-            piece: this.in_flight.as_ref().map(InFlight::piece),
-        };
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(owed))))
+        let account = this.in_flight.account();
+        if this.end.is_none() {
+            ready!(this.ending.note(account.poll_room(cx), cx));
+            let frame = match ready!(this.ending.note(this.body.poll_frame(cx), cx)).transpose() {
+                Ok(frame) => frame.map(Frame::into_trailers),
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            };
+            *this.end = Some(match frame {
+                Some(Ok(trailers)) => Some(trailers),
+                Some(Err(data)) => {
+                    let owed = data.map_data(|data| {
+                        *this.len += data.remaining() as u64;
+                        let piece = this.in_flight.piece(data.remaining());
+                        Owed { data, piece }
+                    });
+                    return Poll::Ready(Some(Ok(owed)));
+                }
+                None => None,
+            });
+        }
+        ready!(this.ending.note(account.poll_end(cx, *this.len), cx));
+        Poll::Ready(this.end.take().flatten().map(|it| Ok(Frame::trailers(it))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        let is_held_back = self.in_flight.account().holds_end_back(self.len);
+        self.end.is_none() && self.body.is_end_stream() && !is_held_back
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -139,7 +166,7 @@ impl<B: Body> Body for Counted<B> {
 #[derive(Debug)]
 pub(super) struct Owed<D> {
     data: D,
-    piece: Option<Piece>,
+    piece: Piece,
 }
 
 impl<D: Buf> Buf for Owed<D> {
@@ -156,16 +183,12 @@ impl<D: Buf> Buf for Owed<D> {
     }
 
     fn advance(&mut self, count: usize) {
-        if let Some(piece) = &self.piece {
-            piece.advance(count);
-        }
+        self.piece.advance(count);
         self.data.advance(count);
     }
 
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
-        if let Some(piece) = &self.piece {
-            piece.advance(count);
-        }
+        self.piece.advance(count);
         self.data.copy_to_bytes(count)
     }
 }

@@ -1,6 +1,7 @@
 //! [`Server`].
 
 mod accept;
+mod account;
 mod alarm;
 mod by_class;
 mod connection;
@@ -9,6 +10,7 @@ mod frames;
 mod idle;
 mod in_flight;
 mod info;
+mod limited;
 mod limits;
 mod open;
 mod opening;
@@ -117,9 +119,13 @@ impl Server {
     }
 
     /// Sets how long a client may take nothing of what is owed to it. Then its connection is dropped, with
-    /// its requests. An answer whose handler has nothing to send is not limited, however long it lives. Over
-    /// HTTP/2 the connection counts as a whole: while the client reads one of its streams, the others are not
-    /// dropped. Default: 60 s; `None` means no limit.
+    /// its requests. An answer whose handler has nothing to send is not limited, however long it lives.
+    /// Default: 60 s; `None` means no limit.
+    ///
+    /// Over HTTP/2 each answer counts for itself: the stream of one of which the client takes nothing is reset,
+    /// and the connection lives on. The connection is dropped if its socket takes nothing. The end of an answer
+    /// of up to 16 KiB is no stream's any more: h2 has all of it, and keeps what the client has no room for
+    /// while it takes other answers. If it takes nothing at all, its connection is dropped 5 s after the limit.
     pub fn write_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.limits.write = timeout;
         self
@@ -129,7 +135,7 @@ impl Server {
     /// dropped, over HTTP/2 only the request, also if it has become a tunnel. Default: `None`, no limit:
     /// answers may be streams that live long.
     ///
-    /// Over HTTP/2 the time ends when h2 has taken the last chunk of the answer. After that only
+    /// Over HTTP/2 the time of an answer of up to 16 KiB ends when h2 has taken all of it. After that only
     /// [`write_timeout`](Server::write_timeout) limits how long the client takes.
     pub fn request_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.limits.request = timeout;

@@ -1,8 +1,10 @@
 //! [`Progress`]: what a connection is doing, and what it owes to its client.
 
+use super::account::InFlight;
 use super::connection::Shared;
 use crossbeam_utils::atomic::AtomicCell;
 use futures_util::task::AtomicWaker;
+use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -54,6 +56,17 @@ pub(super) struct Progress {
     acknowledged: AtomicCell<u64>,
     /// Over HTTP/2 the number of the head that has begun and is not complete; 0 if there is none.
     open_head: AtomicCell<u32>,
+    next: Next,
+}
+
+/// The request for whose task hyper is about to call its executor.
+#[derive(Default)]
+struct Next(AtomicCell<Option<InFlight>>);
+
+impl fmt::Debug for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").finish_non_exhaustive()
+    }
 }
 
 /// What a client has taken so far, of a connection that owes it something.
@@ -91,6 +104,7 @@ impl Progress {
             written: AtomicCell::new(0),
             acknowledged: AtomicCell::new(0),
             open_head: AtomicCell::new(0),
+            next: Next::default(),
         })
     }
 
@@ -173,6 +187,52 @@ impl Progress {
         })
     }
 
+    pub(super) fn request_begins(&self) {
+        self.requests.fetch_add(1);
+    }
+
+    pub(super) fn request_ends(&self) {
+        self.requests.fetch_sub(1);
+    }
+
+    pub(super) fn piece_begins(&self) {
+        self.pieces.fetch_add(1);
+    }
+
+    pub(super) fn piece_ends(&self) {
+        self.pieces.fetch_sub(1);
+    }
+
+    /// Number of [`InFlight`]: at least one for each request.
+    pub(super) fn requests(&self) -> usize {
+        self.requests.load()
+    }
+
+    /// Number of bytes of answers that were written so far; it wraps.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load()
+    }
+
+    /// Notes that so many bytes of an answer were written.
+    pub(super) fn took(&self, count: usize) {
+        self.taken.fetch_add(count as u64);
+    }
+
+    /// Notes the request for whose task hyper is about to call its executor, over HTTP/2.
+    pub(super) fn has_next(&self, request: InFlight) {
+        self.next.0.store(Some(request));
+    }
+
+    /// That request, if hyper calls its executor for one.
+    pub(super) fn take_next(&self) -> Option<InFlight> {
+        self.next.0.take()
+    }
+
+    /// Whether the socket has not taken all that hyper wanted to write.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked.load()
+    }
+
     /// Notes bytes from the client, over HTTP/1.
     pub(super) fn heard(&self, bytes: &[u8]) {
         if self.phase() == Phase::Idle && !bytes.is_empty() {
@@ -209,49 +269,5 @@ impl Progress {
     /// The number of the head over HTTP/2 that has begun and is not complete; 0 if there is none.
     pub(super) fn open_head(&self) -> u32 {
         self.open_head.load()
-    }
-}
-
-/// A request in flight.
-#[derive(Debug)]
-pub(super) struct InFlight(Arc<Progress>);
-
-impl InFlight {
-    pub(super) fn new(progress: &Arc<Progress>) -> InFlight {
-        progress.requests.fetch_add(1);
-        InFlight(Arc::clone(progress))
-    }
-
-    pub(super) fn progress(&self) -> &Progress {
-        &self.0
-    }
-
-    /// A piece of this request's answer is about to be given to hyper.
-    pub(super) fn piece(&self) -> Piece {
-        self.0.pieces.fetch_add(1);
-        Piece(Arc::clone(&self.0))
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.requests.fetch_sub(1);
-    }
-}
-
-/// A piece of an answer that hyper has not written completely.
-#[derive(Debug)]
-pub(super) struct Piece(Arc<Progress>);
-
-impl Piece {
-    /// Notes that some of it was written.
-    pub(super) fn advance(&self, count: usize) {
-        self.0.taken.fetch_add(count as u64);
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.0.pieces.fetch_sub(1);
     }
 }
