@@ -176,19 +176,22 @@
 //! connection whose client takes nothing holds less than 200 × 128 KiB = 25 MiB, for as long as
 //! [`write_timeout`](Server::write_timeout) says.
 //!
+//! # Unix sockets
+//! A [`UnixListener`](doorbell::net::UnixListener) in place of a `TcpListener` serves them. Handlers learn the
+//! client's process and user by [`ConnectionInfo::peer_cred`].
+//!
 //! # TLS
-//! The server has no TLS; put it behind a proxy that has. To serve TLS yourself:
-//! 1. Accept connections from a [`TcpListener`](doorbell::net::TcpListener).
-//! 2. Hand each stream to a TLS crate. Doorbell's features `tokio-io` and `futures-io` implement the traits
-//!    that such crates expect.
-//! 3. Wrap the TLS stream in `hyper_util`'s `TokioIo`, and serve it by one of hyper's builders with
-//!    [`DoorbellExecutor`] and [`DoorbellTimer`].
+//! With the feature `tls`, `TlsListener` makes a TLS listener of a `TcpListener` or `UnixListener`, by
+//! [rustls](https://docs.rs/rustls). Clients choose HTTP/2 by ALPN. Choose rustls's cryptography by its
+//! features: depend on `rustls` with `ring` or `aws-lc-rs`, and with `tls12` if clients need TLS 1.2.
+//! `doorbell_hyper::rustls` is the same crate.
 //!
 //! # Features
 //! * `server` (default): [`Server`] and [`serve`].
 //! * `tower` (default): `Server::serve_tower`.
 //! * `axum`: axum's extractor `ConnectInfo<SocketAddr>` works. axum's feature `tokio`, which has it, depends on
 //!   tokio's sockets and runtime, but uses none.
+//! * `tls`: `TlsListener`. It depends on tokio's traits, not on its runtime.
 //! * `client`: `DoorbellConnector`, for the pooled client of `hyper-util`. That client depends on tokio's
 //!   sockets, but opens none.
 //!
@@ -206,6 +209,7 @@ mod executor;
 mod io;
 #[cfg(feature = "server")]
 mod server;
+mod socket;
 mod timer;
 
 #[cfg(feature = "server")]
@@ -216,7 +220,11 @@ pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
 pub use server::{
-    BodyError, ClassServer, ConnectionInfo, RequestBody, ServeError, Served, Server, ServerEnd,
-    ServerExecutor, ServerIo, serve,
+    BodyError, ClassServer, ConnectionInfo, Listener, RequestBody, ServeError, Served, Server,
+    ServerEnd, ServerExecutor, ServerIo, Transport, serve,
 };
+#[cfg(feature = "tls")]
+pub use server::{TlsInfo, TlsIo, TlsListener};
 pub use timer::DoorbellTimer;
+#[cfg(feature = "tls")]
+pub use tokio_rustls::rustls;

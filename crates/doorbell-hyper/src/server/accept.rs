@@ -1,20 +1,18 @@
 //! The task that accepts.
 
-use super::ConnectionInfo;
 use super::connection::{Connection, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
 use super::idle::Idle;
 use super::open::Open;
 use super::progress::Progress;
 use super::request_body::RequestBody;
-use doorbell::net::{TcpListener, TcpStream};
+use super::{ConnectionInfo, Listener};
 use doorbell::time::timeout;
 use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use std::error::Error;
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -36,8 +34,8 @@ const CUT: Duration = Duration::from_secs(1);
 pub(super) type Signal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Accepts the connections of a server.
-pub(super) struct Acceptor<F> {
-    pub(super) listener: TcpListener,
+pub(super) struct Acceptor<L, F> {
+    pub(super) listener: L,
     pub(super) make_service: F,
     pub(super) shared: Arc<Shared>,
     pub(super) limit: Option<NonZeroUsize>,
@@ -46,8 +44,9 @@ pub(super) struct Acceptor<F> {
     pub(super) drain_timeout: Duration,
 }
 
-impl<F, S, B> Acceptor<F>
+impl<L, F, S, B> Acceptor<L, F>
 where
+    L: Listener,
     F: Fn(&ConnectionInfo) -> S + Send + 'static,
     S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
@@ -71,11 +70,11 @@ where
         loop {
             let error = match unless(&mut self.signal, self.listener.accept()).await {
                 None => return Ok(()),
-                Some(Ok((stream, peer))) => {
+                Some(Ok((io, info))) => {
                     if self.room().await.is_none() {
                         return Ok(());
                     }
-                    self.begin(stream, peer);
+                    self.begin(io, info);
                     served.accepted += 1;
                     pause = PAUSE_MIN;
                     continue;
@@ -102,16 +101,13 @@ where
     }
 
     /// Starts a connection.
-    fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
-        // A failure only makes answers slower.
-        let _ = stream.set_nodelay(true);
+    fn begin(&mut self, io: L::Io, info: ConnectionInfo) {
         let shared = Arc::clone(&self.shared);
         let progress = Progress::new(Arc::clone(&shared));
         self.idle
             .add(Arc::clone(&progress), shared.open().sockets());
-        let info = ConnectionInfo::of_tcp(&stream, peer);
         let service = (self.make_service)(&info);
-        let connection = Connection::new(shared, stream, progress, service, info);
+        let connection = Connection::new(shared, io, progress, service, info);
         drop(doorbell::spawn(connection));
     }
 

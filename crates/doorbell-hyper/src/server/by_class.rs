@@ -1,8 +1,9 @@
 //! [`ClassServer`].
 
-use super::{ConnectionInfo, RequestBody, ServeError, Served, Server};
+use super::{ConnectionInfo, Listener, RequestBody, ServeError, Served, Server};
 use crate::ByClass;
 use crate::classes::ClassOf;
+use doorbell::net::TcpListener;
 use doorbell::{Class, Handle};
 use hyper::body::Body;
 use hyper::service::Service;
@@ -13,12 +14,12 @@ use std::sync::Arc;
 
 /// A server that runs the handler of each request in the class of its route: see [`Server::classes`].
 #[must_use = "nothing is served before `serve` is awaited"]
-pub struct ClassServer {
-    server: Server,
+pub struct ClassServer<L = TcpListener> {
+    server: Server<L>,
     class_of: Arc<ClassOf<RequestBody>>,
 }
 
-impl fmt::Debug for ClassServer {
+impl<L: fmt::Debug> fmt::Debug for ClassServer<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClassServer")
             .field("server", &self.server)
@@ -26,7 +27,7 @@ impl fmt::Debug for ClassServer {
     }
 }
 
-impl Server {
+impl<L: Listener> Server<L> {
     /// Runs the handler of each request in the class that `class_of` returns for the request's head, as
     /// [`ByClass`] does. Connections have the class of the task that awaits the server, usually Fair.
     /// Handlers of that class run in the connection's task.
@@ -60,7 +61,7 @@ impl Server {
     pub fn classes(
         self,
         class_of: impl Fn(&Request<RequestBody>) -> Class + Send + Sync + 'static,
-    ) -> ClassServer {
+    ) -> ClassServer<L> {
         ClassServer {
             server: self,
             class_of: Arc::new(class_of),
@@ -68,7 +69,7 @@ impl Server {
     }
 }
 
-impl ClassServer {
+impl<L: Listener> ClassServer<L> {
     /// Like [`Server::serve`]. A handler of another class runs on a clone of its connection's service.
     ///
     /// # Errors

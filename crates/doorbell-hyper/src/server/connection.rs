@@ -1,6 +1,5 @@
 //! The task of a connection.
 
-use super::ConnectionInfo;
 use super::alarm::{Alarm, Verdict};
 use super::in_flight::Counting;
 use super::limits::Limits;
@@ -10,9 +9,9 @@ use super::protocol::{Protocol, Settings};
 use super::request_body::RequestBody;
 use super::server_io::ServerIo;
 use super::tasks::ServerExecutor;
+use super::{ConnectionInfo, Transport};
 use async_lock::OnceCell;
 use crossbeam_utils::atomic::AtomicCell;
-use doorbell::net::TcpStream;
 use doorbell::time::{Duration, Instant};
 use hyper::body::{Body, Incoming};
 use hyper::service::{HttpService, Service};
@@ -132,12 +131,13 @@ type Told = Pin<Box<dyn Future<Output = ()> + Send>>;
 pin_project! {
     /// The future of a connection's task. It is written by hand, since each idle client has one: an `async
     /// fn` would keep two copies of its arguments.
-    pub(super) struct Connection<S>
+    pub(super) struct Connection<S, T>
     where
         S: HttpService<Incoming>,
+        T: Transport,
     {
         #[pin]
-        protocol: Protocol<S>,
+        protocol: Protocol<S, T>,
         alarm: Alarm,
         leaves: bool,
         // The waker that `told` wakes for `stop`. While the task's waker stays the same, `told` is not polled
@@ -152,8 +152,9 @@ pin_project! {
     }
 }
 
-impl<S, B> Connection<Counting<S>>
+impl<S, T, B> Connection<Counting<S>, T>
 where
+    T: Transport,
     S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -163,13 +164,13 @@ where
 {
     pub(super) fn new(
         shared: Arc<Shared>,
-        stream: TcpStream,
+        io: T,
         progress: Arc<Progress>,
         service: S,
         info: ConnectionInfo,
     ) -> Self {
         let open = OpenTask::new(Arc::clone(&progress));
-        let io = ServerIo::new(stream, Arc::clone(&progress));
+        let io = ServerIo::new(io, Arc::clone(&progress));
         let service = Counting::new(service, Arc::clone(&progress), info);
         Connection {
             protocol: Protocol::new(io, service),
@@ -184,8 +185,9 @@ where
     }
 }
 
-impl<S, B> Future for Connection<S>
+impl<S, T, B> Future for Connection<S, T>
 where
+    T: Transport,
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -259,6 +261,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DoorbellIo;
     use http_body_util::Full;
     use hyper::body::Bytes;
     use hyper::service::service_fn;
@@ -271,7 +274,7 @@ mod tests {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body,
     {
-        size_of::<Connection<Counting<S>>>()
+        size_of::<Connection<Counting<S>, DoorbellIo>>()
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod in_flight;
 mod info;
 mod limited;
 mod limits;
+mod listener;
 mod open;
 mod opening;
 mod progress;
@@ -20,14 +21,19 @@ mod request_body;
 mod server_end;
 mod server_io;
 mod tasks;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
 pub use info::ConnectionInfo;
+pub use listener::{Listener, Transport};
 pub use request_body::{BodyError, RequestBody};
 pub use server_end::ServerEnd;
 pub use server_io::ServerIo;
 pub use tasks::ServerExecutor;
+#[cfg(feature = "tls")]
+pub use tls::{TlsInfo, TlsIo, TlsListener};
 
 use accept::{Acceptor, Signal};
 use connection::Shared;
@@ -46,7 +52,8 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An HTTP/1 and HTTP/2 server on one port, without TLS. For examples see the [crate](crate).
+/// An HTTP/1 and HTTP/2 server for the connections of a [`Listener`]: over TCP, a Unix socket or TLS. For
+/// examples see the [crate](crate).
 ///
 /// Each connection is a task, and so is each request over HTTP/2. They have the class of the task that awaits
 /// the server. If a handler panics, only its connection ends, or over HTTP/2 only its request.
@@ -57,8 +64,8 @@ use std::time::Duration;
 /// tunnel over HTTP/2 (`CONNECT`) stays part of its connection, and is a request in flight until it ends. A handler that answers every method with
 /// success opens a tunnel for any client: refuse `CONNECT` unless you want tunnels.
 #[must_use = "nothing is served before `serve` is awaited"]
-pub struct Server {
-    listener: TcpListener,
+pub struct Server<L = TcpListener> {
+    listener: L,
     limit: Option<NonZeroUsize>,
     limits: Limits,
     settings: Settings,
@@ -66,7 +73,7 @@ pub struct Server {
     drain_timeout: Duration,
 }
 
-impl fmt::Debug for Server {
+impl<L: fmt::Debug> fmt::Debug for Server<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("listener", &self.listener)
@@ -77,9 +84,9 @@ impl fmt::Debug for Server {
     }
 }
 
-impl Server {
+impl<L: Listener> Server<L> {
     /// A server for the connections of `listener`, with the default settings.
-    pub fn new(listener: TcpListener) -> Server {
+    pub fn new(listener: L) -> Server<L> {
         Server {
             listener,
             limit: None,
@@ -99,8 +106,8 @@ impl Server {
     }
 
     /// Sets how long a client may take to send the head of an HTTP/1 request, counted from its first byte.
-    /// For the first head of a connection, and for the preface of HTTP/2, the time counts from the accept. A
-    /// connection that takes longer is dropped. Default: 30 s; `None` means no limit.
+    /// For the first head of a connection, and for the preface of HTTP/2, the time counts from the accept; it
+    /// includes a TLS handshake. A connection that takes longer is dropped. Default: 30 s; `None` means no limit.
     pub fn header_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.limits.header = timeout;
         self
@@ -126,6 +133,8 @@ impl Server {
     /// and the connection lives on. The connection is dropped if its socket takes nothing. The end of an answer
     /// of up to 16 KiB is no stream's any more: h2 has all of it, and keeps what the client has no room for
     /// while it takes other answers. If it takes nothing at all, its connection is dropped 5 s after the limit.
+    ///
+    /// Over a Unix socket the client must take about 160 kB within that time: until then the OS tells nothing.
     pub fn write_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.limits.write = timeout;
         self
@@ -348,8 +357,9 @@ impl Drop for Running {
 ///
 /// # Errors
 /// As for [`Server::serve`].
-pub async fn serve<F, S, B>(listener: TcpListener, make_service: F) -> Result<Served, ServeError>
+pub async fn serve<L, F, S, B>(listener: L, make_service: F) -> Result<Served, ServeError>
 where
+    L: Listener,
     F: Fn() -> S + Send + 'static,
     S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,

@@ -245,10 +245,10 @@ impl Progress {
         self.written.fetch_add(count as u64);
     }
 
-    /// Notes that the socket takes nothing now, and that the client has not acknowledged so many bytes.
-    pub(super) fn blocks(&self, unacknowledged: usize) {
-        let acknowledged = self.written.load().wrapping_sub(unacknowledged as u64);
-        self.acknowledged.store(acknowledged);
+    /// Notes that the socket takes nothing now. `acknowledged` tells how many bytes the client has
+    /// acknowledged, by the number that was written.
+    pub(super) fn blocks(&self, acknowledged: impl FnOnce(u64) -> u64) {
+        self.acknowledged.store(acknowledged(self.written.load()));
         self.is_blocked.store(true);
     }
 

@@ -1,5 +1,6 @@
 //! [`Protocol`]: a connection that hyper serves, once its HTTP version is known.
 
+use super::Transport;
 use super::opening::Version;
 use super::server_io::ServerIo;
 use super::tasks::ServerExecutor;
@@ -57,20 +58,22 @@ pin_project! {
     /// A connection of either version. hyper-util has such a type too, but gives hyper the first bytes in a
     /// read of their own. hyper's buffer of 8 KiB then grows to 16 KiB for the rest of the connection.
     #[project = ProtocolParts]
-    pub(super) enum Protocol<S>
+    pub(super) enum Protocol<S, T>
     where
         S: HttpService<Incoming>,
+        T: Transport,
     {
         // `None` once the version is known, or the connection is given up.
-        Unknown { opening: Option<(ServerIo, S)> },
-        Http1 { #[pin] connection: http1::UpgradeableConnection<ServerIo, S> },
+        Unknown { opening: Option<(ServerIo<T>, S)> },
+        Http1 { #[pin] connection: http1::UpgradeableConnection<ServerIo<T>, S> },
         // Boxed: it is larger, and idle HTTP/1 connections should not pay for it.
-        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, ServerExecutor>>> },
+        Http2 { connection: Pin<Box<http2::Connection<ServerIo<T>, S, ServerExecutor>>> },
     }
 }
 
-impl<S, B> Protocol<S>
+impl<S, T, B> Protocol<S, T>
 where
+    T: Transport,
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -78,7 +81,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    pub(super) fn new(io: ServerIo, service: S) -> Self {
+    pub(super) fn new(io: ServerIo<T>, service: S) -> Self {
         Protocol::Unknown {
             opening: Some((io, service)),
         }

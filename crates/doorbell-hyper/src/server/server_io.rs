@@ -1,5 +1,6 @@
 //! [`ServerIo`].
 
+use super::Transport;
 use super::frames::Frames;
 use super::open::OpenSocket;
 use super::opening::{Given, Heard, Opening, Version};
@@ -7,14 +8,15 @@ use super::progress::{Phase, Progress};
 use crate::DoorbellIo;
 use crate::io::poll_read_seen;
 use doorbell::net::TcpStream;
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// The IO of a connection of [`Server`](crate::Server). `hyper::upgrade::Upgraded` holds it, and `downcast`
-/// returns it.
+/// returns it. `T` is that of the server's [`Listener`](crate::Listener): by default that of a TCP listener, for
+/// a Unix socket `DoorbellIo<UnixStream>`.
 ///
 /// ```no_run
 /// use doorbell::net::TcpStream;
@@ -29,8 +31,8 @@ use std::task::{Context, Poll, ready};
 /// }
 /// ```
 #[derive(Debug)]
-pub struct ServerIo {
-    io: DoorbellIo,
+pub struct ServerIo<T = DoorbellIo<TcpStream>> {
+    io: T,
     /// `None` once hyper has it.
     opening: Option<Box<Opening>>,
     /// Over HTTP/2 the frames that it reads.
@@ -40,27 +42,29 @@ pub struct ServerIo {
     _open: OpenSocket,
 }
 
-impl ServerIo {
-    pub(super) fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
-        let open = OpenSocket::new(progress.shared());
-        ServerIo {
-            io: DoorbellIo::new(stream),
-            opening: Some(Box::default()),
-            frames: None,
-            progress,
-            _open: open,
-        }
-    }
-
+impl<S> ServerIo<DoorbellIo<S>> {
     /// Returns the socket.
-    pub fn get(&self) -> &TcpStream {
+    pub fn get(&self) -> &S {
         self.io.get()
     }
 
     /// Unwraps the socket. The connection then stops counting for
     /// [`connection_limit`](crate::Server::connection_limit), and the end of the server does not wait for it.
-    pub fn into_inner(self) -> TcpStream {
+    pub fn into_inner(self) -> S {
         self.io.into_inner()
+    }
+}
+
+impl<T: Transport> ServerIo<T> {
+    pub(super) fn new(io: T, progress: Arc<Progress>) -> Self {
+        let open = OpenSocket::new(progress.shared());
+        ServerIo {
+            io,
+            opening: Some(Box::default()),
+            frames: None,
+            progress,
+            _open: open,
+        }
     }
 
     /// The HTTP version, as soon as the first bytes tell it; `None` if the client goes away before.
@@ -69,19 +73,19 @@ impl ServerIo {
             return Poll::Ready(None);
         };
         loop {
-            let read = ready!(self.io.get().poll_read(cx, opening.room()));
-            let Ok(count @ 1..) = read else {
+            let mut room = ReadBuf::new(opening.room());
+            let read = ready!(Pin::new(&mut self.io).poll_read(cx, room.unfilled()));
+            let count = room.filled().len();
+            if read.is_err() || count == 0 {
                 return Poll::Ready(None);
-            };
+            }
             if let Heard::Version(version) = opening.add(count) {
                 self.begins(version);
                 return Poll::Ready(Some(version));
             }
         }
     }
-}
 
-impl ServerIo {
     fn begins(&mut self, version: Version) {
         self.progress.set(match version {
             Version::Http1 => Phase::Head,
@@ -101,24 +105,27 @@ impl ServerIo {
             Some(frames) => progress.set_open_head(frames.see(bytes)),
             None => progress.heard(bytes),
         };
-        poll_read_seen(self.io.get(), cx, buffer, see)
+        poll_read_seen(&mut self.io, cx, buffer, see)
     }
 
     /// Notes a write. After one that took only a part, hyper tries the rest at once.
     fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Ready(Ok(count)) => self.progress.wrote(*count),
-            // Without the number all counts as acknowledged.
-            Poll::Pending => self
-                .progress
-                .blocks(self.get().unacknowledged().unwrap_or(0)),
+            Poll::Pending => self.blocks(),
             Poll::Ready(Err(_)) => {}
         }
         written
     }
+
+    /// Notes that the client must take something before more can be written.
+    fn blocks(&self) {
+        self.progress
+            .blocks(|written| self.io.acknowledged(written));
+    }
 }
 
-impl Read for ServerIo {
+impl<T: Transport> Read for ServerIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -141,7 +148,7 @@ impl Read for ServerIo {
     }
 }
 
-impl Write for ServerIo {
+impl<T: Transport> Write for ServerIo<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -151,10 +158,15 @@ impl Write for ServerIo {
         self.note(written)
     }
 
-    /// hyper calls this when the socket has taken all that there was to write.
+    /// hyper calls this when all that there was to write has been taken. TLS may have kept some of it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.progress.flushed();
-        Pin::new(&mut self.io).poll_flush(cx)
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        if flushed.is_pending() {
+            self.blocks();
+        } else {
+            self.progress.flushed();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -106,6 +106,15 @@ impl UnixListener {
         self.io.get().take_error()
     }
 
+    /// Returns whether a connection waits to be accepted: see
+    /// [`TcpListener::has_waiting`](super::TcpListener::has_waiting).
+    ///
+    /// # Errors
+    /// The OS's error.
+    pub fn has_waiting(&self) -> io::Result<bool> {
+        net::is_readable(self.io.get())
+    }
+
     /// The address at which it listens.
     ///
     /// # Errors
