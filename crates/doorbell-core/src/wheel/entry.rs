@@ -22,6 +22,7 @@ use super::{Base, Window};
 use crate::link::{Delivered, Node};
 use crate::quiet::drop_quietly;
 use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::task::Waker;
 
@@ -36,6 +37,11 @@ const _: () = assert!(FREE < MAILED && MAILED < ARMED && ARMED < FIRED);
 pub(super) const ROUSED: u32 = 7;
 const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
 const _: () = assert!(ABANDONED < ROUSED);
+
+/// So many bytes make an entry 128 bytes long on a 64-bit host. glibc does not merge freed blocks of up to 120 bytes
+/// with their neighbours (its fast bins), and returns only what is merged to the OS: without this, the memory of a
+/// million timers would stay with the process when they are gone.
+const ROOM: usize = 24;
 
 /// What a worker found when it took a timer out of its wheel.
 #[must_use]
@@ -91,6 +97,8 @@ pub(crate) struct Entry<M: Machine, O> {
     link: M::Cell<Link<M, O>>,
     /// The handle's own: a copy of the waker that it sent by mail.
     handle_waker: M::Cell<Option<Waker>>,
+    /// For the allocator: see [`ROOM`].
+    room: MaybeUninit<[u8; ROOM]>,
 }
 
 impl<M: Machine, O> Entry<M, O> {
@@ -105,6 +113,7 @@ impl<M: Machine, O> Entry<M, O> {
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
             handle_waker: M::Cell::new(None),
+            room: MaybeUninit::uninit(),
         });
         NonNull::from(Box::leak(entry))
     }
