@@ -137,3 +137,23 @@ async fn a_client_that_takes_little_at_a_time_is_not_dropped() {
     drop(one);
     assert_eq!(site.end().await.timed_out, 0);
 }
+
+#[doorbell::test]
+async fn a_client_that_takes_less_than_the_minimum_rate_is_dropped() {
+    let site = Site::start(|server| {
+        let server = server.write_timeout(None);
+        server.minimum_rate((4 << 20).try_into().ok())
+    });
+    let (one, quick, two) = (site.one().await, site.one().await, site.two().await);
+    assert!(within(rest(&quick, LEN - LITTLE)).await >= LEN - LITTLE);
+    // About 400 kB a second. What the OS holds already comes in any case.
+    let start = Instant::now();
+    let mut some = vec![0; 1 << 16];
+    while start.elapsed() < LONG {
+        within(one.read_exact(&mut some)).await.unwrap();
+        sleep(SHORT).await;
+    }
+    assert!(within(rest(&one, LEN)).await < LEN / 2);
+    assert!(within(two.rest()).await.is_err());
+    assert_eq!(site.end().await.timed_out, 2);
+}

@@ -12,6 +12,7 @@ use doorbell::net::{TcpListener, TcpStream};
 use doorbell::{Handle, Runtime, yield_now};
 use shuffled::Builder;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 fn runtime() -> Runtime {
     Builder::new().cores(1).build().unwrap()
@@ -39,6 +40,10 @@ async fn stray(mine: Handle) -> Vec<&'static str> {
             closure.await.unwrap_or(false)
         }),
         ("current_core", doorbell::current_core().is_some()),
+        ("sleep", {
+            doorbell::time::sleep(Duration::from_millis(1)).await;
+            here()
+        }),
     ];
     stray.extend(
         seen.iter()

@@ -12,10 +12,12 @@
 
 use doorbell::Builder;
 use doorbell::net::pipe::Sender;
-use doorbell::net::{TcpListener, TcpStream, UnixDatagram, UnixStream};
+use doorbell::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixStream};
 use rustix::event::{EventfdFlags, eventfd};
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
 use std::pin::Pin;
 use std::process::Command;
 use std::time::Duration;
@@ -105,7 +107,7 @@ macro_rules! stream_paths {
 
 const TCP: [Path; 13] = stream_paths!(tcp);
 const UNIX: [Path; 13] = stream_paths!(unix);
-const OTHERS: [Path; 5] = [
+const OTHERS: [Path; 7] = [
     ("a pipe", || {
         Box::pin(async {
             let (sender, receiver) = doorbell::net::pipe::pipe().unwrap();
@@ -141,6 +143,32 @@ const OTHERS: [Path; 5] = [
             let (ours, _theirs) = UnixDatagram::pair().unwrap();
             ours.shutdown(std::net::Shutdown::Write).unwrap();
             until_broken!(ours.send(b"x").await);
+            until_broken!(ours.try_send(b"x"));
+            until_broken!(poll_fn(|cx| ours.poll_send(cx, b"x")).await);
+        })
+    }),
+    ("a datagram to a name after a shutdown", || {
+        Box::pin(async {
+            let name = format!("doorbell-sigpipe-{}", std::process::id());
+            let name = SocketAddr::from_abstract_name(name).unwrap();
+            let _theirs = UnixDatagram::bind_addr(&name).unwrap();
+            let ours = UnixDatagram::unbound().unwrap();
+            ours.shutdown(std::net::Shutdown::Write).unwrap();
+            until_broken!(ours.send_to_addr(b"x", &name).await);
+        })
+    }),
+    ("a datagram of UDP after a shutdown", || {
+        Box::pin(async {
+            let theirs = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let to = theirs.local_addr().unwrap();
+            let ours = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            ours.connect(to).unwrap();
+            rustix::net::shutdown(&ours, rustix::net::Shutdown::Write).unwrap();
+            let ours = UdpSocket::from_std(ours).unwrap();
+            until_broken!(ours.send(b"x").await);
+            until_broken!(ours.try_send(b"x"));
+            until_broken!(poll_fn(|cx| ours.poll_send(cx, b"x")).await);
+            until_broken!(ours.send_to(b"x", to).await);
         })
     }),
 ];

@@ -6,7 +6,7 @@ use doorbell::net::{AsyncFd, TcpListener, UdpSocket};
 use doorbell::sync::Mutex;
 use doorbell::time::{Instant, interval_at, sleep, timeout};
 use doorbell::{Builder, Class, JoinHandle, JoinSet, Runtime};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, LocalBoxFuture};
 use std::future::{pending, poll_fn};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -295,13 +295,13 @@ fn c1_the_holder_of_a_lock_is_raised_for_a_task_with_a_spent_budget() {
 /// Something that has to wait, and what ends that.
 struct Waiting {
     name: &'static str,
-    waits: BoxFuture<'static, ()>,
+    waits: LocalBoxFuture<'static, ()>,
     end: Box<dyn FnOnce() + Send>,
 }
 
 fn waiting<F>(
     name: &'static str,
-    waits: impl Future<Output = F> + Send + 'static,
+    waits: impl Future<Output = F> + 'static,
     end: impl FnOnce() + Send + 'static,
 ) -> Waiting {
     Waiting {
@@ -343,6 +343,17 @@ fn of_tasks() -> Vec<Waiting> {
         async move { set.join_next().await },
         || drop(end),
     ));
+    let (end, opened) = futures::channel::oneshot::channel();
+    let mut set = JoinSet::new();
+    set.spawn(task(opened));
+    let with_id = async move { set.join_next_with_id().await };
+    all.push(waiting("JoinSet, with the id", with_id, || drop(end)));
+    let (end, opened) = futures::channel::oneshot::channel();
+    let local = doorbell::spawn_local(task(opened));
+    all.push(waiting("LocalJoinHandle", local, || drop(end)));
+    let (end, opened) = futures::channel::oneshot::channel();
+    let child = async move { doorbell::scope(async |s| drop(s.spawn(task(opened)).await)).await };
+    all.push(waiting("ScopedJoinHandle", child, || drop(end)));
     let (end, opened) = futures::channel::oneshot::channel();
     let scoped = async move { doorbell::scope(async |s| drop(s.spawn(task(opened)))).await };
     all.push(waiting("scope", scoped, || drop(end)));
@@ -390,15 +401,20 @@ fn of_net() -> Vec<Waiting> {
     let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
     let fd = AsyncFd::new(here);
     let readable = async move { fd.readable().await.is_ok() };
+    let (full, reader) = doorbell::net::pipe::pipe().unwrap();
+    while full.try_write(&[0; 4_096]).is_ok() {}
+    let writes = async move { full.write(&[0]).await.is_ok() };
+    let drains = move || while reader.try_read(&mut [0; 4_096]).is_ok() {};
     vec![
         waiting("accept", accepts, connect),
         waiting("recv_from", receives, sends),
         waiting("readable", readable, move || drop(there)),
+        waiting("write", writes, drains),
     ]
 }
 
 /// Polls it once, in a poll whose budget is used up.
-async fn poll_spent(waits: &mut Asks, wakes: &Arc<Wakes>) -> Poll<()> {
+async fn poll_spent(waits: &mut LocalBoxFuture<'static, ()>, wakes: &Arc<Wakes>) -> Poll<()> {
     spend().await;
     let waker = Waker::from(Arc::clone(wakes));
     waits.as_mut().poll(&mut Context::from_waker(&waker))
@@ -414,7 +430,7 @@ async fn look_at(waiting: Waiting) -> Option<&'static str> {
     let wakes = Arc::new(Wakes::default());
     let polled = poll_spent(&mut waits, &wakes).await;
     // `FuturesUnordered`, which a set is made of, wakes its task when it has polled all of its futures.
-    let wakes_itself = matches!(name, "JoinSet" | "scope");
+    let wakes_itself = name.starts_with("JoinSet") || matches!(name, "scope" | "ScopedJoinHandle");
     if polled.is_ready() || wakes.0.swap(0, SeqCst) != usize::from(wakes_itself) {
         return Some("is woken by the budget");
     }
