@@ -16,7 +16,7 @@ enum May {
 }
 
 /// The floors, from the bottom up. Development and build dependencies count too.
-const FLOORS: [(&str, May); 9] = [
+const FLOORS: [(&str, May); 10] = [
     ("doorbell-machine", May::Only(&[])),
     ("doorbell-core", May::Only(&["doorbell-machine"])),
     ("doorbell-macros", May::Only(&[])),
@@ -31,7 +31,11 @@ const FLOORS: [(&str, May); 9] = [
     ("doorbell-lab", May::Any),
     ("doorbell-torture", May::Any),
     ("doorbell-tidy", May::Only(&[])),
-    // An ordinary user's program: it needs only what is public.
+    // Ordinary users' programs: they need only what is public.
+    (
+        "doorbell-compat",
+        May::Only(&["doorbell", "doorbell-tokio"]),
+    ),
     ("clinic", May::Only(&["doorbell", "doorbell-hyper"])),
 ];
 
