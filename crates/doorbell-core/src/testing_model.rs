@@ -238,7 +238,7 @@ fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
             Shows::Assertion("a timer was refused"),
         ),
         Bug::TaskListNoFence => ("worker::loom::relieve::mutant_list_no_fence", Shows::Race),
-        Bug::SchedulerPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
+        Bug::SchedulerPostUnoffered => ("worker::loom::behind::mutant_post_unoffered", Deadlock),
         Bug::WorkerStallNoFence => ("worker::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),
     }
@@ -270,13 +270,7 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         ),
         Bug::TaskPauseRelaxed => ("task::loom_raised::mutant_pause_relaxed", Race),
         Bug::TaskCatchUpRelaxed => ("task::loom_raised::mutant_catch_up_relaxed", Race),
-        Bug::TaskRaisedTwice => ("worker::loom::sweep::mutant_raised_twice", QUEUED_TWICE),
-        Bug::SweepKeepsRest => ("worker::loom::sweep::mutant_keeps_rest", Deadlock),
-        Bug::SweepForgetsRefused => (
-            "worker::loom::sweep::mutant_forgets_refused",
-            Shows::Assertion("a task was not freed"),
-        ),
-        Bug::SweepRaisesNone => ("worker::loom::sweep::mutant_raises_none", Deadlock),
+        Bug::TaskRaisedTwice => ("task::loom_above::mutant_raised_twice", QUEUED_TWICE),
         Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
         Bug::LockLeaveBlind => (
             "lock::loom::mutant_leave_blind",
@@ -400,8 +394,7 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 20] = [
-    Bug::RescueNeverPauses,
+const SIMULATED: [Bug; 19] = [
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
     Bug::IdleTakeNeverRevoked,

@@ -68,14 +68,6 @@ pub enum Bug {
     TaskCatchUpRelaxed,
     /// task: a task is raised although its raised node is in a queue.
     TaskRaisedTwice,
-    /// sweep: the guard stops after the first task that it raises, and keeps the rest until the next sweep.
-    SweepKeepsRest,
-    /// sweep: the guard forgets tasks that their worker refuses because it has ended.
-    SweepForgetsRefused,
-    /// sweep: the guard puts all tasks back and raises none.
-    SweepRaisesNone,
-    /// rescue: a worker that has used up its share does not pause.
-    RescueNeverPauses,
     /// lock: an unlock does not publish what the lock guards.
     LockUnlockRelaxed,
     /// lock: the keeper leaves the line without checking whether there is more to do.
@@ -257,7 +249,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 120] = [
+    pub const ALL: [Bug; 116] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -287,10 +279,6 @@ impl Bug {
         Bug::TaskPauseRelaxed,
         Bug::TaskCatchUpRelaxed,
         Bug::TaskRaisedTwice,
-        Bug::SweepKeepsRest,
-        Bug::SweepForgetsRefused,
-        Bug::SweepRaisesNone,
-        Bug::RescueNeverPauses,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
         Bug::CallSleepSilently,

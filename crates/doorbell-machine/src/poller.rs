@@ -3,7 +3,6 @@
 use crate::Machine;
 use std::fmt::Debug;
 use std::io;
-use std::os::fd::OwnedFd;
 
 /// What a descriptor is ready for.
 ///
@@ -278,14 +277,6 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
         until_ns: Option<u64>,
         events: &mut PollEvents,
     ) -> WaitEnd;
-    /// A descriptor of the set itself, to be added to another poller: it is ready while a descriptor in the
-    /// set is. `None` if the poller is closed, or the machine has no such descriptors.
-    ///
-    /// # Errors
-    /// The OS's error, if it gives no descriptor.
-    fn as_descriptor(&self) -> io::Result<Option<OwnedFd>> {
-        Ok(None)
-    }
     /// Ends the owner's wait, or its next one. One syscall on the host.
     fn ring(&self);
     /// Called when the owner has ended and will not wait again. Closes the OS's descriptors as soon as no

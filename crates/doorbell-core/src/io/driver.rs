@@ -126,7 +126,7 @@ impl<M: Machine> Driver<M> {
 
     /// Counts a descriptor that is about to be added, before the caller looks at the bell. Returns how many
     /// there were before.
-    pub(super) fn note_registered(&self) -> u32 {
+    fn note_registered(&self) -> u32 {
         // ORDER: Release pairs with the Acquire of `has_sources`: the poller is open. A read-modify-write
         // for the fence behind it. With the worker's announcement and its fence this is store buffering:
         // either the worker sees the count, or `tell_worker` sees the announcement.
@@ -141,7 +141,7 @@ impl<M: Machine> Driver<M> {
     /// that is parked on its word alone, or about to be, must park in its poller. If this is the first
     /// descriptor, a worker that spins must look at its poller too, and for one that runs a watchdog is asked
     /// for.
-    pub(super) fn tell_worker<S: Station<M>>(station: &S, before: u32) {
+    fn tell_worker<S: Station<M>>(station: &S, before: u32) {
         let sleeps_unsignalled =
             station.bell().is_quiescent() && station.parker().chosen() == ParkIn::Word;
         if sleeps_unsignalled || (before == 0 && station.bell().look() == Look::Spinning) {
@@ -201,7 +201,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    pub(super) fn note_deregistered(&self) {
+    fn note_deregistered(&self) {
         // ORDER: Relaxed; a worker that reads a count that is too high parks in the poller without need.
         self.shared.count.fetch_sub(1, Ordering::Relaxed);
     }

@@ -52,8 +52,6 @@ pub struct Registration<M: Machine, S: Station<M>> {
     station: S,
     source: NonNull<Source<M>>,
     fd: Fd<M>,
-    /// Whether [`Registration::mute`] has muted it.
-    is_muted: bool,
 }
 
 // SAFETY: the source is Sync, and lives as long as this.
@@ -89,35 +87,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
             station,
             source,
             fd,
-            is_muted: false,
         })
-    }
-
-    /// Turns the descriptor's events here off, or on again. If it is ready when they are turned on, that is an
-    /// event. While they are off, the worker does not park in its poller for this descriptor. Must not be
-    /// combined with [`Registration::mute_if_in_vain`].
-    ///
-    /// # Errors
-    /// The error of the OS; nothing has changed then.
-    pub fn mute(&mut self, is_muted: bool) -> io::Result<()> {
-        if self.is_muted == is_muted {
-            return Ok(());
-        }
-        let driver = self.station.driver();
-        if is_muted {
-            self.set_muted(true)?;
-            driver.note_deregistered();
-        } else {
-            // In this order, as for a new descriptor.
-            let before = driver.note_registered();
-            if let Err(error) = self.set_muted(false) {
-                driver.note_deregistered();
-                return Err(error);
-            }
-            Driver::tell_worker(&self.station, before);
-        }
-        self.is_muted = is_muted;
-        Ok(())
     }
 
     /// The worker that it is registered with.
@@ -230,10 +200,6 @@ impl<M: Machine, S: Station<M>> std::ops::Deref for Registration<M, S> {
 
 impl<M: Machine, S: Station<M>> Drop for Registration<M, S> {
     fn drop(&mut self) {
-        if self.is_muted {
-            // Counted again, because `deregister` counts it down once more.
-            self.station.driver().note_registered();
-        }
         Driver::deregister(&self.station, self.source, self.fd);
     }
 }

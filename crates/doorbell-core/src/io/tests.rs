@@ -3,7 +3,6 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-mod muted;
 mod turns;
 
 use super::{

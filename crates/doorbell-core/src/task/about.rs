@@ -25,10 +25,6 @@ pub struct About<'a> {
     /// [`reserve`](crate::group::Groups::reserve). `None`: the group of the task that launches it, if that is of the
     /// same scheduler; else the default one. Calls have no group.
     pub group: Option<u8>,
-    /// Whether workers of schedulers above may run the task while its own workers are stuck in long polls. Its polls
-    /// should then be brief, see [`Local::is_rescue`](crate::worker::Local::is_rescue). No effect on pinned tasks, or
-    /// where no scheduler is above.
-    pub rescuable: bool,
     /// Whether the future may be dropped only on the thread of its worker: it is not `Send`. Only for pinned tasks.
     pub stays: bool,
     /// Where the task was spawned. Kept if it has a name or the scheduler records something for each task.
@@ -43,7 +39,6 @@ impl Default for About<'_> {
             rank: 0,
             name: None,
             group: None,
-            rescuable: false,
             stays: false,
             spawned_at: Location::caller(),
         }

@@ -55,31 +55,28 @@ pub(crate) struct Header<M: Schedule> {
     pub(crate) links: M::Cell<Links<M>>,
 }
 
-/// What lies behind the body of a task, and whether the task is rescuable. In one byte, because a second byte would
+/// What lies behind the body of a task, and whether its future stays with its worker. In one byte, because a second byte would
 /// make the header a word longer.
 ///
 /// | bit | name | meaning |
 /// |---|---|---|
 /// | 0 | `EXTRAS` | extras lie behind the body |
 /// | 1 | `RAISED_NODE` | a raised node lies behind the body: some scheduler is above the task's own |
-/// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `RAISED_NODE` |
-/// | 3 | `STAYS` | only the worker's own thread may drop the future |
+/// | 2 | `STAYS` | only the worker's own thread may drop the future |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behind(u8);
 
 const EXTRAS: u8 = 1 << 0;
 const RAISED_NODE: u8 = 1 << 1;
-const RESCUABLE: u8 = 1 << 2;
-const STAYS: u8 = 1 << 3;
-const _: () = assert!(EXTRAS + RAISED_NODE + RESCUABLE + STAYS == 0b1111);
+const STAYS: u8 = 1 << 2;
+const _: () = assert!(EXTRAS + RAISED_NODE + STAYS == 0b111);
 
 impl Behind {
     fn of<M: Schedule>(spec: &CellSpec<M>) -> Self {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
         let extras = bit(spec.extras.is_some(), EXTRAS);
         let raised_node = bit(spec.has_raised_node, RAISED_NODE);
-        let rescuable = bit(spec.has_raised_node && spec.is_rescuable, RESCUABLE);
-        Behind(extras | raised_node | rescuable | bit(spec.stays, STAYS))
+        Behind(extras | raised_node | bit(spec.stays, STAYS))
     }
 }
 
@@ -99,12 +96,6 @@ impl<M: Schedule> Header<M> {
     /// Whether only the worker's own thread may drop the future.
     pub(crate) fn stays(&self) -> bool {
         self.behind.0 & STAYS != 0
-    }
-
-    /// Whether workers above may run it while its own are stuck.
-    #[inline(always)]
-    pub(crate) fn is_rescuable(&self) -> bool {
-        self.behind.0 & RESCUABLE != 0
     }
 }
 
@@ -139,7 +130,6 @@ pub(crate) struct CellSpec<M: Schedule> {
     pub(crate) rank: u8,
     pub(crate) group: u8,
     pub(crate) has_raised_node: bool,
-    pub(crate) is_rescuable: bool,
     pub(crate) stays: bool,
     pub(crate) extras: Option<Extras<M>>,
     /// The worker it is launched on. The task gets a share of its scheduler, which [`Schedule::freed`] returns.

@@ -65,11 +65,6 @@ impl<M: Schedule> TaskRef<M> {
         }
     }
 
-    /// Whether only a rescue can have raised the task: it is rescuable, and not awaited from above.
-    pub(crate) fn is_rescued_only(self) -> bool {
-        self.header().is_rescuable() && self.header().state.awaited_from().index().is_none()
-    }
-
     pub(crate) fn raised_node(self) -> NonNull<RaisedNode<M>> {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
         let (_, offset) = RaisedNode::<M>::behind(layout);

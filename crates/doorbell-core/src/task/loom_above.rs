@@ -6,10 +6,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::loom::{Gate, Output, Task};
-use super::{About, Join, Kind};
+use super::{Join, Kind};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check, check_large, mutant};
-use crate::testing::{Idler, launch_about};
+use crate::testing::{Idler, launch_as};
 use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -35,21 +35,6 @@ fn poll(join: &mut Join<Output>) -> Poll<usize> {
 
 impl Stage {
     pub(super) fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
-        Self::described(doors, self_wakes, About::default())
-    }
-
-    /// With one task that is rescuable, has run once, and waits.
-    fn rescuable() -> (Self, Join<Output>) {
-        let about = About {
-            rescuable: true,
-            ..About::default()
-        };
-        let (stage, join) = Stage::described(1, 0, about);
-        stage.local.enter(|| assert!(stage.local.run_one()));
-        (stage, join)
-    }
-
-    fn described(doors: usize, self_wakes: u32, about: About<'_>) -> (Self, Join<Output>) {
         let one = |above| {
             Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0)
                 .remove(0)
@@ -63,7 +48,7 @@ impl Stage {
             self_wakes,
         };
         let local = Local::new(below.clone());
-        let join = local.enter(|| launch_about(&below, Kind::Task, about, task));
+        let join = local.enter(|| launch_as(&below, Kind::Task, task));
         let stage = Stage {
             above,
             below,
@@ -175,73 +160,6 @@ fn woken_while_below_is_stuck() {
     stage.assert_freed((join, Poll::Pending));
 }
 
-/// Its own worker is in a long poll, behind which it lies, or is about to. The worker above rescues and wakes it, as
-/// for a descriptor; who else wakes it has raised nothing.
-fn rescued_while_below_is_stuck() {
-    let (stage, join) = Stage::rescuable();
-    let gate = Arc::clone(&stage.gate);
-    let (mine, theirs) = (gate.waker(), gate.waker());
-    let other = thread::spawn(move || theirs.wake());
-    let above = Local::new(stage.above.clone());
-    above.set_rescues(true);
-    above.enter(|| {
-        stage.gate.open(0);
-        mine.wake();
-        while above.run_one() {}
-        assert_eq!(join.phase(), super::Phase::Complete, "it was not raised");
-    });
-    other.join().unwrap();
-    above.enter(|| above.close());
-    stage.local.enter(|| {
-        let _ = stage.local.gather();
-        while stage.local.run_one() {}
-        stage.local.close();
-    });
-    drop(above);
-    stage.assert_freed((join, Poll::Pending));
-}
-
-/// It is rescued while its own worker comes to it, too.
-fn rescued_while_below_runs() {
-    let (stage, join) = Stage::rescuable();
-    let (waker, remote) = (stage.gate.waker(), stage.above.clone());
-    let run = |stage: &Stage| {
-        stage.local.enter(|| {
-            let _ = stage.local.gather();
-            while stage.local.run_one() {}
-        });
-    };
-    let gate = Arc::clone(&stage.gate);
-    let below = thread::spawn(move || {
-        run(&stage);
-        stage
-    });
-    let above = Local::new(remote);
-    above.set_rescues(true);
-    above.enter(|| {
-        gate.open(0);
-        waker.wake();
-        while above.run_one() {}
-        above.close();
-    });
-    drop(above);
-    let stage = below.join().unwrap();
-    run(&stage);
-    stage.local.enter(|| stage.local.close());
-    drop(gate);
-    stage.assert_freed((join, Poll::Pending));
-}
-
-#[test]
-fn a_task_that_is_rescued_needs_no_worker_of_its_own() {
-    check_large(rescued_while_below_is_stuck);
-}
-
-#[test]
-fn a_task_that_is_rescued_while_its_worker_comes_to_it_ends_once() {
-    check_large(rescued_while_below_runs);
-}
-
 #[test]
 fn a_task_that_never_ran_is_polled_by_a_worker_above() {
     check(new_and_polled_by_both);
@@ -276,4 +194,9 @@ fn mutant_start_raised_relaxed() {
 #[test]
 fn mutant_pause_blind() {
     mutant!(TaskPauseBlind, new_and_raised_while_below_ends);
+}
+
+#[test]
+fn mutant_raised_twice() {
+    mutant!(TaskRaisedTwice, woken_while_below_is_stuck);
 }

@@ -5,7 +5,7 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Above, Join, TaskRef};
+use super::{Join, TaskRef};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check_large, join_all};
 use crate::testing::spawn;
@@ -81,7 +81,7 @@ impl Stage {
             local.enter(|| {
                 // SAFETY: that of a task of this machine, of which it holds a reference.
                 let task = unsafe { TaskRef::<M>::from_raw(waker.data()) };
-                let _ = task.raise(Above::default());
+                task.raise();
                 drop(waker);
                 while local.run_one() {}
                 local.close();

@@ -27,10 +27,6 @@ pub(crate) unsafe fn find<M: Schedule>(node: NonNull<Node<M>>) -> (TaskRef<M>, B
 /// here, and with a lower rank than that, other busy tasks could keep both waiting forever.
 pub(crate) const RAISED_RANK: u8 = 100;
 
-/// The rank of a task that is only rescued, not awaited from above: half of `RAISED_RANK`, so that the program's tasks
-/// can go first.
-const RESCUED_RANK: u8 = RAISED_RANK / 2;
-
 /// The rank of the task that a node is of.
 ///
 /// # Safety
@@ -39,7 +35,6 @@ pub(crate) unsafe fn rank_of<M: Schedule>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
         (task, By::Own) => task.header().rank,
-        (task, By::Raised) if task.is_rescued_only() => RESCUED_RANK,
         (_, By::Raised) => RAISED_RANK,
     }
 }

@@ -120,13 +120,13 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Takes the raised node of a queued task, unless it is taken already, and counts a reference for it. Returns the
-    /// level whose scheduler is to queue the node: `above`, or a higher one that awaits the task.
-    pub(crate) fn raise(&self, above: Above) -> Option<Above> {
+    /// Takes the raised node of a queued task that is awaited from above, unless it is taken already, and counts a
+    /// reference for it. Returns the level whose scheduler is to queue the node.
+    pub(crate) fn raise(&self) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let to = Above::of(seen).max(above);
+            let to = Above::of(seen);
             let raised = if M::breaks(Bug::TaskRaisedTwice) {
                 0
             } else {

@@ -11,7 +11,6 @@ mod orders;
 mod panics;
 mod poll_refs;
 mod raised;
-mod rescue;
 mod spawned_at;
 mod states;
 mod wakes;

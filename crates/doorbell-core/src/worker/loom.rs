@@ -32,6 +32,7 @@ macro_rules! also_noticed {
     };
 }
 
+mod behind;
 mod pair;
 mod placed;
 mod pull;
@@ -39,7 +40,6 @@ mod push;
 mod relieve;
 mod spin;
 mod stalls;
-mod sweep;
 mod watchdog;
 
 /// The workers with these remote halves, which idle like that. They have one clock.

@@ -15,7 +15,6 @@ mod pace;
 mod park;
 mod pull;
 pub mod remote;
-pub mod rescue;
 mod search;
 mod spin;
 mod stuck;
@@ -30,7 +29,7 @@ pub use counts::{WorkerCounts, WorkerTally};
 pub use governor::IdlePolicy;
 pub use local::{Lifted, Local, PollBudget, timer};
 pub use remote::{Remote, RemoteCounts, Served};
-pub use tasks::{Sweep, TaskSeen, launch, launch_described};
+pub use tasks::{TaskSeen, launch, launch_described};
 
 use crate::bell::WorkerState;
 use crate::scheduler::RemoteRef;

@@ -299,11 +299,6 @@ impl Poller<Host> for HostPoller {
         self.set_fd_muted(fd, token, is_muted)
     }
 
-    fn as_descriptor(&self) -> io::Result<Option<OwnedFd>> {
-        let fds = self.fds();
-        fds.map(|fds| fds.set.try_clone()).transpose()
-    }
-
     fn poll(&self, events: &mut PollEvents) {
         events.clear();
         if let Some(fds) = self.fds() {

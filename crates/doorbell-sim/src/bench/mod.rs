@@ -142,7 +142,6 @@ impl Bench {
             turns: Turns::ByArrival,
             groups: false,
             budget: None,
-            rescues: None,
         }
     }
 }

@@ -3,14 +3,14 @@
 use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
 
 use super::{Setup, Shape};
-use crate::scenario::{self, Classes, OWN_CPUS, Rescues, Urgent, Wrong};
+use crate::scenario::{self, Classes, OWN_CPUS, Urgent, Wrong};
 
 /// The shapes that are fuzzed. A static, so that this crate has their code; of a constant each crate that names it would
 /// build all protocols anew.
-pub static SHAPES: [Shape; 10] = shapes::<0>();
+pub static SHAPES: [Shape; 9] = shapes::<0>();
 
 /// The same shapes, built with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 9] {
     [
         Shape {
             name: "two-workers",
@@ -56,11 +56,6 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
             name: "starved",
             about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no worker idles for long while another has waiting tasks",
             run: starved::<BUG>,
-        },
-        Shape {
-            name: "rescued",
-            about: "tasks that wait for descriptors of computing workers; urgent workers run them soon, and within their share",
-            run: rescued::<BUG>,
         },
     ]
 }
@@ -118,27 +113,6 @@ fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
         _ => scenario::Shape::starved(),
     };
     run::<BUG>(shape, setup, sink)
-}
-
-/// Most workers of a class. More workers show nothing else, and each one has descriptors.
-const RESCUED_MAX: usize = 4;
-
-/// Varies by seed: few rescues, many, and any with faults, some of those while the workers end.
-fn rescued<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
-    let rescues = match setup.seed % 4 {
-        0 => Rescues::Few,
-        1 => Rescues::Many,
-        _ => Rescues::Any,
-    };
-    let shape = scenario::Shape {
-        ends: setup.seed % 4 == 3,
-        ..scenario::Shape::rescued(rescues)
-    };
-    let setup = Setup {
-        cores: setup.cores.min(RESCUED_MAX),
-        ..setup.clone()
-    };
-    run::<BUG>(shape, &setup, sink)
 }
 
 /// How many seeds there are for one on a machine of small nodes, where the timer tree of few workers has levels. Only

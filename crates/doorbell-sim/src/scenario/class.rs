@@ -43,6 +43,7 @@ impl Classes {
 }
 
 /// The index of the Fair scheduler.
+#[cfg(test)]
 pub(super) const FAIR: usize = 0;
 /// The index of the Rt scheduler.
 pub(crate) const RT: usize = 1;

@@ -27,8 +27,6 @@ pub(crate) struct Ledger {
     /// How late a timer may be; `None` if that is not judged.
     late_max_ns: Option<u64>,
     steps: SimCounter,
-    /// Reads by rescued tasks.
-    rescues: SimCounter,
     /// The rank order of the urgent scheduler, if it is judged.
     order: Option<Arc<RankOrder>>,
 }
@@ -158,14 +156,6 @@ impl Ledger {
 
     pub(super) fn note_step(&self) {
         self.steps.add_shared(1);
-    }
-
-    pub(super) fn note_rescue(&self) {
-        self.rescues.add_shared(1);
-    }
-
-    pub(super) fn rescues(&self) -> u64 {
-        self.rescues.get()
     }
 
     pub(super) fn steps(&self) -> u64 {

@@ -12,13 +12,11 @@
 
 mod class;
 mod conserve;
-mod guard;
 mod ledger;
 pub(crate) mod oracle;
 mod program;
 mod prompt;
 mod rank_order;
-mod rescues;
 mod rest;
 mod scheduler;
 mod shape;
@@ -32,7 +30,6 @@ pub(crate) use class::RT;
 pub use class::{Classes, Urgent};
 pub use program::Repertoire;
 pub(crate) use program::{run_until, yield_now};
-pub use rescues::Rescues;
 pub(crate) use scheduler::{SchedulerConfig, Threads, Workers};
 pub(crate) use shape::OWN_CPUS;
 pub use shape::{Shape, Wrong};
@@ -57,8 +54,6 @@ pub struct Report {
     pub timers: u64,
     /// How late the latest of them was when its task ran again.
     pub latest_ns: u64,
-    /// How many reads rescued tasks made.
-    pub rescues: u64,
 }
 
 /// Runs a shape with a seed and a mutant's number (0 for none).
@@ -92,7 +87,6 @@ pub fn run_traced<const BUG: u8>(
         steps: ledger.steps(),
         timers: ledger.timers(),
         latest_ns: ledger.latest_ns(),
-        rescues: ledger.rescues(),
     })
 }
 
@@ -115,12 +109,9 @@ fn start_foreigners<const BUG: u8>(
     let inside = (0..shape.foreign).map(|_| clock.inside(Holds::No));
     let inside: Vec<_> = inside.collect();
     let start = |(foreigner, inside)| {
-        let (player, steps, rescues) = (player.clone(), shape.steps, shape.rescues);
+        let (player, steps) = (player.clone(), shape.steps);
         let body = move || {
-            match rescues {
-                Some(rescues) => player.play_rescues(rescues, steps),
-                None => player.play_outside(steps),
-            }
+            player.play_outside(steps);
             drop(inside);
         };
         spawn::<BUG>("foreign", shape.foreign_cpu(foreigner), body)
@@ -140,10 +131,8 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         turns: shape.turns,
         groups: shape.groups,
         budget: shape.budget,
-        rescues: shape.rescues,
     };
     let (workers, threads): (Arc<Workers<BUG>>, Threads) = Workers::start(config, ledger)?;
-    guard::launch_guards(&workers);
     let stop = Arc::new(SimCounter::default());
     let spinner = spin::<BUG>(shape, &workers, &stop)?;
     let player = Player {

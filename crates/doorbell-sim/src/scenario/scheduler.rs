@@ -1,8 +1,6 @@
 //! Workers on a simulated machine: started, used from outside and inside, closed and counted.
 
-use super::Rescues;
-use super::class::{Classes, FAIR, RT, SchedulerPlan};
-use super::guard::Ward;
+use super::class::{Classes, SchedulerPlan};
 use super::ledger::{Home, Ledger, Once};
 use super::rank_order::Judged;
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
@@ -37,8 +35,6 @@ pub(crate) struct SchedulerConfig {
     pub(crate) groups: bool,
     /// A limit of their CPU time; it applies to the Rt workers if there are several schedulers.
     pub(crate) budget: Option<RunBudget>,
-    /// Whether Rt workers rescue tasks of Fair workers.
-    pub(crate) rescues: Option<Rescues>,
 }
 
 /// The workers of a run: all of the first scheduler, then all of the next. Each scheduler has one worker on
@@ -54,9 +50,6 @@ pub(crate) struct Workers<const BUG: u8> {
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
     turns: Vec<Turns>,
     groups: bool,
-    rescues: Option<Rescues>,
-    /// The state of each Fair worker that matters to its guard; empty without rescues.
-    pub(super) wards: Vec<Ward>,
     /// The switches that all remote halves share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
@@ -100,26 +93,18 @@ impl<const BUG: u8> Workers<BUG> {
         };
         let plans = config.plans();
         let cores = Cores::new(config.workers, distance);
-        let scheduler = |plan: &SchedulerPlan, above: Vec<RemoteRef<Sim<BUG>>>| {
+        let scheduler = |plan: &SchedulerPlan| {
             let telemetry = || Arc::new(Telemetry::new(recorded.clone(), config.workers, stalls));
             let spec = SchedulerSpec {
                 class: plan.class,
                 turns: plan.turns,
                 telemetry: (!recorded.is_nothing()).then(telemetry),
                 cores: Some(Arc::clone(&cores)),
-                ..SchedulerSpec::below(above)
+                ..SchedulerSpec::default()
             };
             Scheduler::described(config.workers, &switches, spec, distance)
         };
-        let mut remotes: Vec<_> = plans
-            .iter()
-            .map(|plan| scheduler(plan, Vec::new()))
-            .collect();
-        if config.rescues.is_some() {
-            // The Fair scheduler again, this time below the Rt one.
-            let above = vec![remotes[RT][0].clone()];
-            remotes[FAIR] = scheduler(&plans[FAIR], above);
-        }
+        let remotes: Vec<_> = plans.iter().map(scheduler).collect();
         if config.groups {
             Self::open_groups(&remotes[0][0]);
         }
@@ -142,10 +127,6 @@ impl<const BUG: u8> Workers<BUG> {
             clock,
             turns: plans.iter().map(|plan| plan.turns).collect(),
             groups: config.groups,
-            rescues: config.rescues,
-            wards: config.rescues.map_or_else(Vec::new, |_| {
-                (0..config.workers).map(|_| Ward::new()).collect()
-            }),
             switches,
         };
         Ok((Arc::new(workers), threads))
@@ -219,11 +200,6 @@ impl<const BUG: u8> Workers<BUG> {
     /// The number of a worker's thread.
     pub(crate) fn number(&self, worker: usize) -> u32 {
         self.numbers[worker]
-    }
-
-    /// Whether the run has no faults, so that the Rt workers must keep to their share.
-    pub(super) fn judges_rescues(&self) -> bool {
-        matches!(self.rescues, Some(Rescues::Few | Rescues::Many))
     }
 
     /// Takes a worker off its scheduler. Returns whether it was on.

@@ -1,6 +1,6 @@
 //! The shape of a scenario, and the plan that a seed makes of it.
 
-use super::{Classes, Repertoire, Rescues, Urgent};
+use super::{Classes, Repertoire, Urgent};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::{CallCoalesce, IdleNotify, RtPush, Switches, TimerPull};
 use doorbell_core::worker::{IdlePolicy, RunBudget};
@@ -43,8 +43,6 @@ pub struct Shape {
     pub groups: bool,
     /// A limit of each worker's CPU time per period.
     pub budget: Option<RunBudget>,
-    /// Whether tasks of computing Fair workers are rescued. If so, the programs do nothing else.
-    pub rescues: Option<Rescues>,
     /// The machine. It has a CPU for every worker. If it has none for the other threads and two more, they
     /// share the workers' CPUs.
     pub machine: MachineSpec,
@@ -113,7 +111,6 @@ impl Shape {
             turns: Turns::ByArrival,
             groups: false,
             budget: None,
-            rescues: None,
             machine: MachineSpec {
                 sockets: 1,
                 llc_groups_per_socket: cpus.div_ceil(8),
@@ -286,32 +283,6 @@ impl Shape {
         }
     }
 
-    /// Fair workers compute, and urgent workers rescue tasks that wait for descriptors of those.
-    #[must_use]
-    pub fn rescued(rescues: Rescues) -> Self {
-        Shape {
-            steps: 1,
-            turns: Turns::ByRank,
-            classes: Classes::Each(Urgent::Fifo),
-            faults: if rescues == Rescues::Any {
-                Wrong::Anything
-            } else {
-                Wrong::Nothing
-            },
-            may: Repertoire {
-                posts: false,
-                tasks: false,
-                timers: false,
-                offline: false,
-                long_polls: true,
-                busy: false,
-                descriptors: true,
-            },
-            rescues: Some(rescues),
-            ..Shape::new("rescued", 2, 1)
-        }
-    }
-
     /// The same shape with this many workers, on a machine that has a CPU for each.
     #[must_use]
     pub fn sized(self, workers: usize, memory: Memory, machine: MachineSpec) -> Self {
@@ -372,7 +343,7 @@ impl Shape {
         let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
         let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends;
         let calm = calm && self.budget.is_none();
-        self.classes != Classes::One && self.rescues.is_none() && calm && alone
+        self.classes != Classes::One && calm && alone
     }
 
     /// Whether the oracle for the order of ranks applies: no urgent worker begins a poll while a task of higher rank
@@ -380,7 +351,7 @@ impl Shape {
     pub(super) fn orders_ranks(&self) -> bool {
         let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
         let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends && !self.paused;
-        let calm = calm && self.budget.is_none() && self.rescues.is_none() && !self.clock_jumps;
+        let calm = calm && self.budget.is_none() && !self.clock_jumps;
         self.turns == Turns::ByRank && !self.groups && calm && alone
     }
 

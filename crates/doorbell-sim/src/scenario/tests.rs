@@ -24,7 +24,7 @@ mod trees;
 mod waiting;
 
 use super::scheduler::{SchedulerConfig, Workers};
-use super::{Classes, Rescues, Shape, Urgent, run};
+use super::{Classes, Shape, Urgent, run};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::worker::IdlePolicy;
@@ -60,7 +60,6 @@ fn one_scheduler(workers: usize) -> SchedulerConfig {
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
-        rescues: None,
     }
 }
 
@@ -182,22 +181,6 @@ fn classes_in_order() {
 fn starved() {
     check(&Shape::starved(), 0..40);
     check(&Shape::starved_ranked(), 0..20);
-}
-
-#[test]
-fn rescued() {
-    for rescues in [Rescues::Few, Rescues::Many, Rescues::Any] {
-        let shape = Shape::rescued(rescues);
-        check(&shape, 0..50);
-        let rescued = |seed| run::<0>(seed, &shape).unwrap().rescues;
-        let rescued: u64 = (0..10).map(rescued).sum();
-        assert!(rescued > 0, "{rescues:?}");
-    }
-    let ending = Shape {
-        ends: true,
-        ..Shape::rescued(Rescues::Any)
-    };
-    check(&ending, 0..50);
 }
 
 /// A fault: the OS lets urgent workers share their CPU with lower ones. The oracle must notice.

@@ -294,7 +294,7 @@ impl World {
             }
             Step::Raise => {
                 self.raises -= 1;
-                if let Some(above) = state.raise(Above::default()) {
+                if let Some(above) = state.raise() {
                     assert!(above == Above::nth(0) && !self.raised, "raised twice");
                     self.raised = true;
                 }
@@ -423,23 +423,23 @@ fn every_order_of_steps_of_a_task_awaited_from_above() {
 fn a_task_inherits_for_as_long_as_any_of_its_locks() {
     let state = State::<Host>::new();
     let [near, far] = [0, 1].map(Above::nth);
-    assert_eq!(state.raise(Above::default()), None);
+    assert_eq!(state.raise(), None);
     assert!(state.inherit_by_lock(near, true));
     assert!(state.inherit_by_lock(far, true));
     assert!(!state.inherit_by_lock(near, false));
-    assert_eq!(state.raise(Above::default()), Some(far));
+    assert_eq!(state.raise(), Some(far));
     state.take_back();
     state.disinherit_by_lock();
-    assert_eq!(state.raise(Above::default()), Some(far));
+    assert_eq!(state.raise(), Some(far));
     state.take_back();
     // One that is awaited as well stays so.
     assert_eq!(state.leave_waker(near), WakerLeft::Waits);
     state.disinherit_by_lock();
-    assert_eq!(state.raise(Above::default()), Some(near));
+    assert_eq!(state.raise(), Some(near));
     state.take_back();
     assert_eq!(state.reclaim_waker(), Joined::CellIsMine);
     assert_eq!(state.leave_waker(Above::default()), WakerLeft::Waits);
-    assert_eq!(state.raise(Above::default()), None);
+    assert_eq!(state.raise(), None);
 }
 
 #[test]
@@ -451,5 +451,5 @@ fn a_task_of_too_many_locks_goes_on_to_inherit() {
     for _ in 0..300 {
         state.disinherit_by_lock();
     }
-    assert_eq!(state.raise(Above::default()), Some(Above::nth(0)));
+    assert_eq!(state.raise(), Some(Above::nth(0)));
 }

@@ -15,7 +15,7 @@ pub use poll_budget::{Lifted, PollBudget};
 use shuffle::Shuffle;
 pub(super) use timers::VISITED_RETRY_NS;
 
-use super::tasks::{Raised, run};
+use super::tasks::run;
 use crate::call::Returns;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
@@ -98,7 +98,7 @@ pub struct Local<M: Machine> {
     /// The rank of the current task, or of the last one.
     rank: Cell<u8>,
     /// Whether that task is a raised one, of a scheduler below.
-    pub(in crate::worker) raised: Raised,
+    runs_below: Cell<bool>,
     poll_refs: PollRefs<M>,
     /// With it, tasks are not taken in order.
     shuffle: Option<Shuffle>,
@@ -148,7 +148,7 @@ impl<M: Machine> Local<M> {
             unattended: Cell::new(true),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
-            raised: Raised::default(),
+            runs_below: Cell::new(false),
             poll_refs: PollRefs::new(),
             groups: WorkerGroups::default(),
         }
@@ -251,6 +251,17 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub fn rank(&self) -> u8 {
         self.rank.get()
+    }
+
+    /// As [`Local::rank`], if the task under poll is of a scheduler below, which raised it to this worker.
+    #[inline]
+    pub fn raised_rank(&self) -> Option<u8> {
+        self.runs_below.get().then(|| self.rank())
+    }
+
+    /// Sets whether the worker runs a task that a scheduler below raised.
+    pub(in crate::worker) fn set_runs_below(&self, runs_below: bool) {
+        self.runs_below.set(runs_below);
     }
 
     /// Sets the rank of the call that runs now.

@@ -5,7 +5,6 @@
 use crate::call::post;
 use crate::scheduler::{IsBehind, Member, Scheduler};
 use crate::task::state_delegate::{Delegated, For};
-use crate::task::state_inheritance::Above;
 use crate::task::{Kind, TaskRef};
 use crate::worker::Local;
 use doorbell_machine::{Machine, Mark};
@@ -36,11 +35,8 @@ impl<M: Machine> TaskRef<M> {
     #[cold]
     pub(crate) fn send_raise(self, scheduler: &Scheduler<M>) {
         self.header().state.retain();
-        let raise = |task: Self| {
-            let _ = task.raise(Above::default());
-        };
         // A scheduler that has ended polls nothing.
-        if self.send(scheduler, raise).is_err() {
+        if self.send(scheduler, Self::raise).is_err() {
             self.release();
         }
     }

@@ -7,7 +7,6 @@
 //! | `run.rs` | how a worker runs a task, and what it does when the task is complete |
 //! | `raise.rs` | inheritance: a scheduler above polls a task that it awaits |
 //! | `delegate.rs` | wakes and raises by threads of a lower class |
-//! | `sweep.rs` | workers above run rescuable tasks while the tasks' own workers are stuck |
 //! | `relieve.rs` | ends the tasks of a worker that cannot, while its runtime ends |
 //! | `recorded.rs` | what telemetry records of tasks, and the list of a worker's tasks |
 //! | `schedule.rs` | implements `Schedule`, by which tasks reach their scheduler |
@@ -20,9 +19,6 @@ mod relieve;
 pub(super) mod run;
 mod schedule;
 mod submit;
-mod sweep;
 
 pub use recorded::TaskSeen;
 pub use submit::{launch, launch_described};
-pub(super) use sweep::Raised;
-pub use sweep::Sweep;

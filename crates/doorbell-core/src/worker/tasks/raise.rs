@@ -1,4 +1,4 @@
-//! Raising: a task that is awaited from a scheduler above, or rescued, is queued there by its raised node.
+//! Raising: a task that is awaited from a scheduler above is queued there by its raised node.
 
 use super::place::place;
 use crate::mailbox::Posted;
@@ -53,20 +53,18 @@ impl<M: Machine> TaskRef<M> {
     pub(crate) fn hasten(self) {
         let woken = self.header().state.wake();
         self.follow(woken, || self.submit());
-        let _ = self.raise(Above::default());
+        self.raise();
     }
 
-    /// Raises the task to the scheduler at `from`, or to a higher one that awaits it, if the task is queued and its
-    /// raised node is in no queue. A lower-class caller has a worker of the awaiting scheduler do that. Returns whether
-    /// the caller raised the task itself. The caller holds a reference.
+    /// Raises the task to the scheduler that awaits it, if the task is queued and its raised node is in no queue. A
+    /// lower-class caller has a worker of that scheduler do that. The caller holds a reference.
     #[cold]
-    pub(crate) fn raise(self, from: Above) -> bool {
+    pub(crate) fn raise(self) {
         if let Some(scheduler) = self.scheduler_above() {
-            self.send_raise(scheduler);
-            return false;
+            return self.send_raise(scheduler);
         }
-        let Some(above) = self.header().state.raise(from) else {
-            return false;
+        let Some(above) = self.header().state.raise() else {
+            return;
         };
         let own = self.last();
         let scheduler = self.scheduler_at(above);
@@ -89,14 +87,18 @@ impl<M: Machine> TaskRef<M> {
             Posted::Yes => {}
             Posted::Closed => self.take_back(),
         }
-        true
     }
 
     /// Runs a task of a scheduler below by its raised node, which the caller took from a queue.
     #[cold]
     pub(crate) fn run_above(self, local: &Local<M>) {
         self.header().state.take_back();
-        local.as_raised(|| self.run_by(By::Raised, local));
+        let before = local.rank();
+        local.set_runs_below(true);
+        // Does not unwind: a task's panics are caught where its future is polled.
+        self.run_by(By::Raised, local);
+        local.set_runs_below(false);
+        local.set_rank(before);
         self.release();
     }
 }

@@ -8,7 +8,7 @@ use crate::task::state::{By, Left, OwnNode, Pause, Seized, Start};
 use crate::task::{Kind, TaskRef};
 use crate::wheel::Base;
 use crate::worker::Local;
-use doorbell_machine::{Machine, Ordering, PtrWord};
+use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 use std::ptr::NonNull;
 use std::task::Poll;
 
@@ -120,7 +120,10 @@ impl<M: Machine> TaskRef<M> {
             Pause::Cancel => self.end_running(by, local),
             Pause::Woken(woken) => match by {
                 By::Own => self.follow(woken, || self.push_again(local)),
-                By::Raised => self.follow_above(woken, local),
+                By::Raised => {
+                    M::mark(Mark::TaskWokenInPoll);
+                    self.follow(woken, || self.submit());
+                }
             },
         }
     }

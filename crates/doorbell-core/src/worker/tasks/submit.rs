@@ -11,7 +11,6 @@ use crate::task::cell::CellSpec;
 use crate::task::extras::Extras;
 use crate::task::state::Wake;
 use crate::task::state_delegate::For;
-use crate::task::state_inheritance::Above;
 use crate::task::{About, BodyVtable, Kind, RawJoin, TaskRef};
 use crate::worker::Local;
 use doorbell_machine::{Bug, Counter, Machine, Mark, Ordering, PtrWord};
@@ -54,7 +53,6 @@ pub unsafe fn launch_described<M: Machine>(
         rank: about.rank,
         group: join_group(&remote, kind, about.group),
         has_raised_node: kind == Kind::Task && !scheduler.above().is_empty(),
-        is_rescuable: about.rescuable,
         stays: about.stays,
         extras: Extras::of(kind, &about, is_recorded, is_timed),
         last: remote.into_raw(),
@@ -107,7 +105,6 @@ impl<M: Machine> TaskRef<M> {
                     self.note_yield();
                 }
                 self.follow(woken, || self.submit());
-                self.rescue();
             }
             Some(scheduler) => self.delegate(scheduler, For::Poll),
         }
@@ -138,21 +135,12 @@ impl<M: Machine> TaskRef<M> {
             Wake::Submit => submit(),
             Wake::Raise { submit: submits } => {
                 if !M::breaks(Bug::TaskRaiseForgotten) {
-                    let _ = self.raise(Above::default());
+                    self.raise();
                 }
                 if submits {
                     submit();
                 }
             }
-        }
-    }
-
-    /// Raises a rescuable task, which was woken or spawned just now, to the calling thread's worker, if that
-    /// worker rescues tasks. The caller holds a reference.
-    #[inline]
-    pub(crate) fn rescue(self) {
-        if self.header().is_rescuable() {
-            let _ = self.rescue_now();
         }
     }
 
@@ -191,9 +179,7 @@ impl<M: Machine> TaskRef<M> {
                 _ => unsafe { remote.post(self.node()) == Posted::Yes },
             }
         });
-        if submitted {
-            self.rescue();
-        } else {
+        if !submitted {
             self.end_without_worker();
         }
     }

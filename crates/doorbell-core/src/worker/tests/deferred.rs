@@ -13,6 +13,7 @@ use crate::worker::pace::{LONG_NS, LOOK_NS, SOON_NS};
 use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
@@ -255,12 +256,21 @@ fn a_task_whose_polls_are_long_by_the_wall_clock_alone_is_not_deferred() {
 fn w31_a_task_that_another_thread_wakes_in_its_poll_does_not_yield() {
     for kind in KINDS {
         let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+        worker.shared.remote().note_thread();
+        let (wakers, theirs) = channel::<Waker>();
+        let (woken, told) = channel();
+        let other = std::thread::spawn(move || {
+            for waker in theirs {
+                waker.wake();
+                woken.send(()).unwrap();
+            }
+        });
         worker.local.enter(|| {
             let names = turns.0.clone();
             let woken = poll_fn(move |cx| {
                 names.lock().unwrap().push(1);
-                let waker = cx.waker();
-                std::thread::scope(|scope| scope.spawn(|| waker.wake_by_ref()).join().unwrap());
+                wakers.send(cx.waker().clone()).unwrap();
+                told.recv().unwrap();
                 Poll::<()>::Pending
             });
             drop(launch_as(worker.shared.remote(), kind, woken));
@@ -269,6 +279,7 @@ fn w31_a_task_that_another_thread_wakes_in_its_poll_does_not_yield() {
             assert_eq!(turns.take(), [1, 2, 1, 1, 1], "{kind:?}");
             worker.local.close();
         });
+        other.join().unwrap();
     }
 }
 

@@ -29,7 +29,6 @@ fn start(cpu: usize) -> (Arc<Workers<0>>, Threads) {
         paused: false,
         turns: Turns::ByRank,
         budget: None,
-        rescues: None,
     };
     let started = Workers::<0>::start(config, Arc::default()).unwrap();
     sim::sleep(100_000);

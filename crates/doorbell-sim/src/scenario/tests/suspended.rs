@@ -119,7 +119,6 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Workers<0>>) -
         paused: false,
         turns: Turns::ByRank,
         budget: None,
-        rescues: None,
     };
     let (workers, threads) = Workers::<0>::start(config, Arc::default()).unwrap();
     assert_eq!(workers.number(crossing::fair(0)), VICTIM);

@@ -166,7 +166,6 @@ fn scheduler(setting: Setting) -> SchedulerConfig {
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
-        rescues: None,
     }
 }
 
