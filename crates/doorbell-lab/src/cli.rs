@@ -252,6 +252,10 @@ impl FromArgMatches for Chosen {
 
 /// Options of the scenarios; the last five only of some.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 struct LabArgs {
     /// How often each contestant runs [default: 7, with --quick 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]

@@ -3,8 +3,8 @@
 use clap::{CommandFactory as _, Parser as _};
 
 use super::{Cli, Command};
-use crate::scenario::labels::labels;
-use crate::scenario::{Stage, simulated};
+use crate::frame::{Contestant, testing};
+use crate::scenario::{Options, of_name, simulated};
 
 /// The examples in a help text, as words, without pipes, redirections and explanations.
 fn examples(help: &str) -> Vec<Vec<String>> {
@@ -51,18 +51,26 @@ fn each_example_of_the_help_can_be_parsed_and_chooses_somebody() {
             continue;
         };
         let (name, options) = (chosen.scenario.name, chosen.options);
-        let (Some(only), Some(stage)) = (options.only, Stage::for_tests()) else {
+        let Some(only) = options.only.clone() else {
             continue;
         };
-        let labels = match options.sim {
-            Some(sim) => simulated::labels(name, &sim),
-            None => labels(name, options.slices, stage),
+        let labels = match (&options.sim, of_name(name).and_then(|one| one.plan)) {
+            (Some(sim), _) => simulated::labels(name, sim),
+            (None, Some(plan)) => {
+                let all = testing::contestants(plan, &options);
+                all.iter().map(Contestant::label).collect()
+            }
+            (None, None) => panic!("{example:?} needs --sim"),
         };
+        if labels.is_empty() {
+            continue; // Too few CPUs.
+        }
         let is_there = labels
             .iter()
             .any(|label| label.to_lowercase().contains(&only));
         assert!(is_there, "{example:?} chooses none of {labels:?}");
         count += 1;
     }
-    assert!(count >= 13 || Stage::for_tests().is_none(), "{count}");
+    let has_cpus = testing::stage(&Options::default()).is_some();
+    assert!(count >= 13 || !has_cpus, "{count}");
 }

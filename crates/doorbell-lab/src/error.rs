@@ -65,32 +65,12 @@ pub(crate) enum LabError {
 
     /// Timers fired a different number of times than they should.
     #[error("{expected} {what} were due, but there were {found}")]
-    TimersMiscounted {
+    Miscounted {
         /// What was counted.
         what: &'static str,
         /// The expected number.
         expected: u64,
         /// The number found.
-        found: u64,
-    },
-
-    /// Posts were lost or done twice.
-    #[error("{expected} posts were made, but {found} were done")]
-    PostsMiscounted {
-        /// Posts made.
-        expected: u64,
-        /// Posts done.
-        found: u64,
-    },
-
-    /// Wakes were lost or done twice.
-    #[error("{expected} wakes were made of one worker, but there were {found} {what}")]
-    WakesMiscounted {
-        /// Wakes made.
-        expected: u64,
-        /// What was counted.
-        what: &'static str,
-        /// The number counted.
         found: u64,
     },
 
@@ -104,10 +84,6 @@ pub(crate) enum LabError {
         /// Its name.
         thread: &'static str,
     },
-
-    /// `run` was called without `setup`.
-    #[error("the contestant was not set up before it was run")]
-    NotSetUp,
 
     /// An error, and the contestant in which it happened.
     #[error("{contestant} ({variant}): {source}")]
@@ -251,6 +227,26 @@ pub(crate) enum LabError {
 }
 
 impl LabError {
+    /// The system refused something.
+    pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> Self + Copy {
+        move |source| Self::System {
+            what,
+            source: source.into(),
+        }
+    }
+
+    /// An error if the counts differ.
+    pub(crate) fn check_count(what: &'static str, expected: u64, found: u64) -> Result<(), Self> {
+        if expected == found {
+            return Ok(());
+        }
+        Err(Self::Miscounted {
+            what,
+            expected,
+            found,
+        })
+    }
+
     /// Names the contestant in which this error happened.
     #[must_use]
     pub(crate) fn in_contestant(self, contestant: &str, variant: &str) -> Self {

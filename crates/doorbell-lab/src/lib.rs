@@ -3,7 +3,10 @@
 //! | module | what it does |
 //! |---|---|
 //! | `cli` | the command line |
-//! | `scenario` | the measurements: contestants, rounds, the rule that drops a round |
+//! | `scenario` | the measurements: each a plan and a text |
+//! | `frame` | what runs a plan: contestants, rounds, ratios, columns |
+//! | `peers` | the runtimes that are compared, one a file |
+//! | `tools` | what the work of several scenarios needs |
 //! | `calibrate` | this host as a profile of the simulator |
 //! | `simulator` | the protocols on simulated machines: fuzz, replay, mutants |
 //! | `info` | what this machine allows a runtime, and what a runtime gets |
@@ -14,13 +17,16 @@
 mod calibrate;
 mod cli;
 mod error;
+mod frame;
 mod info;
 mod measure;
+mod peers;
 mod progress;
 mod report;
 mod scenario;
 mod simulator;
 mod text;
+mod tools;
 mod tour;
 
 use std::fmt;
@@ -87,7 +93,7 @@ fn run_scenario(chosen: &Chosen) -> Result<(), LabError> {
     let Chosen { scenario, options } = chosen;
     let report = match &options.sim {
         Some(sim) => simulated::run(scenario.name, sim, options)?,
-        None => (scenario.run)(options)?,
+        None => scenario.run(options)?,
     };
     give_out(&report, options)
 }

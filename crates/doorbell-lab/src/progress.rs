@@ -45,8 +45,7 @@ impl Progress {
     /// Shows what is done in this second or step.
     pub(crate) fn at_second(&self, second: u64, what: &str) {
         self.bar.set_position(second);
-        self.bar.set_message(what.to_owned());
-        self.bar.tick();
+        self.say(what);
     }
 
     /// No bar at all.
@@ -73,6 +72,12 @@ impl Progress {
             round + 1,
             self.rounds
         ));
+        self.bar.tick();
+    }
+
+    /// Shows what is done in the next step.
+    pub(crate) fn say(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
         self.bar.tick();
     }
 

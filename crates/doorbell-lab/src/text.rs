@@ -57,7 +57,7 @@ impl Text {
             ("Columns with --sim", simulated),
         ] {
             if !sentences.is_empty() {
-                text += &format!("\n{title}:\n  {}\n", sentences.join("\n  "));
+                text = format!("{text}\n{title}:\n  {}\n", sentences.join("\n  "));
             }
         }
         text + "\nIn the JSON, a metric that could not be taken is absent. Progress goes to standard error."

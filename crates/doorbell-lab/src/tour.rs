@@ -41,7 +41,7 @@ pub(crate) fn run(
             rounds,
             ..Effort::of(true)
         };
-        let report = (scenario.run)(&Options {
+        let report = scenario.run(&Options {
             effort,
             quick: true,
             place: Some(place.clone()),

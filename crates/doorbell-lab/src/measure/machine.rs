@@ -15,6 +15,7 @@ const BUSY_PERCENT: f64 = 10.0;
 
 /// The machine and the instruments.
 #[derive(Debug, Clone, Serialize)]
+#[expect(clippy::struct_field_names, reason = "it is the name in the JSON")]
 pub(crate) struct Machine {
     /// The processor's name.
     pub(crate) cpu_model: String,

@@ -54,15 +54,6 @@ fn duration_of(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
-/// How often threads of this process, running or ended, have left a CPU, voluntarily or not.
-///
-/// # Errors
-/// [`LabError::System`] if the kernel refuses.
-pub(crate) fn context_switches() -> Result<u64, LabError> {
-    let usage = Usage::now()?;
-    Ok(usage.voluntary_switches + usage.involuntary_switches)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -72,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_blocking_thread_is_counted_while_it_lives() {
-        let before = context_switches().expect("getrusage works");
+        let before = Usage::now().expect("getrusage works");
         let (request, requests) = mpsc::sync_channel::<()>(0);
         let (reply, replies) = mpsc::sync_channel::<()>(0);
         let callee = thread::spawn(move || {
@@ -86,8 +77,8 @@ mod tests {
             replies.recv().expect("the callee answers");
         }
         // Every sleep is a switch of the callee, which still runs here.
-        let after = context_switches().expect("getrusage works");
-        assert!(after - before >= 50, "{before} to {after}");
+        let used = Usage::now().expect("getrusage works").since(before);
+        assert!(used.voluntary_switches >= 50, "{used:?}");
         drop(request);
         callee.join().expect("the callee ends");
     }

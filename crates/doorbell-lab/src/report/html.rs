@@ -2,23 +2,21 @@
 
 use std::fmt::Write as _;
 
-use super::chart::svg;
-use super::{Grid, Report};
+use crate::frame::Metric;
+
+use super::{Chart, Grid, Report, known, spread};
 
 /// Light and dark colours, by the reader's preference.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--back:#fff;--text:#1d2129;--dim:#626b78;--line:#dfe3e8;
---bar0:#2563c9;--bar1:#a9c4ee;--limit:#c2410c}
+--bar:#2563c9}
 @media(prefers-color-scheme:dark){:root{--back:#15181d;--text:#e4e7ec;--dim:#98a2b3;
---line:#323843;--bar0:#6ea2f5;--bar1:#35507e;--limit:#fb923c}}
+--line:#323843;--bar:#6ea2f5}}
 body{margin:2rem auto;max-width:76rem;padding:0 1rem;background:var(--back);color:var(--text);
 font:15px/1.5 system-ui,sans-serif}
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}
-svg{width:100%;height:auto}svg text{fill:var(--text);font:13px system-ui,sans-serif}
-svg .title,svg .who{font-weight:600}svg .small{fill:var(--dim);font-size:11px}
-svg .bar0{fill:var(--bar0)}svg .bar1{fill:var(--bar1)}svg .grid{stroke:var(--line)}
-svg .limit{stroke:var(--limit);stroke-dasharray:4 3}
-svg .whisker{stroke:var(--text);stroke-width:1.2;fill:none}
+.bar{display:block;height:.8rem;border-radius:2px;background:var(--bar)}
+.bars td:nth-child(4){width:60%;text-align:left}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}
 th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
@@ -34,13 +32,9 @@ impl Report {
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
              <title>{title}</title>\n<style>\n{STYLE}\n</style></head>\n<body>\n<h1>{title}</h1>\n"
         );
-        out.push_str(&svg(self));
+        out.push_str(&self.bars());
         out.push_str(&html_table(&self.grid()));
         let _ = writeln!(out, "<p>{}</p>", escaped(&self.gist));
-        if let Some(counters) = self.counters_grid() {
-            out.push_str("<h2>The contestants' own counters</h2>\n");
-            out.push_str(&html_table(&counters));
-        }
         for table in &self.side_tables {
             let _ = writeln!(out, "<h2>{}</h2>", escaped(table.caption));
             out.push_str(&html_table(&table.grid()));
@@ -60,6 +54,47 @@ impl Report {
         );
         out.push_str("</body></html>\n");
         out
+    }
+
+    /// The chart: a table with a bar for each figure, on a logarithmic scale. Empty without figures.
+    fn bars(&self) -> String {
+        let Chart {
+            title,
+            unit,
+            series,
+        } = &self.chart;
+        let figures = self.rows.iter().flat_map(|row| {
+            let known =
+                move |metric: &'static Metric| Some((row, metric, row.metrics.get(metric.name)?));
+            series
+                .iter()
+                .filter_map(known)
+                .filter(|(.., value)| *value > 0.0)
+        });
+        let logs = figures.clone().map(|(.., value)| value.log10());
+        let (low, high) = logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| {
+            (low.min(log), high.max(log))
+        });
+        let mut rows = String::new();
+        for (row, metric, value) in figures {
+            // The shortest bar has a tenth of the width.
+            let width = 10.0 + 90.0 * (value.log10() - low) / (high - low).max(1e-9);
+            let who = format!("{} ({}), {}", row.contestant, row.variant, metric.title);
+            let _ = writeln!(
+                rows,
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td><i class=\"bar\" style=\"width:{width:.1}%\"></i></td></tr>",
+                escaped(&who),
+                known(Some(value)),
+                spread(row, metric.name),
+            );
+        }
+        if rows.is_empty() {
+            return rows;
+        }
+        let title = escaped(&format!("{title}, {unit}"));
+        format!(
+            "<h2>{title}</h2>\n<div class=\"wide\"><table class=\"bars\">\n{rows}</table></div>\n"
+        )
     }
 }
 

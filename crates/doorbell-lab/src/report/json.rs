@@ -83,6 +83,6 @@ fn json_row(row: &Row) -> JsonRow<'_> {
     JsonRow {
         contestant: &row.contestant,
         variant: &row.variant,
-        metrics: row.metrics.iter().chain(row.counters.iter()).collect(),
+        metrics: row.metrics.iter().collect(),
     }
 }

@@ -1,6 +1,5 @@
 //! The results of a scenario, and their three forms: a table, JSON and a page.
 
-mod chart;
 mod html;
 mod json;
 mod table;
@@ -8,11 +7,12 @@ mod table;
 pub(crate) use json::to_json_list;
 pub(crate) use table::notes_once;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
+use crate::frame::{Metric, ends};
 use crate::measure::Machine;
 
 /// Figures by name. Names end with their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
@@ -40,81 +40,27 @@ impl Metrics {
 /// One contestant in one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// The contestant.
     pub(crate) contestant: String,
-    /// The variant.
     pub(crate) variant: String,
-    /// The metrics that all contestants have.
     pub(crate) metrics: Metrics,
-    /// The counters that only this one has.
-    pub(crate) counters: Metrics,
-}
-
-/// The content of a cell.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Cell {
-    /// One metric.
-    Figure(&'static str),
-    /// The minimum and maximum over the rounds.
-    Spread {
-        /// The metric of the minimum.
-        low: &'static str,
-        /// The metric of the maximum.
-        high: &'static str,
-    },
-    /// A number of rounds, out of all rounds.
-    OfRounds(&'static str),
 }
 
 /// A column of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
-    /// Its title.
     pub(crate) title: &'static str,
-    /// Its cells.
-    pub(crate) cell: Cell,
-}
-
-impl Column {
-    /// A column of one metric.
-    pub(crate) const fn figure(title: &'static str, metric: &'static str) -> Self {
-        Column {
-            title,
-            cell: Cell::Figure(metric),
-        }
-    }
-
-    /// A column with the minimum and maximum of a metric over the rounds.
-    pub(crate) const fn spread(title: &'static str, low: &'static str, high: &'static str) -> Self {
-        Column {
-            title,
-            cell: Cell::Spread { low, high },
-        }
-    }
-}
-
-/// One bar of each row in the chart.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Series {
-    /// What the bar shows.
-    pub(crate) title: &'static str,
-    /// The metric of its length.
     pub(crate) metric: &'static str,
-    /// The metric at which its whisker begins.
-    pub(crate) low: &'static str,
-    /// The metric at which its whisker ends.
-    pub(crate) high: &'static str,
+    /// Whether it has the metric's minimum and maximum over the rounds.
+    pub(crate) is_spread: bool,
 }
 
 /// The chart of the page.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Chart {
-    /// Its title.
     pub(crate) title: &'static str,
-    /// The unit of its axis.
     pub(crate) unit: &'static str,
     /// The bars of each row.
-    pub(crate) series: Vec<Series>,
+    pub(crate) series: &'static [Metric],
 }
 
 /// An additional table below the main one. Its cells are texts, and the first two columns are names.
@@ -122,15 +68,6 @@ pub(crate) struct Chart {
 pub(crate) struct SideTable {
     /// Its caption.
     pub(crate) caption: &'static str,
-    /// The columns.
-    pub(crate) titles: Vec<&'static str>,
-    /// The rows, each with one cell per column.
-    pub(crate) rows: Vec<Vec<String>>,
-}
-
-/// The main table of a scenario whose rows are not single contestants. The first two columns are names.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct MainTable {
     /// The columns.
     pub(crate) titles: Vec<&'static str>,
     /// The rows, each with one cell per column.
@@ -151,18 +88,15 @@ pub(crate) struct Report {
     /// The columns of the table.
     pub(crate) columns: Vec<Column>,
     /// The main table, if a row is not one contestant.
-    pub(crate) main: Option<MainTable>,
+    pub(crate) main: Option<SideTable>,
     /// What the table shows, in one sentence.
     pub(crate) gist: String,
     /// Tables laid out as other ones, such as a seed's.
     pub(crate) side_tables: Vec<SideTable>,
-    /// How to read the table.
     /// What is special about this run.
     pub(crate) notes: Vec<String>,
     /// The chart.
     pub(crate) chart: Chart,
-    /// The median of the limit, drawn as a line in the chart.
-    pub(crate) limit_ns: Option<f64>,
 }
 
 /// The machine on which figures were taken.
@@ -243,36 +177,9 @@ impl Report {
     /// The main table.
     fn grid(&self) -> Grid {
         if let Some(main) = &self.main {
-            return Grid::of(&main.titles, &main.rows);
+            return main.grid();
         }
         main_grid(&self.columns, &self.rows, self.rounds)
-    }
-
-    /// The contestants' own counters; `None` if there are none.
-    fn counters_grid(&self) -> Option<Grid> {
-        let names: BTreeSet<&str> = self
-            .rows
-            .iter()
-            .flat_map(|row| row.counters.iter())
-            .map(|(name, _)| name)
-            .collect();
-        let counting = self
-            .rows
-            .iter()
-            .filter(|row| row.counters.iter().next().is_some());
-        let cells = |row: &Row| {
-            let figures = names.iter().map(|name| known(row.counters.get(name)));
-            [row.contestant.clone(), row.variant.clone()]
-                .into_iter()
-                .chain(figures)
-                .collect()
-        };
-        let counts = names.iter().map(|name| name.replace("_per_", "/"));
-        let titles = ["contestant", "variant"].map(str::to_owned);
-        (!names.is_empty()).then(|| Grid {
-            titles: titles.into_iter().chain(counts).collect(),
-            rows: counting.map(cells).collect(),
-        })
     }
 }
 
@@ -282,7 +189,7 @@ fn main_grid(columns: &[Column], rows: &[Row], rounds: u32) -> Grid {
     let titles = names.chain(columns.iter().map(|column| column.title));
     let cells = |row: &Row| {
         let names = [row.contestant.clone(), row.variant.clone()].into_iter();
-        let texts = columns.iter().map(|column| column.cell.text(row, rounds));
+        let texts = columns.iter().map(|column| column.text(row, rounds));
         names.chain(texts).collect()
     };
     Grid {
@@ -291,20 +198,26 @@ fn main_grid(columns: &[Column], rows: &[Row], rounds: u32) -> Grid {
     }
 }
 
-impl Cell {
-    fn text(self, row: &Row, rounds: u32) -> String {
-        match self {
-            Cell::Figure(metric) => known(row.metrics.get(metric)),
-            Cell::Spread { low, high } => match (row.metrics.get(low), row.metrics.get(high)) {
-                (Some(low), Some(high)) => format!("{}..{}", figure(low), figure(high)),
-                _ => not_available(),
-            },
-            Cell::OfRounds(metric) => {
+impl Column {
+    fn text(&self, row: &Row, rounds: u32) -> String {
+        match self.metric {
+            metric if self.is_spread => spread(row, metric),
+            metric @ "rounds_kept_count" => {
                 let kept = row.metrics.get(metric).map_or_else(not_available, whole);
                 format!("{kept}/{rounds}")
             }
+            metric => known(row.metrics.get(metric)),
         }
     }
+}
+
+/// The minimum and maximum of a metric over the rounds.
+pub(crate) fn spread(row: &Row, metric: &str) -> String {
+    let [low, high] = ends(metric).map(|name| row.metrics.get(&name));
+    let ends = low.zip(high);
+    ends.map_or_else(not_available, |(low, high)| {
+        format!("{}..{}", figure(low), figure(high))
+    })
 }
 
 /// The text for an unknown figure.
@@ -347,6 +260,6 @@ fn with_commas(number: &str) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod fits;
-#[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::assert_fits;

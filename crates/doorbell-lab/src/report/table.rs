@@ -46,10 +46,6 @@ impl Report {
     /// All tables, and what they show.
     fn tables(&self, is_wide: bool) -> String {
         let mut text = self.grid().printed(is_wide);
-        if let Some(counters) = self.counters_grid() {
-            text.push('\n');
-            text.push_str(&counters.printed(is_wide));
-        }
         for table in &self.side_tables {
             text.push('\n');
             push_wrapped(&mut text, table.caption);

@@ -31,52 +31,40 @@ fn machine() -> Machine {
     }
 }
 
+const P50: Metric = crate::frame::figure("p50", "p50_ns");
+
 fn report() -> Report {
-    let row = |contestant: &str, figures: &[(&str, f64)], counters: &[(&str, f64)]| Row {
+    let row = |contestant: &str, figures: &[(&str, f64)]| Row {
         contestant: contestant.to_owned(),
         variant: "so".to_owned(),
         metrics: metrics(figures),
-        counters: metrics(counters),
     };
     let short = [
         ("p50_ns", 146.2),
         ("p50_min_ns", 140.0),
         ("p50_max_ns", 1_480.4),
-        ("kept", 7.0),
+        ("rounds_kept_count", 7.0),
     ];
     let long = [
         ("p50_ns", 17_346.0),
         ("syscalls_per_1k", 4_000.0),
-        ("kept", 0.0),
+        ("rounds_kept_count", 0.0),
     ];
+    let column = |title, metric, is_spread| Column {
+        title,
+        metric,
+        is_spread,
+    };
     Report {
         scenario: "call",
         machine: MeasuredOn::Host(machine()),
         rounds: 7,
-        rows: vec![
-            row("line", &short, &[]),
-            row("a<b", &long, &[("rings_per_call", 0.25)]),
-        ],
+        rows: vec![row("line", &short), row("a<b", &long)],
         columns: vec![
-            Column {
-                title: "p50 ns",
-                cell: Cell::Figure("p50_ns"),
-            },
-            Column {
-                title: "spread",
-                cell: Cell::Spread {
-                    low: "p50_min_ns",
-                    high: "p50_max_ns",
-                },
-            },
-            Column {
-                title: "syscalls",
-                cell: Cell::Figure("syscalls_per_1k"),
-            },
-            Column {
-                title: "rounds",
-                cell: Cell::OfRounds("kept"),
-            },
+            column("p50 ns", "p50_ns", false),
+            column("spread", "p50_ns", true),
+            column("syscalls", "syscalls_per_1k", false),
+            column("rounds", "rounds_kept_count", false),
         ],
         main: None,
         gist: "What it shows & means.".to_owned(),
@@ -86,17 +74,39 @@ fn report() -> Report {
             rows: vec![vec!["on".to_owned(), "new".to_owned(), "0.20".to_owned()]],
         }],
         notes: vec!["a note".to_owned()],
-        chart: Chart {
-            title: "times",
-            unit: "ns",
-            series: vec![Series {
-                title: "p50",
-                metric: "p50_ns",
-                low: "p50_min_ns",
-                high: "p50_max_ns",
-            }],
-        },
-        limit_ns: Some(146.0),
+        chart: crate::frame::chart("times", "ns", &[P50]),
+    }
+}
+
+/// A figure that is wider than most.
+const LONG: f64 = 123_456.0;
+
+/// Checks that the table of such rows fits, and still has the columns `kept`.
+pub(crate) fn assert_fits<'a>(
+    names: impl Iterator<Item = (&'a str, &'a str)>,
+    columns: &[Column],
+    kept: &[&str],
+) {
+    let mut metrics = Metrics::default();
+    for column in columns {
+        let [low, high] = ends(column.metric);
+        for metric in [column.metric, &low, &high] {
+            metrics.put(metric, Some(LONG));
+        }
+    }
+    let rows = names.map(|(contestant, variant)| Row {
+        contestant: contestant.to_owned(),
+        variant: variant.to_owned(),
+        metrics: metrics.clone(),
+    });
+    let mut grid = main_grid(columns, &rows.collect::<Vec<_>>(), 7);
+    let left_out = grid.fit(table::TABLE_MAX);
+    let text = grid.aligned();
+    let fits = |line: &str| line.chars().count() <= table::TABLE_MAX;
+    assert!(text.lines().all(fits), "{text}");
+    for title in kept {
+        let is_there = grid.titles.iter().any(|found| found == title);
+        assert!(is_there, "{title} is not in\n{text}but in {left_out:?}");
     }
 }
 
@@ -158,7 +168,6 @@ a<b         so       17,346         n/a     4,000     0/7
 fn the_table_is_explained() {
     let table = report().to_table(false);
     for part in [
-        "rings/call",
         "p50, p99: half of the calls",
         "a note",
         "machine: Test & CPU",
@@ -247,13 +256,6 @@ fn paragraphs_are_wrapped_and_indented() {
 }
 
 #[test]
-fn nobody_counting_means_no_second_table() {
-    let mut report = report();
-    report.rows.pop();
-    assert!(report.counters_grid().is_none());
-}
-
-#[test]
 fn json_has_the_agreed_shape() {
     let text = report().to_json().expect("a report can be written");
     let json: Value = serde_json::from_str(&text).expect("it is JSON");
@@ -270,10 +272,6 @@ fn json_has_the_agreed_shape() {
         rows[0]["metrics"].get("syscalls_per_1k").is_none(),
         "an unknown metric is absent"
     );
-    assert_eq!(
-        rows[1]["metrics"]["rings_per_call"], 0.25,
-        "counters are metrics"
-    );
     assert_eq!(json["tables"][0]["caption"], "A seed & its figures");
     assert_eq!(json["tables"][0]["rows"][0][2], "0.20");
 }
@@ -283,9 +281,9 @@ fn the_page_is_complete_and_needs_nothing_from_elsewhere() {
     let page = report().to_html();
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</body></html>\n"));
     for part in [
-        "<svg",
+        "class=\"bar\"",
         "prefers-color-scheme:dark",
-        "class=\"whisker\"",
+        "140..1,480",
         "<td>17,346</td>",
     ] {
         assert!(page.contains(part), "{part} is missing");
@@ -306,8 +304,7 @@ fn the_page_is_complete_and_needs_nothing_from_elsewhere() {
 fn a_page_without_figures_has_no_chart() {
     let mut report = report();
     report.rows.clear();
-    report.limit_ns = None;
-    assert!(!report.to_html().contains("<svg"));
+    assert!(!report.to_html().contains("class=\"bar\""));
 }
 
 #[test]

@@ -1,49 +1,32 @@
 //! The scenarios of `doorbell lab`, and what they share.
 //!
-//! A scenario names its contestants, its limit and its columns; the rounds are driven here.
+//! A scenario is a plan, which `frame` runs, and a text.
 
-mod busy;
+pub(crate) mod busy;
 mod call;
-mod common;
-mod contestant;
 mod flood;
-mod hosts;
 pub(crate) mod http;
 mod idle;
-#[cfg(test)]
-pub(crate) mod labels;
-mod late;
-mod limits;
 mod options;
 mod pingpong;
 mod rank;
-mod ranked;
-mod rounds;
 mod rt;
 mod shootdown;
 pub(crate) mod simulated;
-mod slot;
 mod spawn;
-mod steps;
 mod stuck;
-mod summary;
 mod timer_acc;
 mod timer_cost;
 mod timer_idle;
 mod timer_sleepers;
-mod timers;
-mod trial;
 mod urgent;
 mod wake;
-mod wake_counts;
-mod wants;
 
 use crate::error::LabError;
+use crate::frame::{self, Plan};
 use crate::report::Report;
 use crate::text::Text;
 
-#[cfg(test)]
-pub(crate) use contestant::Stage;
 pub(crate) use options::{Effort, Options, SimOptions};
 
 /// A scenario as the command line and the tour see it.
@@ -55,7 +38,8 @@ pub(crate) struct Scenario {
     pub(crate) extras: &'static [&'static str],
     /// Its rounds in the tour, if it is part of it.
     pub(crate) tour_rounds: Option<u32>,
-    pub(crate) run: fn(&Options) -> Result<Report, LabError>,
+    /// `None` if it runs on simulated machines only.
+    pub(crate) plan: Option<&'static Plan>,
 }
 
 /// In the order of the tour.
@@ -65,134 +49,140 @@ pub(crate) const ALL: &[&Scenario] = &[
         text: Text(include_str!("call.md")),
         extras: &["calls"],
         tour_rounds: Some(7),
-        run: call::run,
+        plan: Some(&call::PLAN),
     },
     &Scenario {
         name: "spawn",
         text: Text(include_str!("spawn.md")),
         extras: &[],
         tour_rounds: Some(7),
-        run: spawn::run,
+        plan: Some(&spawn::PLAN),
     },
     &Scenario {
         name: "flood",
         text: Text(include_str!("flood.md")),
         extras: &[],
         tour_rounds: Some(7),
-        run: flood::run,
+        plan: Some(&flood::PLAN),
     },
     &Scenario {
         name: "shootdown",
         text: Text(include_str!("shootdown.md")),
         extras: &[],
         tour_rounds: Some(7),
-        run: shootdown::run,
+        plan: Some(&shootdown::PLAN),
     },
     &Scenario {
         name: "idle",
         text: Text(include_str!("idle.md")),
         extras: &[],
         tour_rounds: Some(5),
-        run: idle::run,
+        plan: Some(&idle::PLAN),
     },
     &Scenario {
         name: "timer-cost",
         text: Text(include_str!("timer_cost.md")),
         extras: &[],
         tour_rounds: Some(7),
-        run: timer_cost::run,
+        plan: Some(&timer_cost::PLAN),
     },
     &Scenario {
         name: "timer-acc",
         text: Text(include_str!("timer_acc.md")),
         extras: &[],
         tour_rounds: Some(7),
-        run: timer_acc::run,
+        plan: Some(&timer_acc::PLAN),
     },
     &Scenario {
         name: "timer-idle",
         text: Text(include_str!("timer_idle.md")),
         extras: &[],
         tour_rounds: Some(5),
-        run: timer_idle::run,
+        plan: Some(&timer_idle::PLAN),
     },
     &Scenario {
         name: "timer-sleepers",
         text: Text(include_str!("timer_sleepers.md")),
         extras: &[],
         tour_rounds: None,
-        run: timer_sleepers::run,
+        plan: Some(&timer_sleepers::PLAN),
     },
     &Scenario {
         name: "requests",
         text: Text(include_str!("requests.md")),
         extras: &[],
         tour_rounds: None,
-        run: |_| {
-            Err(LabError::OnlySimulated {
-                scenario: "requests",
-            })
-        },
+        plan: None,
     },
     &Scenario {
         name: "urgent",
         text: Text(include_str!("urgent.md")),
         extras: &["unprivileged", "slices"],
         tour_rounds: Some(1),
-        run: urgent::run,
+        plan: Some(&urgent::PLAN),
     },
     &Scenario {
         name: "rank",
         text: Text(include_str!("rank.md")),
         extras: &["unprivileged"],
         tour_rounds: Some(2),
-        run: rank::run,
+        plan: Some(&rank::PLAN),
     },
     &Scenario {
         name: "rt",
         text: Text(include_str!("rt.md")),
         extras: &["unprivileged", "period_us"],
         tour_rounds: Some(1),
-        run: rt::run,
+        plan: Some(&rt::PLAN),
     },
     &Scenario {
         name: "wake",
         text: Text(include_str!("wake.md")),
         extras: &[],
         tour_rounds: Some(1),
-        run: wake::run,
+        plan: Some(&wake::PLAN),
     },
     &Scenario {
         name: "pingpong",
         text: Text(include_str!("pingpong.md")),
         extras: &[],
         tour_rounds: Some(1),
-        run: pingpong::run,
+        plan: Some(&pingpong::PLAN),
     },
     &Scenario {
         name: "stuck",
         text: Text(include_str!("stuck.md")),
         extras: &[],
         tour_rounds: Some(2),
-        run: stuck::run,
+        plan: Some(&stuck::PLAN),
     },
     &Scenario {
         name: "busy",
         text: Text(include_str!("busy.md")),
         extras: &["seconds"],
         tour_rounds: None,
-        run: busy::run,
+        plan: Some(&busy::PLAN),
     },
     &Scenario {
         name: "http",
         text: Text(include_str!("http.md")),
         extras: &["unprivileged"],
         tour_rounds: None,
-        run: http::run,
+        plan: Some(&http::PLAN),
     },
 ];
 
 /// The scenario of this name.
 pub(crate) fn of_name(name: &str) -> Option<&'static Scenario> {
     ALL.iter().copied().find(|scenario| scenario.name == name)
+}
+
+impl Scenario {
+    /// Runs it on this host.
+    pub(crate) fn run(&self, options: &Options) -> Result<Report, LabError> {
+        let plan = self.plan.ok_or(LabError::OnlySimulated {
+            scenario: self.name,
+        })?;
+        frame::run(plan, options)
+    }
 }

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::contestant::Speed;
-
-/// A parked contestant makes this many times fewer calls.
-const PARKED_DIVISOR: u32 = 20;
-
 /// The options of a scenario.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(crate) struct Options {
     pub(crate) effort: Effort,
     /// A first look, with less work of every kind.
@@ -34,6 +33,13 @@ pub(crate) struct Options {
     pub(crate) seconds: Option<u32>,
     /// `rt`: the time between two ticks; zero for the usual one.
     pub(crate) period: Duration,
+}
+
+impl Options {
+    /// One of two amounts.
+    pub(crate) fn full_or_quick(&self, [full, quick]: [u32; 2]) -> u32 {
+        if self.quick { quick } else { full }
+    }
 }
 
 /// The options of a scenario on a simulated machine.
@@ -78,29 +84,5 @@ impl Effort {
             calls,
             idle_span,
         }
-    }
-
-    /// How many calls a contestant of this speed makes in one round.
-    pub(crate) fn calls_of(&self, speed: Speed) -> u32 {
-        match speed {
-            Speed::Fast => self.calls,
-            Speed::Parked => (self.calls / PARKED_DIVISOR).max(1),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parked_contestants_make_fewer_calls_but_never_none() {
-        assert_eq!(Effort::of(false).calls_of(Speed::Fast), 100_000);
-        assert_eq!(Effort::of(false).calls_of(Speed::Parked), 5_000);
-        let tiny = Effort {
-            calls: 3,
-            ..Effort::of(true)
-        };
-        assert_eq!(tiny.calls_of(Speed::Parked), 1);
     }
 }

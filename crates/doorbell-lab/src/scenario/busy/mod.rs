@@ -6,46 +6,103 @@
 //! - *A lone task* that yields, and a socket that gets ready meanwhile.
 //! - *Sleeps* of a runtime whose only worker parks, spins or never parks.
 
-mod columns;
-mod crowd;
-#[cfg(feature = "glommio")]
-mod glommio;
-mod goals;
-mod jobs;
-mod lone;
-mod peers;
-mod service;
-mod sleeps;
+mod others;
+mod tasks;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::hosts::{Doorbell, Smol, Tokio};
-use super::options::Options;
-use super::steps::steps_for;
-use super::trial::{Plan, Trial, Work, run as run_trials};
-use crate::error::LabError;
-use crate::report::Report;
-use crowd::{CASES, Crowd};
-use lone::Lone;
-use peers::{Peer, Tokios};
+use crate::frame::{
+    Bound, Conclusion, Contestant, Goal, MAX, P50, P99, Plan, Rated, Results, Stage, Work, chart,
+    figure, ratio,
+};
+use crate::measure::Spread;
+#[cfg(feature = "glommio")]
+use crate::peers::Glommio;
+use crate::peers::{Doorbell, Net, Smol, Tokio, Tokios};
+use crate::scenario::Options;
+use crate::tools::steps_for;
 
-/// The length of a pass, in ms.
-const SPAN_MS: u32 = 3_000;
-/// The same for a first look.
-const SPAN_QUICK_MS: u32 = 500;
-/// The same before the measurement.
-const WARM_UP_MS: u32 = 500;
-/// The same before the measurement of a first look.
-const WARM_UP_QUICK_MS: u32 = 100;
-/// A pass counts as hung when it takes this much longer than it should.
-const PASS_MAX: Duration = Duration::from_mins(1);
-/// The length of the sleep beside tasks that compute.
+pub(crate) use tasks::NetTask;
+
+const SPAN_MS: [u32; 2] = [3_000, 500];
+const WARM_UP_MS: [u32; 2] = [500, 100];
+/// What a pass takes beside its work.
+const SPARE: Duration = Duration::from_mins(1);
+/// How long the sleeping task sleeps.
 const SLEEP: Duration = Duration::from_millis(5);
-/// Makes pauses the same in every run and for every contestant.
 const SEED: u64 = 0x0D00_4BE3;
+const OURS: &str = "doorbell";
+const BASELINE: &str = "tokio";
+const LONE: &str = "socket beside a lone task";
+/// Rows of doorbell whose worker spins.
+const SPINNING: [&str; 2] = ["doorbell, NeverPark", "doorbell, spin(5 ms)"];
 
-/// The work of a poll of this length, the same for all contestants; a CPU is measured once.
+/// A crowd: so many tasks on so many cores, with polls of this length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Case {
+    name: &'static str,
+    cores: usize,
+    tasks: usize,
+    poll: Duration,
+}
+
+const fn case(name: &'static str, cores: usize, tasks: usize, poll_us: u64) -> Case {
+    let poll = Duration::from_micros(poll_us);
+    Case {
+        name,
+        cores,
+        tasks,
+        poll,
+    }
+}
+
+const CASES: [Case; 6] = [
+    case("1 core, 1 task, 20 us", 1, 1, 20),
+    case("1 core, 4 tasks, 100 us", 1, 4, 100),
+    case("1 core, 1 task, 500 us", 1, 1, 500),
+    case("1 core, 4 tasks, 1 ms", 1, 4, 1_000),
+    case("2 cores, 4 tasks, 1 ms", 2, 4, 1_000),
+    case("2 cores, 16 tasks, 1 ms", 2, 16, 1_000),
+];
+
+pub(super) const PLAN: Plan = Plan {
+    scenario: "busy",
+    work: |options| {
+        // System calls are not counted: nothing is concluded from them.
+        let work = Work::of(pass_ms(options), options.full_or_quick(WARM_UP_MS), 0);
+        work.at_most(SPARE + pass(options))
+    },
+    contestants: |stage| Ok(contestants(stage)),
+    compared: "p50_us",
+    metrics: &[
+        P50,
+        P99,
+        MAX.spread(""),
+        ratio("x tokio"),
+        figure("computed/s", "computed_per_s").spread("spread"),
+        figure("yields", "yields_count"),
+        figure("most", "yields_max_count"),
+    ],
+    chart: chart(
+        "How long others wait while tasks compute, µs (log scale)",
+        "µs",
+        &[P50, P99],
+    ),
+    conclude,
+    ..Plan::NEW
+};
+
+fn pass_ms(options: &Options) -> u32 {
+    let usual = options.full_or_quick(SPAN_MS);
+    options.seconds.map_or(usual, |seconds| 1_000 * seconds)
+}
+
+fn pass(options: &Options) -> Duration {
+    Duration::from_millis(pass_ms(options).into())
+}
+
+/// The work of a poll of this length.
 fn steps(poll: Duration) -> u64 {
     const MEASURED: Duration = Duration::from_millis(1);
     static STEPS: OnceLock<u64> = OnceLock::new();
@@ -53,81 +110,197 @@ fn steps(poll: Duration) -> u64 {
     (steps as f64 * poll.as_secs_f64() / MEASURED.as_secs_f64()) as u64
 }
 
-/// The same for each runtime; tokio is the baseline.
-fn for_each_peer(make: &impl Peers) -> Vec<Box<dyn Trial>> {
-    let mut all = vec![
-        make.one::<Tokio>(true),
-        make.one::<Tokios>(false),
-        make.one::<Smol>(false),
-    ];
-    #[cfg(feature = "glommio")]
-    if glommio::Glommio::can_start() {
-        all.push(make.one::<glommio::Glommio>(false));
-    }
-    all.push(make.one::<Doorbell>(false));
-    all
-}
-
-/// Makes a contestant of a runtime.
-trait Peers {
-    fn one<P: Peer>(&self, is_baseline: bool) -> Box<dyn Trial>;
-}
-
-impl Peers for crowd::Case {
-    fn one<P: Peer>(&self, is_baseline: bool) -> Box<dyn Trial> {
-        Box::new(Crowd::<P>::new(*self, is_baseline))
-    }
-}
-
-/// The lone task.
-struct Alone;
-
-impl Peers for Alone {
-    fn one<P: Peer>(&self, is_baseline: bool) -> Box<dyn Trial> {
-        Box::new(Lone::<P>::new(is_baseline))
-    }
-}
-
-pub(super) fn contestants(pass: Duration) -> Vec<Box<dyn Trial>> {
+fn contestants(stage: &Stage) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
     let _ = steps(SLEEP);
-    let mut all: Vec<_> = CASES.iter().flat_map(for_each_peer).collect();
-    all.extend(service::contestants(pass));
-    all.extend(for_each_peer(&Alone));
-    all.extend(sleeps::contestants());
+    let mut all = Vec::new();
+    for case in CASES {
+        all.extend(each_peer(&tasks::Crowd(case)));
+    }
+    all.extend(others::services(pass(&stage.options)));
+    all.extend(each_peer(&tasks::Lone));
+    all.extend(others::sleeps());
     all
 }
 
-/// Runs the scenario, with passes of this many seconds if it is said.
-///
-/// # Errors
-/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
-/// contestant.
-pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
-    let (usual, warm_up) = if options.quick {
-        (SPAN_QUICK_MS, WARM_UP_QUICK_MS)
-    } else {
-        (SPAN_MS, WARM_UP_MS)
+/// What is done on each peer.
+trait OnPeer {
+    fn on<P: Net>(&self) -> Contestant;
+}
+
+fn each_peer(workload: &impl OnPeer) -> Vec<Contestant> {
+    let mut all = vec![
+        workload.on::<Tokio>().baseline(),
+        workload.on::<Tokios>(),
+        workload.on::<Smol>(),
+    ];
+    #[cfg(feature = "glommio")]
+    if Glommio::can_start() {
+        all.push(workload.on::<Glommio>());
+    }
+    all.push(workload.on::<Doorbell>());
+    all
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let said = tasks::PARTS.map(|part| format!("2 cores, 4 tasks, 1 ms: {part}"));
+    let half = |who| {
+        said.each_ref()
+            .map(|how| results.show(who, how, "p50_us"))
+            .join(", ")
     };
-    let amount = options.seconds.map_or(usual, |seconds| 1_000 * seconds);
-    let pass = Duration::from_millis(u64::from(amount));
-    let plan = Plan {
-        scenario: "busy",
-        work: Work {
-            amount,
-            warm_up,
-            // Nothing is concluded from them.
-            counted: 0,
-            pass_max: PASS_MAX + pass,
-        },
-        compared: "p50_us",
-        spreads: &columns::SPREADS,
-        columns: columns::columns(),
-        chart: columns::chart(),
-        conclude: columns::conclude,
+    let served = "service, 10 x 1 ms: new";
+    let gist = format!(
+        "Beside 4 tasks on 2 cores that compute 1 ms in each poll, half of the times of a socket, a sleep and a \
+         spawn from outside are at most {} us with doorbell and {} with tokio; a service whose handlers yield \
+         after 1 ms answers half of all new connections within {} and {} us; a ready socket beside a lone task \
+         that yields is seen after {} and {} yields.",
+        half(OURS),
+        half(BASELINE),
+        results.show(OURS, served, "p50_us"),
+        results.show(BASELINE, served, "p50_us"),
+        results.show(OURS, LONE, "yields_count"),
+        results.show(BASELINE, LONE, "yields_count"),
+    );
+    let goals = results.rated.iter().flat_map(|one| goals(results, one));
+    Conclusion::from(gist).with_goals(&goals.collect::<Vec<_>>())
+}
+
+/// The goals of a row of doorbell.
+fn goals(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
+    let case = one.how().split_once(": ").map(|(case, _)| case);
+    let crowd = CASES.iter().find(|known| Some(known.name) == case);
+    if SPINNING.contains(&one.who()) {
+        return of_spinning(one);
+    }
+    match crowd {
+        _ if one.who() != OURS => Vec::new(),
+        Some(crowd) => beside_a_crowd(results, one, crowd.poll),
+        None if one.how() == LONE => vec![of_the_lone(one)],
+        None if one.how().starts_with("service") => of_the_service(results, one),
+        None => Vec::new(),
+    }
+}
+
+fn beside_a_crowd(results: &Results<'_>, one: &Rated<'_>, poll: Duration) -> Vec<Goal> {
+    let (poll_us, how) = (poll.as_secs_f64() * 1e6, one.how());
+    let of_tokio = |name| results.ratio(one, BASELINE, name);
+    let worse = of_tokio("p50_us").zip(of_tokio("max_us"));
+    let worse = worse.map(|(half, most)| half.max(most));
+    let goal = |what, unit, bound, found| Goal::new(format!("{how}, {what}"), unit, bound, found);
+    let mut goals = vec![
+        goal(
+            "p50",
+            "us",
+            Bound::AtMost(poll_us + 100.0),
+            one.metric("p50_us"),
+        ),
+        goal(
+            "max",
+            "us",
+            Bound::AtMost(2.0 * poll_us + 200.0),
+            one.metric("max_us"),
+        ),
+        goal("p50 and max", "x tokio", Bound::AtMost(1.0), worse),
+    ];
+    // The same for all times of a pass.
+    if how.ends_with(": socket") {
+        let computed = of_tokio("computed_per_s");
+        goals.push(goal(
+            "computed/s",
+            "x tokio",
+            Bound::AtLeast(0.99),
+            computed,
+        ));
+    }
+    goals
+}
+
+fn of_the_service(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
+    let goal = |title, bound, name| {
+        let what = format!("{}, {title}", one.how());
+        Goal::new(what, "x tokio", bound, results.ratio(one, BASELINE, name))
     };
-    run_trials(plan, options, |_| contestants(pass))
+    let most = Bound::AtMost(0.6);
+    let mut goals = vec![goal("p50", most, "p50_us"), goal("p99", most, "p99_us")];
+    // The same for both ways to connect.
+    if one.how().ends_with(": kept") {
+        goals.push(goal("computed/s", Bound::AtLeast(0.98), "computed_per_s"));
+    }
+    goals
+}
+
+/// It is seen within a few yields, or soon.
+fn of_the_lone(one: &Rated<'_>) -> Goal {
+    const SEEN_US: f64 = 30.0;
+    let p99_us = one.metric("p99_us").filter(|us| *us <= SEEN_US);
+    if p99_us.is_some() {
+        return Goal::new(format!("{LONE}, p99"), "us", Bound::AtMost(SEEN_US), p99_us);
+    }
+    let most = Spread::of(&one.over_rounds("yields_max_count")).map(|ends| ends.max);
+    Goal::new(format!("{LONE}, max"), "yields", Bound::AtMost(4.0), most)
+}
+
+fn of_spinning(one: &Rated<'_>) -> Vec<Goal> {
+    let all = [("p50", "p50_us", 3.0), ("p99", "p99_us", 30.0)];
+    let goals = all.map(|(title, metric, us)| {
+        let what = format!("{}, {}, {title}", one.who(), one.how());
+        Goal::new(what, "us", Bound::AtMost(us), one.metric(metric))
+    });
+    goals.into()
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::frame::testing::{self, assert_plan, outcome, try_each};
+
+    #[test]
+    fn everybody_answers_beside_tasks_that_compute() {
+        // The servers are tested from outside, as processes.
+        let mut all = testing::contestants(&PLAN, &Options::default());
+        all.retain(|one| !one.variant.starts_with("service"));
+        try_each(all, |one, run| {
+            let outcome = outcome(one, run, 20);
+            assert!(outcome.operations > 0, "{one:?}: {outcome:?}");
+            match &*one.variant {
+                LONE => assert!(outcome.figures.contains_key("yields_count"), "{one:?}"),
+                how if how.contains("core") => {
+                    let names: Vec<_> = outcome.parts.iter().map(|(part, _)| *part).collect();
+                    // No thread outside can spawn on glommio.
+                    assert!(tasks::PARTS.starts_with(&names), "{one:?}: {names:?}");
+                    assert!(outcome.parts.iter().all(|(_, times)| !times.is_empty()));
+                }
+                _ => assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{one:?}"),
+            }
+        });
+    }
+
+    #[test]
+    fn every_variant_is_compared_with_tokio() {
+        let all = testing::contestants(&PLAN, &Options::default());
+        for one in &all {
+            let group: Vec<_> = all.iter().filter(|of| of.group == one.group).collect();
+            let baselines = group.iter().filter(|of| of.is_baseline);
+            let names: Vec<_> = baselines.map(|of| &*of.name).collect();
+            assert_eq!(names, [BASELINE], "{one:?}");
+            assert!(group.iter().any(|of| of.name == OURS), "{one:?}");
+        }
+        let kept = [
+            "p50 us",
+            "p99 us",
+            "max us",
+            "x tokio",
+            "computed/s",
+            "yields",
+            "most",
+        ];
+        assert_plan(&PLAN, &Options::default(), &kept);
+    }
+
+    #[test]
+    fn work_grows_with_the_length_of_a_poll() {
+        let [short, long] = [20, 1_000].map(|us| steps(Duration::from_micros(us)));
+        assert!(short > 0 && (40..=60).contains(&(long / short)));
+    }
+}

@@ -4,169 +4,176 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use doorbell::{
-    Builder, CallCoalesce, CallError, Handle, IdleNotify, Runtime, Switches, WorkerCounts,
-    WorkerState, call_on,
-};
+use doorbell::{CallCoalesce, CallError, Handle, IdleNotify, Switches, WorkerState, call_on};
 
-use super::super::contestant::{Contestant, Observed, Speed, Stage};
-use super::meter::{Meter, Tally, fall_asleep};
+use super::{FALLS_ASLEEP, Meter, PARKED_DIVISOR, Tally, lost};
 use crate::error::LabError;
-use crate::measure::{Pin, Samples};
+use crate::frame::{Contestant, Outcome, Stage};
+use crate::measure::{Clock, Pin};
+use crate::peers::{Doorbell, Workers};
+use crate::tools::spin;
 
-/// Longer than any pass, so the worker spins throughout.
+/// So long a worker spins that shall not park, or that shall park soon after it has called.
 const SPINS: Duration = Duration::from_mins(1);
-/// Long enough that the caller's worker still spins when a parked callee answers, but short enough that the
-/// callee parks soon.
 const PARKS_SOON: Duration = Duration::from_micros(300);
+/// What is counted of each call.
+pub(super) const COUNTERS: [&str; 5] = [
+    "passes_per_call",
+    "rings_per_call",
+    "rings_awake_per_call",
+    "parks_per_call",
+    "caller_parks_per_call",
+];
 
-/// How the caller waits.
+/// Whether workers sleep when a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// An outside thread blocks.
-    Blocking,
-    /// A task on another core awaits.
-    Awaited,
-}
-
-/// What the callee's worker does when a call comes, and the caller's while it waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// It spins on its bell.
+enum Target {
     Spinning,
-    /// Its thread sleeps. The caller spins, so a call wakes one thread.
     Parked,
-    /// Its thread sleeps, as does the caller's until the answer comes. A call wakes both.
     BothParked,
 }
 
-/// One way of calling, state of the callee, and setting of the switches.
-#[derive(Debug)]
-pub(crate) struct Doorbell {
-    stage: Stage,
-    tally: &'static Tally,
-    form: Form,
+/// A contestant: whether a task calls, the target, and the clock.
+#[derive(Debug, Clone, Copy)]
+struct Calls {
+    is_task: bool,
     target: Target,
-    switches: Switches,
-    variant: String,
-    runtime: Option<Runtime>,
+    tally: &'static Tally,
+    clock: Clock,
+    caller_cpu: usize,
 }
 
-impl Doorbell {
-    /// All variants of the table.
-    pub(crate) fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
-        use Form::{Awaited, Blocking};
-        use Target::{BothParked, Parked, Spinning};
-        let on = Switches::default();
-        let off = Switches {
-            idle_notify: IdleNotify::Off,
-            ..on
-        };
-        let always_ring = Switches {
-            idle_notify: IdleNotify::AlwaysRing,
-            ..on
-        };
-        let base = Switches {
-            call_coalesce: CallCoalesce::Base,
-            ..on
-        };
-        [
-            (Blocking, Spinning, on, ""),
-            (Blocking, Spinning, off, ", idle_notify=off"),
-            (Blocking, Spinning, always_ring, ", idle_notify=always_ring"),
-            (Blocking, Spinning, base, ", call_coalesce=base"),
-            (Awaited, Spinning, on, ""),
-            (Awaited, Spinning, off, ", idle_notify=off"),
-            (Awaited, Spinning, always_ring, ", idle_notify=always_ring"),
-            (Awaited, Spinning, base, ", call_coalesce=base"),
-            (Blocking, Parked, on, ""),
-            (Blocking, Parked, base, ", call_coalesce=base"),
-            (Awaited, Parked, on, ""),
-            (Awaited, BothParked, on, ""),
-        ]
-        .into_iter()
-        .map(move |(form, target, switches, suffix)| {
-            Self::new(stage, form, target, switches, suffix)
-        })
+pub(super) fn contestants(stage: &Stage) -> Vec<Contestant> {
+    use Target::{BothParked, Parked, Spinning};
+    let on = Switches::default();
+    let notify = |idle_notify| Switches { idle_notify, ..on };
+    let (off, always_ring) = (notify(IdleNotify::Off), notify(IdleNotify::AlwaysRing));
+    let base = Switches {
+        call_coalesce: CallCoalesce::Base,
+        ..on
+    };
+    let mut all = Vec::new();
+    for is_task in [false, true] {
+        all.extend([
+            one(stage, is_task, Spinning, on, ""),
+            one(stage, is_task, Spinning, off, ", idle_notify=off"),
+            one(
+                stage,
+                is_task,
+                Spinning,
+                always_ring,
+                ", idle_notify=always_ring",
+            ),
+            one(stage, is_task, Spinning, base, ", call_coalesce=base"),
+        ]);
+    }
+    all.extend([
+        one(stage, false, Parked, on, ""),
+        one(stage, false, Parked, base, ", call_coalesce=base"),
+        one(stage, true, Parked, on, ""),
+        one(stage, true, BothParked, on, ""),
+    ]);
+    all
+}
+
+fn one(stage: &Stage, is_task: bool, target: Target, switches: Switches, end: &str) -> Contestant {
+    let form = if is_task { "await" } else { "blocking" };
+    let name = match target {
+        Target::Spinning => "spinning",
+        Target::Parked => "callee parked",
+        Target::BothParked => "both parked",
+    };
+    let [here, there] = stage.cpus();
+    let workers = Workers::Bound(if is_task {
+        vec![here, there]
+    } else {
+        vec![there]
+    });
+    let spin = match target {
+        Target::Spinning => SPINS,
+        Target::Parked if is_task => PARKS_SOON,
+        Target::Parked | Target::BothParked => Duration::ZERO,
+    };
+    let start = move || Doorbell::with(&workers, |builder| builder.spin(spin).switches(switches));
+    let calls = Calls {
+        is_task,
+        target,
+        tally: Tally::leaked(),
+        clock: stage.clock,
+        caller_cpu: here,
+    };
+    let run = move |peer: &mut Doorbell, count| calls.run(peer.0.handle(), count);
+    let divisor = if target == Target::Spinning {
+        1
+    } else {
+        PARKED_DIVISOR
+    };
+    Contestant::of(format!("{form}, {name}{end}"), start, run).with_less(divisor)
+}
+
+impl Calls {
+    fn callee(self) -> usize {
+        usize::from(self.is_task)
     }
 
-    fn new(stage: Stage, form: Form, target: Target, switches: Switches, suffix: &str) -> Self {
-        let form_name = match form {
-            Form::Blocking => "blocking",
-            Form::Awaited => "await",
+    fn run(self, handle: &Handle, calls: u32) -> Result<Outcome, LabError> {
+        let counts = || {
+            let workers = handle.metrics().workers;
+            let caller_parks = self.is_task.then(|| workers[0].counts.parks);
+            (workers[self.callee()].counts, caller_parks)
         };
-        let target_name = match target {
-            Target::Spinning => "spinning",
-            Target::Parked => "callee parked",
-            Target::BothParked => "both parked",
+        let (before, parks_before) = counts();
+        let meter = Meter::begin(self.clock, calls, self.tally.served());
+        let meter = if self.is_task {
+            self.call_awaited(handle, calls, meter)?
+        } else {
+            self.call_blocking(handle, calls, meter)?
         };
-        Self {
-            stage,
-            tally: Tally::leaked(),
-            form,
-            target,
-            switches,
-            variant: format!("{form_name}, {target_name}{suffix}"),
-            runtime: None,
-        }
-    }
-
-    /// The callee's core: the last one.
-    fn callee(&self) -> usize {
-        match self.form {
-            Form::Blocking => 0,
-            Form::Awaited => 1,
-        }
-    }
-
-    fn counts(&self, handle: &Handle) -> WorkerCounts {
-        handle.metrics().workers[self.callee()].counts
-    }
-
-    /// How often the calling task's worker has parked; `None` for an outside thread.
-    fn caller_parks(&self, handle: &Handle) -> Option<u64> {
-        let is_worker = self.form == Form::Awaited;
-        is_worker.then(|| handle.metrics().workers[0].counts.parks)
+        let outcome = meter.finish(self.tally.served())?;
+        let (after, parks_after) = counts();
+        let used = after.since(&before);
+        let counted = [used.passes, used.rings, used.rings_awake, used.parks];
+        let of_caller = parks_after.zip(parks_before).map(|(now, then)| now - then);
+        let all = COUNTERS
+            .into_iter()
+            .zip(counted.into_iter().chain(of_caller));
+        Ok(outcome.and(all.map(|(name, count)| (name, count as f64 / f64::from(calls)))))
     }
 
     fn call_blocking(
-        &self,
-        handle: &Handle,
-        calls: u32,
-        meter: &mut Meter,
-    ) -> Result<(), LabError> {
-        let _here = Pin::to(self.stage.placement.caller_cpu)?;
-        let (core, target, tally) = (self.callee(), self.target, self.tally);
-        for _ in 0..calls {
-            await_target(handle, core, target);
-            let start = meter.start();
-            let answer = handle
-                .call_blocking(core, || tally.serve())
-                .map_err(|error| lost(&error))?;
-            meter.stop(start, answer);
-        }
-        Ok(())
-    }
-
-    fn call_awaited(
-        &self,
+        self,
         handle: &Handle,
         calls: u32,
         mut meter: Meter,
     ) -> Result<Meter, LabError> {
-        let (core, target, tally) = (self.callee(), self.target, self.tally);
+        let _here = Pin::to(self.caller_cpu)?;
+        for _ in 0..calls {
+            self.await_target(handle);
+            let start = meter.start();
+            let answer = handle.call_blocking(self.callee(), || self.tally.serve());
+            meter.stop(start, answer.map_err(|error| refused(&error))?);
+        }
+        Ok(meter)
+    }
+
+    /// The caller is a task pinned to the first core; this thread sleeps meanwhile.
+    fn call_awaited(
+        self,
+        handle: &Handle,
+        calls: u32,
+        mut meter: Meter,
+    ) -> Result<Meter, LabError> {
         let inside = handle.clone();
         let (done, wait) = mpsc::channel();
-        // This thread sleeps meanwhile. The caller is a task pinned to the first core.
         drop(handle.task().on(0).spawn(async move {
             let mut result = Ok(());
             for _ in 0..calls {
-                await_target(&inside, core, target);
+                self.await_target(&inside);
                 let start = meter.start();
-                match call_on(core, move || tally.serve()).await {
+                match call_on(self.callee(), move || self.tally.serve()).await {
                     Ok(answer) => meter.stop(start, answer),
                     Err(error) => {
-                        result = Err(lost(&error));
+                        result = Err(refused(&error));
                         break;
                     }
                 }
@@ -174,102 +181,26 @@ impl Doorbell {
             // The receiver is gone only if the waiting thread has panicked.
             let _ = done.send(result.map(|()| meter));
         }));
-        wait.recv().map_err(|_| LabError::CallLost {
-            reason: "the calling task panicked",
-        })?
+        wait.recv().map_err(|_| lost("the calling task panicked"))?
+    }
+
+    fn await_target(self, handle: &Handle) {
+        if self.target == Target::Spinning {
+            return;
+        }
+        while handle.worker_state(self.callee()) != Some(WorkerState::Parked) {
+            std::hint::spin_loop();
+        }
+        // The worker announces the park before its thread sleeps. A ring right then would keep it from
+        // sleeping.
+        spin(FALLS_ASLEEP);
     }
 }
 
-/// Waits, for a target that must be parked, until its worker has parked and its CPU is halted. Does not
-/// wait for a spinning one.
-fn await_target(handle: &Handle, core: usize, target: Target) {
-    if target == Target::Spinning {
-        return;
-    }
-    while handle.worker_state(core) != Some(WorkerState::Parked) {
-        std::hint::spin_loop();
-    }
-    // The worker announces the park before its thread sleeps. A ring right then would keep it from
-    // sleeping.
-    fall_asleep();
-}
-
-fn lost(error: &CallError) -> LabError {
-    LabError::CallLost {
-        reason: match error {
-            CallError::RuntimeGone => "the runtime went away",
-            CallError::Panicked(_) => "the call panicked",
-            _ => "the call was refused",
-        },
-    }
-}
-
-impl Contestant for Doorbell {
-    fn name(&self) -> &'static str {
-        "doorbell"
-    }
-
-    fn variant(&self) -> &str {
-        &self.variant
-    }
-
-    fn speed(&self) -> Speed {
-        match self.target {
-            Target::Spinning => Speed::Fast,
-            Target::Parked | Target::BothParked => Speed::Parked,
-        }
-    }
-
-    fn setup(&mut self) -> Result<(), LabError> {
-        let placement = self.stage.placement;
-        let cpus = match self.form {
-            Form::Blocking => vec![placement.callee_cpu],
-            Form::Awaited => vec![placement.caller_cpu, placement.callee_cpu],
-        };
-        let spin = match (self.target, self.form) {
-            (Target::Spinning, _) => SPINS,
-            (Target::Parked, Form::Blocking) | (Target::BothParked, _) => Duration::ZERO,
-            (Target::Parked, Form::Awaited) => PARKS_SOON,
-        };
-        let builder = Builder::new().core_list(cpus).name("lab").spin(spin);
-        self.runtime = Some(builder.switches(self.switches).build()?);
-        Ok(())
-    }
-
-    fn run(&mut self, calls: u32, samples: &mut Samples) -> Result<Observed, LabError> {
-        let handle = self
-            .runtime
-            .as_ref()
-            .ok_or(LabError::NotSetUp)?
-            .handle()
-            .clone();
-        let before = self.counts(&handle);
-        let parks_before = self.caller_parks(&handle);
-        let mut meter = Meter::begin(self.stage.clock, self.tally.served(), samples);
-        match self.form {
-            Form::Blocking => self.call_blocking(&handle, calls, &mut meter)?,
-            Form::Awaited => meter = self.call_awaited(&handle, calls, meter)?,
-        }
-        let mut observed = meter.finish(self.tally.served(), samples)?;
-        let counts = self.counts(&handle).since(&before);
-        let caller_parks = self.caller_parks(&handle).zip(parks_before);
-        let counted = [
-            ("passes_per_call", counts.passes),
-            ("rings_per_call", counts.rings),
-            ("rings_awake_per_call", counts.rings_awake),
-            ("parks_per_call", counts.parks),
-        ];
-        let of_caller = caller_parks.map(|(now, then)| ("caller_parks_per_call", now - then));
-        for (name, count) in counted.into_iter().chain(of_caller) {
-            let per_call = count as f64 / f64::from(calls);
-            observed.counters.insert(name.to_owned(), per_call);
-        }
-        Ok(observed)
-    }
-
-    fn teardown(&mut self) -> Result<(), LabError> {
-        // Dropping a runtime waits for its workers.
-        self.runtime = None;
-        Ok(())
-    }
+fn refused(error: &CallError) -> LabError {
+    lost(match error {
+        CallError::RuntimeGone => "the runtime went away",
+        CallError::Panicked(_) => "the call panicked",
+        _ => "the call was refused",
+    })
 }

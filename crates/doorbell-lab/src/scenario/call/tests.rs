@@ -1,151 +1,60 @@
 //! Every contestant answers every call. No test here asserts a time.
 
 use super::*;
-use crate::measure::Samples;
-use crate::report::fits;
+use crate::frame::testing::{self, assert_plan, outcome, try_each};
+use crate::scenario::Options;
 
-/// Calls of a pass: enough for some to report their CPU.
 const CALLS: u32 = 200;
 
 #[test]
 fn every_contestant_answers_every_call() {
-    let Some(stage) = Stage::for_tests() else {
-        return;
-    };
-    for mut contestant in contestants(stage) {
-        let name = format!("{} ({})", contestant.name(), contestant.variant());
-        // Twice, as a contestant is set up anew in every round.
-        for _ in 0..2 {
-            contestant.setup().expect(&name);
+    try_each(
+        testing::contestants(&PLAN, &Options::default()),
+        |one, run| {
             for _ in 0..2 {
-                let mut samples = Samples::with_room_for(CALLS);
-                let observed = contestant.run(CALLS, &mut samples).expect(&name);
-                assert_eq!(
-                    samples.len() as u32 + observed.reported_count,
-                    CALLS,
-                    "{name}"
-                );
-                assert!(
-                    (3..=4).contains(&observed.reported_count),
-                    "{name}: {observed:?}"
-                );
+                let outcome = outcome(one, run, CALLS);
+                assert_eq!(outcome.operations, u64::from(CALLS), "{one:?}");
+                assert!(outcome.figures["p50_ns"] > 0.0, "{one:?}");
+                let crossed = outcome.figures["crossed_percent"];
+                // Those that are pinned cross every time.
+                let is_pinned = one.variant != "one runtime, spawn";
+                assert!(crossed > 99.9 || !is_pinned, "{one:?}: {crossed}");
+                if one.variant == "await, both parked" {
+                    for name in ["parks_per_call", "caller_parks_per_call"] {
+                        // A worker that wakes late may park again before it is notified.
+                        let parks = outcome.figures[name];
+                        assert!((0.9..=3.0).contains(&parks), "{name}: {parks}");
+                    }
+                }
             }
-            contestant.teardown().expect(&name);
-        }
-    }
-}
-
-#[test]
-fn pinned_contestants_cross_every_time() {
-    let Some(stage) = Stage::for_tests() else {
-        return;
-    };
-    let pinned: [Box<dyn Contestant>; 5] = [
-        Box::new(Line::new(stage)),
-        Box::new(Futex::new(stage, Caller::Spins)),
-        Box::new(Futex::new(stage, Caller::Parks)),
-        Box::new(Crossbeam::new(stage)),
-        Box::new(TokioTwo::new(stage)),
-    ];
-    for mut contestant in pinned {
-        contestant.setup().expect("it can be set up");
-        let observed = contestant
-            .run(CALLS, &mut Samples::default())
-            .expect("every call is answered");
-        contestant.teardown().expect("it can be torn down");
-        assert_eq!(
-            observed.crossed_percent(),
-            Some(100.0),
-            "{}",
-            contestant.name()
-        );
-    }
-}
-
-#[test]
-fn where_both_park_each_call_wakes_both() {
-    let Some(stage) = Stage::for_tests() else {
-        return;
-    };
-    let own = Doorbell::all(stage);
-    let mut both = own.filter(|one| one.variant() == "await, both parked");
-    let mut contestant = both.next().expect("there is such a row");
-    contestant.setup().expect("it can be set up");
-    let observed = contestant.run(CALLS, &mut Samples::default());
-    let counters = observed.expect("every call is answered").counters;
-    contestant.teardown().expect("it can be torn down");
-    for name in ["parks_per_call", "caller_parks_per_call"] {
-        // A worker that wakes late may park again before it is notified.
-        assert!((0.9..=3.0).contains(&counters[name]), "{counters:?}");
-    }
-}
-
-#[test]
-fn nobody_runs_without_setup_and_teardown_is_always_possible() {
-    let Some(stage) = Stage::for_tests() else {
-        return;
-    };
-    for mut contestant in contestants(stage) {
-        contestant
-            .teardown()
-            .expect("there is nothing to tear down");
-        let run = contestant.run(1, &mut Samples::default());
-        assert!(
-            matches!(run, Err(LabError::NotSetUp)),
-            "{}",
-            contestant.name()
-        );
-    }
-}
-
-#[test]
-fn a_filter_leaves_those_that_contain_it() {
-    let Some(stage) = Stage::for_tests() else {
-        return;
-    };
-    let left = chosen(contestants(stage), Some("TOKIO")).expect("tokio takes part");
-    assert_eq!(left.len(), 2);
-    let left = chosen(contestants(stage), Some("park")).expect("somebody parks");
-    assert!(left.iter().all(|one| one.variant().contains("park")));
-    let error = chosen(contestants(stage), Some("nobody"))
-        .err()
-        .expect("nobody is called nobody");
-    assert!(
-        error
-            .to_string()
-            .contains("crossbeam (bounded(1) each way)"),
-        "{error}"
+        },
     );
 }
 
 #[test]
-fn names_are_unique() {
-    let Some(stage) = Stage::for_tests() else {
+fn a_call_that_is_lost_is_an_error() {
+    let Some(stage) = testing::stage(&Options::default()) else {
         return;
     };
-    let mut names: Vec<String> = contestants(stage)
-        .iter()
-        .map(|one| format!("{} ({})", one.name(), one.variant()))
-        .collect();
-    names.sort();
-    let count = names.len();
-    names.dedup();
-    assert_eq!(names.len(), count);
+    let answer = |serial| Answer { serial, cpu: None };
+    let mut meter = Meter::begin(stage.clock, 2, 7);
+    meter.stop(meter.start(), answer(8));
+    assert!(meter.finish(9).is_err(), "one was not answered");
+    let mut meter = Meter::begin(stage.clock, 2, 0);
+    meter.stop(meter.start(), answer(2));
+    let error = meter.finish(1).expect_err("it has another number");
+    assert!(error.to_string().contains("answer 1 was due"), "{error}");
 }
 
 #[test]
-fn the_table_fits() {
-    if let Some(stage) = Stage::for_tests() {
-        let all = contestants(stage);
-        let names = all.iter().map(|one| (one.name(), one.variant()));
-        let kept = [
-            "p50 ns",
-            "p99 ns",
-            "x limit",
-            "crossed %",
-            "rounds",
-            "syscalls/1k",
-        ];
-        fits::assert_table(names, &columns::columns(), &kept);
-    }
+fn the_plan_fits() {
+    let kept = [
+        "p50 ns",
+        "p99 ns",
+        "x limit",
+        "crossed %",
+        "rounds",
+        "syscalls/1k",
+    ];
+    assert_plan(&PLAN, &Options::default(), &kept);
 }

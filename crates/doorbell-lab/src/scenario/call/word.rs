@@ -2,13 +2,22 @@
 //!
 //! The caller makes call number n by writing 2n - 1, and the callee answers it by writing 2n.
 
+use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-use super::meter::{Answer, reports_cpu};
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+use super::{Answer, FALLS_ASLEEP, Meter, miscounted, reports_cpu};
 use crate::error::LabError;
-use crate::measure::{current_cpu, spawn_pinned};
+use crate::frame::{Contestant, Outcome, Stage};
+use crate::measure::{Pin, current_cpu, spawn_pinned};
+use crate::peers::join;
+use crate::tools::spin;
+
+const THREAD: &str = "word-callee";
 
 /// The caller writes it to end the callee. No call has this number.
 const STOP: u32 = u32::MAX;
@@ -20,30 +29,30 @@ struct Apart<T>(T);
 
 /// What caller and callee share.
 #[derive(Debug, Default)]
-pub(super) struct Word {
+struct Word {
     word: Apart<AtomicU32>,
     /// The callee's CPU, written before the answers that report it.
     cpu: Apart<AtomicU32>,
 }
 
 /// A call, as the callee sees it.
-pub(super) struct Request(u32);
+struct Request(u32);
 
 impl Word {
     /// The word itself, to wait on.
-    pub(super) fn raw(&self) -> &AtomicU32 {
+    fn raw(&self) -> &AtomicU32 {
         &self.word.0
     }
 
     /// How many calls have been answered.
-    pub(super) fn served(&self) -> u64 {
+    fn served(&self) -> u64 {
         // ORDER: relaxed; the caller reads it between calls, when it has acquired the last answer.
         u64::from(self.word.0.load(Ordering::Relaxed) / 2)
     }
 
     /// Makes the next call. Returns the value that the word keeps until the answer.
     #[inline(always)]
-    pub(super) fn ask(&self) -> u32 {
+    fn ask(&self) -> u32 {
         // ORDER: relaxed; between an answer and the next request only the caller writes. The release below
         // pairs with the acquire in `peek`: the callee sees what the caller did before the call.
         let asked = self.word.0.load(Ordering::Relaxed) + 1;
@@ -53,7 +62,7 @@ impl Word {
 
     /// The answer to `asked`, if it has come.
     #[inline(always)]
-    pub(super) fn answer_to(&self, asked: u32) -> Option<Answer> {
+    fn answer_to(&self, asked: u32) -> Option<Answer> {
         // ORDER: pairs with the release in `reply`: the caller sees the call's effects and its CPU.
         let word = self.word.0.load(Ordering::Acquire);
         if word == asked {
@@ -70,7 +79,7 @@ impl Word {
 
     /// Reads the word: its value, or the request that it holds.
     #[inline(always)]
-    pub(super) fn peek(&self) -> Seen {
+    fn peek(&self) -> Seen {
         // ORDER: pairs with the release in `ask` and in `stop`.
         match self.word.0.load(Ordering::Acquire) {
             STOP => Seen::Stop,
@@ -81,7 +90,7 @@ impl Word {
 
     /// Runs the call and answers it.
     #[inline(always)]
-    pub(super) fn reply(&self, Request(asked): Request) {
+    fn reply(&self, Request(asked): Request) {
         let answer = asked + 1;
         if reports_cpu(u64::from(answer / 2)) {
             // ORDER: relaxed; made visible by the release below.
@@ -92,14 +101,14 @@ impl Word {
     }
 
     /// Tells the callee to end.
-    pub(super) fn stop(&self) {
+    fn stop(&self) {
         // ORDER: release pairs with the acquire in `peek`, as for every other write of the word.
         self.word.0.store(STOP, Ordering::Release);
     }
 }
 
 /// What the callee reads from the word.
-pub(super) enum Seen {
+enum Seen {
     /// No call; the value, to wait on.
     Nothing(u32),
     /// A call.
@@ -108,89 +117,154 @@ pub(super) enum Seen {
     Stop,
 }
 
-/// The callee's thread, bound to a CPU. Its result is how many calls it ran.
+/// How one side waits while the word has this value, and how it tells the other one.
+type Wait = fn(&Word, u32) -> Result<(), LabError>;
+type Tell = fn(&Word) -> Result<(), LabError>;
+
+/// A thread that answers.
 #[derive(Debug)]
-pub(super) struct Callee {
-    name: &'static str,
+struct Callee {
     word: Arc<Word>,
     thread: JoinHandle<Result<u64, LabError>>,
+    tell: Tell,
 }
 
 impl Callee {
-    /// Starts a thread that answers the calls of a new word until it is told to stop.
-    pub(super) fn start(
-        name: &'static str,
+    fn start(
         cpu: usize,
-        answer: fn(&Word) -> Result<u64, LabError>,
+        wait: impl Fn(&Word, u32) -> Result<(), LabError> + Send + 'static,
+        answered: impl Fn(&Word) -> Result<(), LabError> + Send + 'static,
+        tell: Tell,
     ) -> Result<Self, LabError> {
         let word = Arc::new(Word::default());
         let shared = Arc::clone(&word);
-        let thread = spawn_pinned(name, cpu, move || answer(&shared))?;
-        Ok(Self { name, word, thread })
+        let thread = spawn_pinned(THREAD, cpu, move || {
+            let mut served = 0;
+            loop {
+                match shared.peek() {
+                    Seen::Call(request) => {
+                        shared.reply(request);
+                        answered(&shared)?;
+                        served += 1;
+                    }
+                    Seen::Nothing(value) => wait(&shared, value)?,
+                    Seen::Stop => return Ok(served),
+                }
+            }
+        })?;
+        Ok(Self { word, thread, tell })
     }
 
-    pub(super) fn word(&self) -> &Word {
-        &self.word
+    #[inline(always)]
+    fn call(&self, wait: Wait) -> Result<Answer, LabError> {
+        let asked = self.word.ask();
+        (self.tell)(&self.word)?;
+        loop {
+            if let Some(answer) = self.word.answer_to(asked) {
+                return Ok(answer);
+            }
+            wait(&self.word, asked)?;
+        }
     }
 
-    /// Ends the thread, which `wake` wakes, and checks that it ran every call.
-    pub(super) fn stop(
-        self,
-        wake: impl FnOnce(&Word) -> Result<(), LabError>,
-    ) -> Result<(), LabError> {
+    fn stop(self) -> Result<(), LabError> {
         let expected = self.word.served();
         self.word.stop();
-        wake(&self.word)?;
-        let joined = self.thread.join();
-        let found = joined.map_err(|_| LabError::ThreadPanicked { thread: self.name })??;
+        (self.tell)(&self.word)?;
+        let found = join(self.thread, THREAD)??;
         if found == expected {
             Ok(())
         } else {
-            Err(LabError::CallMiscounted { expected, found })
+            Err(miscounted(expected, found))
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The physical limit: one cache line moves between two CPUs, without any software beyond loads and stores.
+pub(super) fn line(stage: &Stage) -> Contestant {
+    let (stage, there) = (stage.clone(), stage.placement.callee_cpu);
+    let start = move || Callee::start(there, spins, nothing, nothing);
+    let run = move |callee: &mut Callee, calls| {
+        let _here = Pin::to(stage.placement.caller_cpu)?;
+        let word = &*callee.word;
+        let mut meter = Meter::begin(stage.clock, calls, word.served());
+        for _ in 0..calls {
+            let start = meter.start();
+            let asked = word.ask();
+            let answer = loop {
+                if let Some(answer) = word.answer_to(asked) {
+                    break answer;
+                }
+                hint::spin_loop();
+            };
+            meter.stop(start, answer);
+        }
+        meter.finish(word.served())
+    };
+    Contestant::new(
+        "line",
+        "both sides spin: the limit",
+        start,
+        run,
+        Callee::stop,
+    )
+}
 
-    #[test]
-    fn a_call_is_asked_seen_and_answered() {
-        let word = Word::default();
-        assert!(matches!(word.peek(), Seen::Nothing(0)));
-        let asked = word.ask();
-        assert_eq!(word.answer_to(asked), None);
-        let Seen::Call(request) = word.peek() else {
-            panic!("a call was made")
-        };
-        word.reply(request);
-        assert_eq!(
-            word.answer_to(asked),
-            Some(Answer {
-                serial: 1,
-                cpu: None
-            })
-        );
-        assert_eq!(word.served(), 1);
-        word.stop();
-        assert!(matches!(word.peek(), Seen::Stop));
-    }
+/// A reading of the limit.
+pub(super) fn limit_ns(stage: &Stage, calls: u32) -> Result<f64, LabError> {
+    let mut run = line(stage).start()?;
+    let warmed = run.run((calls / 10).max(1));
+    let ran: Result<Outcome, _> = warmed.and_then(|_| run.run(calls));
+    run.stop()?;
+    Ok(ran?.figures.get("p50_ns").copied().unwrap_or(0.0))
+}
 
-    #[test]
-    fn some_answers_report_their_cpu() {
-        let word = Word::default();
-        let reported = (0..128)
-            .filter(|_| {
-                let asked = word.ask();
-                let Seen::Call(request) = word.peek() else {
-                    panic!("a call was made")
-                };
-                word.reply(request);
-                word.answer_to(asked)
-                    .is_some_and(|answer| answer.cpu.is_some())
-            })
-            .count();
-        assert_eq!(reported, 2);
+/// The cheapest call to a sleeping thread: one futex word.
+///
+/// If the caller also sleeps, each call costs four system calls (two waits, two wakes) and two interrupts;
+/// if it spins, half of that. Anything beyond this is a runtime's own cost.
+pub(super) fn futex(stage: &Stage, caller_parks: bool) -> Contestant {
+    let ([here, there], clock) = (stage.cpus(), stage.clock);
+    let (variant, wait, answered): (_, Wait, Tell) = if caller_parks {
+        ("both parked", park, wake)
+    } else {
+        ("callee parked", spins, nothing)
+    };
+    let start = move || Callee::start(there, park, answered, wake);
+    let run = move |callee: &mut Callee, calls| {
+        let _here = Pin::to(here)?;
+        let mut meter = Meter::begin(clock, calls, callee.word.served());
+        for _ in 0..calls {
+            spin(FALLS_ASLEEP);
+            let start = meter.start();
+            let answer = callee.call(wait)?;
+            meter.stop(start, answer);
+        }
+        meter.finish(callee.word.served())
+    };
+    Contestant::new("futex", variant, start, run, Callee::stop)
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
+#[inline(always)]
+fn spins(_: &Word, _: u32) -> Result<(), LabError> {
+    hint::spin_loop();
+    Ok(())
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
+fn nothing(_: &Word) -> Result<(), LabError> {
+    Ok(())
+}
+
+fn wake(word: &Word) -> Result<(), LabError> {
+    let woken = futex::wake(word.raw(), futex::Flags::PRIVATE, 1);
+    woken.map(drop).map_err(LabError::system("waking a futex"))
+}
+
+fn park(word: &Word, value: u32) -> Result<(), LabError> {
+    match futex::wait(word.raw(), futex::Flags::PRIVATE, value, None) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+        Err(errno) => Err(LabError::system("waiting for a futex")(errno)),
     }
 }

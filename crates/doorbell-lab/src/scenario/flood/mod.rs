@@ -1,74 +1,298 @@
 //! `doorbell lab flood`: many posts to one core, from many threads, without waiting.
 
-mod columns;
-mod counts;
-mod floods;
 mod rings;
 mod targets;
 
-use std::sync::mpsc;
-use std::time::Duration;
+use std::hint;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use super::contestant::Stage;
-use super::options::Options;
-use super::trial::{Plan, Trial, Work, run as run_trials};
 use crate::error::LabError;
-use crate::report::Report;
-use floods::Floods;
-use rings::Rings;
-use targets::{Calls, Doorbell, Emptied, Posts, Tasks, TokioChannel, TokioTasks};
+use crate::frame::{
+    Conclusion, Contestant, Metric, Outcome, Plan, Results, Stage, Work, chart, figure, ratio,
+};
+use crate::measure::{Pin, allowed_cpus, spawn_pinned};
+use crate::peers::join;
+use crate::tools::Crew;
+use targets::{Post, Target};
 
-/// The numbers of posting threads.
-const PRODUCERS: [usize; 4] = [1, 2, 8, counts::PRODUCERS_MAX];
-/// Posts in a pass: 10.5 million in the 7 rounds of a row.
-const POSTS: u32 = 1_500_000;
-/// The same for a first look.
-const POSTS_QUICK: u32 = 200_000;
-/// Posts before the measurement.
-const POSTS_WARM_UP: u32 = 20_000;
-/// A pass that takes longer counts as hung.
-const PASS_MAX: Duration = Duration::from_mins(2);
+/// The numbers of producers.
+const PRODUCERS: [usize; 4] = [1, 2, 8, PRODUCERS_MAX];
+const PRODUCERS_MAX: usize = 32;
+const POSTS: [u32; 2] = [1_500_000, 200_000];
+/// A producer is never more posts ahead, and checks that after so many.
+const AHEAD_MAX: u64 = 10_000;
+const LOOK_EVERY: u64 = 1_000;
+const THREAD: &str = "flood-producer";
+const RATE: Metric = figure("M ops/s", "mops_per_s").spread("spread");
 
-pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
-    type Std = Emptied<mpsc::Sender<usize>>;
-    type Crossbeam = Emptied<crossbeam_channel::Sender<usize>>;
-    let mut all: Vec<Box<dyn Trial>> = Vec::new();
-    for producers in PRODUCERS {
-        all.push(Box::new(Floods::<Rings>::new(stage, producers).baseline()));
-        all.push(Box::new(Floods::<Crossbeam>::new(stage, producers)));
-        all.push(Box::new(Floods::<Std>::new(stage, producers)));
-        all.push(Box::new(Floods::<TokioChannel>::new(stage, producers)));
-        all.push(Box::new(Floods::<Doorbell<Posts>>::new(stage, producers)));
-        all.push(Box::new(Floods::<Doorbell<Calls>>::new(stage, producers)));
-        all.push(Box::new(Floods::<TokioTasks>::new(stage, producers)));
-        all.push(Box::new(Floods::<Doorbell<Tasks>>::new(stage, producers)));
-    }
-    all
+pub(super) const PLAN: Plan = Plan {
+    scenario: "flood",
+    work: |options| {
+        let amount = options.full_or_quick(POSTS);
+        Work::of(amount, 20_000, POSTS[1]).at_most(Duration::from_mins(2))
+    },
+    contestants,
+    compared: "mops_per_s",
+    metrics: &[
+        RATE,
+        ratio("x limit"),
+        figure("RES+CAL/1M", "interrupts_per_1m"),
+        figure("syscalls/1M", "syscalls_per_1m"),
+        figure("ctx/1k", "switches_per_1k"),
+    ],
+    chart: chart(
+        "Posts to one core, millions a second (log scale)",
+        "M/s",
+        &[RATE],
+    ),
+    conclude,
+    ..Plan::NEW
+};
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let rates = |who, what| {
+        let of = |producers| {
+            let variant = format!("{what}, {}", group(producers));
+            results.show(who, &variant, "mops_per_s")
+        };
+        format!("{} and {}", of(1), of(32))
+    };
+    let gist = format!(
+        "From 1 and from 32 threads, millions a second: doorbell takes {} posts, {} calls and {} \
+         tasks, tokio {} messages and {} tasks.",
+        rates("doorbell", "post_on"),
+        rates("doorbell", "call_on, detached"),
+        rates("doorbell", "task().on(core).spawn"),
+        rates("tokio", "mpsc to a task"),
+        rates("tokio", "spawn"),
+    );
+    gist.into()
 }
 
-/// Runs the scenario.
-///
-/// # Errors
-/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
-/// contestant.
-pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
-    let amount = if options.quick { POSTS_QUICK } else { POSTS };
-    let plan = Plan {
-        scenario: "flood",
-        work: Work {
-            amount,
-            warm_up: POSTS_WARM_UP,
-            counted: POSTS_QUICK,
-            pass_max: PASS_MAX,
-        },
-        compared: "mops_per_s",
-        spreads: &columns::SPREADS,
-        columns: columns::columns(),
-        chart: columns::chart(),
-        conclude: columns::conclude,
+fn group(producers: usize) -> String {
+    format!(
+        "{producers} producer{}",
+        if producers == 1 { "" } else { "s" }
+    )
+}
+
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+    let cpus = Cpus {
+        own: stage.placement.caller_cpu,
+        consumer: stage.placement.callee_cpu,
+        producers: others(&allowed_cpus()?, stage.placement.callee_cpu),
     };
-    run_trials(plan, options, contestants)
+    let of = |producers| {
+        let cpus = cpus.clone();
+        targets::ALL
+            .into_iter()
+            .map(move |target| flood(target, producers, cpus.clone()))
+    };
+    Ok(PRODUCERS.into_iter().flat_map(of).collect())
+}
+
+/// The CPUs of the thread that orders, of the consumer and of the producers.
+#[derive(Debug, Clone)]
+struct Cpus {
+    own: usize,
+    consumer: usize,
+    producers: Vec<usize>,
+}
+
+/// The producers keep off the consumer's CPU.
+fn others(allowed: &[usize], consumer_cpu: usize) -> Vec<usize> {
+    let others = allowed.iter().filter(|cpu| **cpu != consumer_cpu);
+    others.copied().collect()
+}
+
+/// How many posts of each producer are done.
+#[derive(Debug, Default)]
+struct Counts {
+    done: [Count; PRODUCERS_MAX],
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Count(AtomicU64);
+
+impl Counts {
+    #[inline]
+    fn one_done(&self, producer: usize) {
+        let count = &self.done[producer].0;
+        // ORDER: Relaxed load, since only the consumer writes. The Release store pairs with the Acquire of
+        // `done`, as a producer may reuse what this post used.
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    fn done(&self, producer: usize) -> u64 {
+        // ORDER: Acquire pairs with the Release of `one_done`.
+        self.done[producer].0.load(Ordering::Acquire)
+    }
+
+    fn done_by_all(&self) -> u64 {
+        (0..PRODUCERS_MAX).map(|producer| self.done(producer)).sum()
+    }
+
+    /// Waits until a producer is at most so far ahead, without a system call.
+    fn wait(&self, producer: usize, posted: u64, ahead_max: u64) {
+        while posted - self.done(producer) > ahead_max {
+            hint::spin_loop();
+        }
+    }
+}
+
+/// The consumer is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Gone;
+
+/// How many posts a producer makes, and whom it tells when they are done.
+type Order = (u64, Sender<Result<(), Gone>>);
+
+/// A consumer and the threads that post to it.
+struct Flood {
+    consumer: targets::Consumer,
+    counts: &'static Counts,
+    threads: Vec<(Sender<Order>, JoinHandle<()>)>,
+}
+
+fn flood(target: Target, producers: usize, cpus: Cpus) -> Contestant {
+    let (group, own) = (group(producers), cpus.own);
+    let start = move || Flood::start(target, producers, &cpus);
+    let run = move |flood: &mut Flood, posts: u32| {
+        // On the producers' side: no CPU has to be interrupted for a wake between this thread and them.
+        let _here = Pin::to(own)?;
+        flood.post(posts.into())
+    };
+    let variant = format!("{}, {group}", target.what);
+    let one = Contestant::new(target.name, variant, start, run, Flood::end).in_group(group);
+    one.baseline_if(target.name == rings::NAME)
+}
+
+impl Flood {
+    fn start(target: Target, producers: usize, cpus: &Cpus) -> Result<Self, LabError> {
+        let counts: &'static Counts = Box::leak(Box::default());
+        let mut flood = Self {
+            consumer: (target.start)(cpus.consumer, counts)?,
+            counts,
+            threads: Vec::new(),
+        };
+        for producer in 0..producers {
+            let (orders, inject) = mpsc::channel();
+            let mut post = (flood.consumer.poster)(producer);
+            let cpu = cpus.producers[producer % cpus.producers.len()];
+            let thread = spawn_pinned(THREAD, cpu, move || {
+                follow(&inject, &mut *post, counts, producer);
+            })?;
+            flood.threads.push((orders, thread));
+        }
+        Ok(flood)
+    }
+
+    fn post(&self, posts: u64) -> Result<Outcome, LabError> {
+        let before = self.counts.done_by_all();
+        let mut crew = Crew::new();
+        let begin = Instant::now();
+        for (producer, (orders, _)) in self.threads.iter().enumerate() {
+            let share = share(posts, self.threads.len(), producer);
+            let sent = orders.send((share, crew.teller()));
+            sent.map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+        }
+        let told = crew.gather()?.into_iter().collect::<Result<(), Gone>>();
+        told.map_err(|Gone| LabError::TaskLost)?;
+        let span = begin.elapsed();
+        LabError::check_count("posts", posts, self.counts.done_by_all() - before)?;
+        Ok(Outcome::of(
+            posts,
+            [("mops_per_s", posts as f64 / span.as_secs_f64() / 1e6)],
+        ))
+    }
+
+    fn end(self) -> Result<(), LabError> {
+        let mut result = Ok(());
+        for (orders, thread) in self.threads {
+            drop(orders);
+            result = result.and(join(thread, THREAD));
+        }
+        drop(self.consumer.poster);
+        (self.consumer.stop)().and(result)
+    }
+}
+
+/// The part of a producer.
+fn share(amount: u64, producers: usize, producer: usize) -> u64 {
+    let (all, one) = (producers as u64, producer as u64);
+    amount / all + u64::from(one < amount % all)
+}
+
+fn follow(inject: &Receiver<Order>, post: &mut Post, counts: &Counts, producer: usize) {
+    let mut posted = counts.done(producer);
+    while let Ok((count, done)) = inject.recv() {
+        let result = post_all(post, counts, producer, posted, count);
+        posted += count;
+        // The receiver is gone only if the waiting thread has panicked.
+        let _ = done.send(result);
+    }
+}
+
+fn post_all(
+    post: &mut Post,
+    counts: &Counts,
+    producer: usize,
+    mut posted: u64,
+    count: u64,
+) -> Result<(), Gone> {
+    let end = posted + count;
+    while posted < end {
+        counts.wait(producer, posted, AHEAD_MAX - LOOK_EVERY);
+        let stretch = LOOK_EVERY.min(end - posted);
+        post(stretch)?;
+        posted += stretch;
+    }
+    counts.wait(producer, end, 0);
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::frame::testing::{self, assert_plan, outcome, try_each};
+    use crate::scenario::Options;
+
+    #[test]
+    fn every_post_is_done_once() {
+        try_each(
+            testing::contestants(&PLAN, &Options::default()),
+            |one, run| {
+                for posts in [5, 40_001] {
+                    let outcome = outcome(one, run, posts);
+                    assert_eq!(outcome.operations, u64::from(posts), "{one:?}");
+                    assert!(outcome.figures["mops_per_s"] > 0.0, "{one:?}");
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn shares_add_up() {
+        for producers in PRODUCERS {
+            let shares = (0..producers).map(|one| share(100, producers, one));
+            assert_eq!(shares.sum::<u64>(), 100, "{producers}");
+        }
+        assert_eq!((share(3, 8, 2), share(3, 8, 3)), (1, 0));
+    }
+
+    #[test]
+    fn producers_keep_off_the_consumers_cpu() {
+        assert_eq!(others(&[0, 1], 1), [0]);
+        assert_eq!(others(&[2, 4, 6], 4), [2, 6]);
+    }
+
+    #[test]
+    fn the_plan_fits() {
+        let kept = ["M ops/s", "x limit", "RES+CAL/1M", "syscalls/1M", "ctx/1k"];
+        assert_plan(&PLAN, &Options::default(), &kept);
+    }
+}

@@ -7,12 +7,14 @@
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 
-use super::counts::{AHEAD_MAX, Counts, LOOK_EVERY, PRODUCERS_MAX};
-use super::targets::{Gone, Poster, Target};
+use super::targets::Consumer;
+use super::{AHEAD_MAX, Counts, LOOK_EVERY, PRODUCERS_MAX};
 use crate::error::LabError;
 use crate::measure::spawn_pinned;
+use crate::peers::join;
+
+pub(super) const NAME: &str = "SPSC rings";
 
 const THREAD: &str = "flood-rings";
 /// Slots of a ring buffer: a power of two, larger than a producer can be ahead, so none is ever full.
@@ -106,89 +108,39 @@ impl Shared {
     }
 }
 
-/// The ring buffers, and the thread that empties them.
-#[derive(Debug)]
-pub(super) struct Rings {
-    shared: Arc<Shared>,
-    thread: JoinHandle<()>,
-}
-
-/// A producer.
-#[derive(Debug)]
-pub(super) struct RingPoster {
-    shared: Arc<Shared>,
-    producer: usize,
-    posted: u64,
-}
-
-impl Poster for RingPoster {
-    #[inline]
-    fn post(&mut self) -> Result<(), Gone> {
-        self.shared.rings[self.producer].write(self.posted, self.producer);
-        self.posted += 1;
-        Ok(())
-    }
-}
-
-impl Target for Rings {
-    const NAME: &'static str = "SPSC rings";
-    const WHAT: &'static str = "to a spinning thread";
-    type Poster = RingPoster;
-
-    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
-        let shared = Arc::new(Shared::new());
-        let taken = Arc::clone(&shared);
-        let thread = spawn_pinned(THREAD, cpu, move || {
-            let mut read = [0; PRODUCERS_MAX];
-            loop {
-                let found = taken.take(&mut read, |producer| counts.one_done(producer));
-                // ORDER: Relaxed; a flag that publishes nothing. Producers have ended before it is set.
-                if found == 0 && taken.stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                if found < FEW {
-                    (0..PAUSES).for_each(|_| hint::spin_loop());
-                }
-            }
-        })?;
-        Ok(Self { shared, thread })
-    }
-
-    fn poster(&self, producer: usize) -> Self::Poster {
-        // ORDER: Relaxed; as where it is read.
-        self.shared.used.fetch_max(producer + 1, Ordering::Relaxed);
-        RingPoster {
-            shared: Arc::clone(&self.shared),
-            producer,
-            posted: 0,
-        }
-    }
-
-    fn stop(self) -> Result<(), LabError> {
-        // ORDER: Relaxed; as where it is read.
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let joined = self.thread.join();
-        joined.map_err(|_| LabError::ThreadPanicked { thread: THREAD })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read_once_in_order_also_around_the_end() {
-        let shared = Shared::new();
-        shared.used.store(2, Ordering::Relaxed);
+pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, LabError> {
+    let shared = Arc::new(Shared::new());
+    let taken = Arc::clone(&shared);
+    let thread = spawn_pinned(THREAD, cpu, move || {
         let mut read = [0; PRODUCERS_MAX];
-        assert_eq!(shared.take(&mut read, |_| panic!("it is empty")), 0);
-        for number in 0..PLACES as u64 + 2 {
-            shared.rings[0].write(number, number as usize);
-            shared.rings[1].write(number, 7);
-            let mut posts = Vec::new();
-            assert_eq!(shared.take(&mut read, |post| posts.push(post)), 2);
-            assert_eq!(posts, [number as usize, 7]);
+        loop {
+            let found = taken.take(&mut read, |producer| counts.one_done(producer));
+            // ORDER: Relaxed; a flag that publishes nothing. Producers have ended before it is set.
+            if found == 0 && taken.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if found < FEW {
+                (0..PAUSES).for_each(|_| hint::spin_loop());
+            }
         }
-        assert_eq!(shared.take(&mut read, |_| panic!("it is empty again")), 0);
-    }
+    })?;
+    let (used, ended) = (Arc::clone(&shared), shared);
+    Ok(Consumer {
+        poster: Box::new(move |producer| {
+            // ORDER: Relaxed; as where it is read.
+            used.used.fetch_max(producer + 1, Ordering::Relaxed);
+            let (shared, mut posted) = (Arc::clone(&used), 0);
+            Box::new(move |count| {
+                let ring = &shared.rings[producer];
+                (0..count).for_each(|place| ring.write(posted + place, producer));
+                posted += count;
+                Ok(())
+            })
+        }),
+        stop: Box::new(move || {
+            // ORDER: Relaxed; as where it is read.
+            ended.stop.store(true, Ordering::Relaxed);
+            join(thread, THREAD)
+        }),
+    })
 }

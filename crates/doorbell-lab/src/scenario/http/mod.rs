@@ -1,194 +1,464 @@
 //! `doorbell lab http`: a small web server that greets, computes and idles.
 //!
 //! Each server runs in a process of its own, with two serving threads. Its clients are `wrk`, a probe in
-//! this process, and a process that holds idle connections. A new server is a file in `servers/` and a line
-//! in its list.
+//! this process, and a process that holds idle connections. A new server is a line in the list of `servers.rs`.
 
-mod acts;
-mod child;
-mod columns;
-mod exchange;
-mod flood;
-mod idle_client;
-mod part;
-mod probe;
-mod promises;
+mod clients;
+mod epoll;
 mod servers;
-mod tables;
-mod wrk;
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::options::Options;
-use super::steps::steps_for;
-use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
-use super::urgent::give_up_privileges;
-use super::wants::Want;
 use crate::error::LabError;
-use crate::report::Report;
-pub(super) use acts::Site;
-pub(super) use exchange::{connect, get};
-pub(super) use part::Way;
-use part::{ACTS, Act, Part};
-pub(super) use probe::Probe;
+use crate::frame::{
+    Bound, Conclusion, Contestant, Goal, MAX, Metric, Outcome, P50, P99, Plan, Rated, Results,
+    Work, chart, figure,
+};
+use crate::peers::{Want, give_up_privileges};
+use crate::report::{SideTable, known, spread};
+use crate::tools::{compute, steps_for};
 use servers::{Computation, Server};
 
-/// How long a pass is, in seconds.
-const SECONDS: u32 = 5;
-/// The same for a first look.
-const SECONDS_QUICK: u32 = 1;
-/// The time of `/compute` on an otherwise idle core.
+pub(super) use clients::{Probe, Site, connect, get};
+
+const SECONDS: [u32; 2] = [5, 1];
+/// The work of `/compute`.
 const COMPUTATION: Duration = Duration::from_millis(5);
-/// A pass that takes longer counts as hung.
-const PASS_MAX: Duration = Duration::from_mins(1);
-/// A server that was not ended by then ends itself.
-const SERVER_MAX: Duration = Duration::from_mins(2);
+/// The longest life of a server, in seconds; and of a child process, however it is asked.
+const SERVER_MAX_S: u64 = 120;
+const CHILD_MAX_S: u64 = 3_600;
+/// Connections of `wrk` that greet, and that compute.
+const GREETED: u32 = 64;
+const COMPUTING: u32 = 32;
+/// The probe begins later than the load, and ends earlier.
+const EDGE: Duration = Duration::from_millis(300);
+/// A probe is due so often.
+const PROBED: Duration = Duration::from_millis(10);
+/// Idle connections; in the warm-up so many.
+const CONNECTIONS: u64 = 10_000;
+const FEW: u64 = 100;
+/// Plain threads beside a flood, and the part of a computation that they count.
+const PLAIN: usize = 2;
+const COUNTED: u64 = 50;
 
-/// One server in one part of the scenario.
-#[derive(Debug)]
-struct Contest {
-    server: &'static dyn Server,
-    act: Act,
-    unprivileged: bool,
-    site: Option<Site>,
-    /// Whether the next run is the first after the start.
-    is_new: bool,
+const OURS: &str = "doorbell";
+const BASELINE: &str = "tokio";
+const TWO: &str = "two tokio runtimes";
+const TOKIO_IDLE_THREADS: &str = "tokio, two SCHED_IDLE threads";
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Hello,
+    /// With probes on kept connections, or on new ones.
+    Computing {
+        keeps: bool,
+    },
+    Flood,
+    Idle,
 }
 
-impl Trial for Contest {
-    fn name(&self) -> &'static str {
-        self.server.name()
-    }
+const ACTS: [(&str, Part); 5] = [
+    ("hello, 64 connections", Part::Hello),
+    (
+        "computing, probe on new connections",
+        Part::Computing { keeps: false },
+    ),
+    (
+        "computing, probe on kept ones",
+        Part::Computing { keeps: true },
+    ),
+    ("a flood of /healthz", Part::Flood),
+    ("idle connections", Part::Idle),
+];
 
-    fn variant(&self) -> &'static str {
-        self.act.name
-    }
+const RATE: Metric = figure("req/s", "rate_per_s").spread("spread");
+const COMPUTE: Metric = figure("compute/s", "rate_per_s").spread("spread");
+const PROBE_P99: Metric = P99.spread("spread");
+const ERRORS: Metric = figure("errors", "errors_count");
 
-    fn group(&self) -> &'static str {
-        self.act.name
-    }
+/// The tables: a caption, the variants' beginning, and columns; `x NAME` is the rate divided by NAME's.
+const TABLES: [(&str, &str, &[Metric]); 4] = [
+    (
+        "Greetings, 64 connections",
+        "hello",
+        &[
+            RATE,
+            P50.spread(""),
+            PROBE_P99,
+            figure("x tokio", BASELINE),
+            figure("x two", TWO),
+            ERRORS,
+            figure("CPU us/req", "server_cpu_us_per_op").spread("spread"),
+        ],
+    ),
+    (
+        "A probe while 32 connections compute",
+        "computing",
+        &[
+            P50.spread(""),
+            PROBE_P99,
+            MAX.spread(""),
+            ERRORS,
+            COMPUTE,
+            figure("x tokio", BASELINE),
+            figure("probes", "probes_count"),
+        ],
+    ),
+    (
+        "A flood of /healthz beside 32 connections that compute, and beside plain threads",
+        "a flood",
+        &[
+            COMPUTE.spread(""),
+            figure("alone", "alone_per_s"),
+            figure("kept", "kept_x").spread("spread"),
+            figure("plain/s", "plain_per_s").spread("spread"),
+            figure("x tokio", "x tokio"),
+            ERRORS,
+            figure("/healthz/s", "flood_per_s"),
+        ],
+    ),
+    (
+        "Idle connections",
+        "idle",
+        &[
+            figure("connections", "connections_count"),
+            figure("wakeups/s", "idle_wakeups_per_s").spread("spread"),
+            figure("RSS/conn", "rss_per_connection_bytes").spread("spread"),
+            figure("fds left", "fds_left_count"),
+            figure("RSS left/conn", "rss_left_per_connection_bytes"),
+        ],
+    ),
+];
 
-    fn is_baseline(&self) -> bool {
-        self.server.name() == servers::BASELINE
-    }
+pub(super) const PLAN: Plan = Plan {
+    scenario: "http",
+    work: |options| {
+        // The system calls of this process say nothing about the servers.
+        Work::of(
+            options.full_or_quick(SECONDS),
+            options.full_or_quick([1, 0]),
+            0,
+        )
+    },
+    contestants: |stage| {
+        clients::look_for_wrk()?;
+        clients::allow_descriptors()?;
+        Ok(contestants(stage.options.unprivileged))
+    },
+    compared: "rate_per_s",
+    // For the JSON; the tables have columns of their own.
+    metrics: &[
+        RATE.hidden(),
+        P50.hidden(),
+        P99.hidden(),
+        MAX.hidden(),
+        figure("", "server_cpu_us_per_op").hidden(),
+        figure("", "kept_x").hidden(),
+        figure("", "plain_per_s").hidden(),
+        figure("", "idle_wakeups_per_s").hidden(),
+        figure("", "rss_per_connection_bytes").hidden(),
+    ],
+    chart: chart(
+        "How long answers take, greetings and probes, µs (log scale)",
+        "µs",
+        &[P50, P99],
+    ),
+    conclude,
+    notes: |_| {
+        fewer(clients::connections_of(CONNECTIONS))
+            .into_iter()
+            .collect()
+    },
+    ..Plan::NEW
+};
 
-    fn setup(&mut self) -> Result<(), LabError> {
-        let mut more = vec![format!("--seconds-max={}", SERVER_MAX.as_secs())];
-        if self.unprivileged {
-            more.push("--unprivileged".to_owned());
-        }
-        self.site = Some(Site::start(self.server.flag(), steps(), &more)?);
-        self.is_new = true;
-        Ok(())
-    }
-
-    fn run(&mut self, seconds: u32) -> Result<Outcome, LabError> {
-        let site = self.site.as_ref().ok_or(LabError::NotSetUp)?;
-        let is_new = std::mem::take(&mut self.is_new);
-        if is_new {
-            acts::touch(site)?;
-        }
-        match self.act.part {
-            Part::Idle => acts::idle(site, acts::idle_connections(is_new), seconds),
-            _ if seconds == 0 => Ok(Outcome::default()),
-            Part::Hello => acts::hello(site, seconds),
-            Part::Computing => acts::computing(site, self.act.way, seconds),
-            Part::Flood => flood::run(site, steps(), seconds),
-        }
-    }
-
-    fn teardown(&mut self) -> Result<(), LabError> {
-        self.site.take().map_or(Ok(()), Site::end)
-    }
-}
-
-/// The work of `/compute`, the same for every server; measured once.
-fn steps() -> u64 {
-    static STEPS: OnceLock<u64> = OnceLock::new();
-    *STEPS.get_or_init(|| steps_for(COMPUTATION))
-}
-
-pub(super) fn contestants(unprivileged: bool) -> Vec<Box<dyn Trial>> {
-    // Measured before the CPUs are busy.
-    let _ = steps();
-    let mut all: Vec<Box<dyn Trial>> = Vec::new();
-    for act in ACTS {
-        let all_here = servers::ALL.iter().copied();
-        for server in all_here.filter(|server| server.parts().contains(&act.part)) {
-            all.push(Box::new(Contest {
-                server,
-                act,
-                unprivileged,
-                site: None,
-                is_new: true,
-            }));
-        }
-    }
-    all
-}
-
-/// Runs the scenario. With `unprivileged`, servers give up the right to real-time priorities; the probe
-/// keeps it where it is allowed, since its own wait for a CPU says nothing about a server.
-///
-/// # Errors
-/// Any [`LabError`], for example too few CPUs, no `wrk`, a filter that matches no contestant, or a failing
-/// server.
-pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
-    let unprivileged = options.unprivileged;
-    wrk::look_for()?;
-    child::allow_descriptors()?;
-    let first = Want::First.is_given() && !unprivileged;
-    let (seconds, warm_up) = if options.quick {
-        (SECONDS_QUICK, 0)
-    } else {
-        (SECONDS, 1)
-    };
-    let plan = Plan {
-        scenario: "http",
-        work: Work {
-            amount: seconds,
-            warm_up,
-            // The system calls of this process say nothing about the servers.
-            counted: 0,
-            pass_max: PASS_MAX,
-        },
-        compared: "rate_per_s",
-        spreads: &columns::SPREADS,
-        columns: Vec::new(),
-        chart: columns::chart(),
-        conclude: if first {
-            tables::conclude_privileged
-        } else {
-            tables::conclude_unprivileged
-        },
-    };
-    let mut report = run_trials(plan, options, |_| contestants(unprivileged))?;
-    report.notes.extend(fewer(acts::idle_connections(false)));
-    Ok(report)
-}
-
-/// A note for the reader if fewer connections fit.
 fn fewer(fit: u64) -> Option<String> {
-    let wanted = acts::idle_connections_wanted();
-    (fit < wanted).then(|| {
+    (fit < CONNECTIONS).then(|| {
         format!(
-            "{fit} idle connections instead of {wanted}, because a process may not have more \
+            "{fit} idle connections instead of {CONNECTIONS}, because a process may not have more \
              descriptors: raise the hard limit, by `ulimit -Hn 20000` as root, or LimitNOFILE= of a \
              systemd unit"
         )
     })
 }
 
-/// The longest life of a child process, in seconds.
-const CHILD_MAX_S: u64 = 3_600;
+fn steps() -> u64 {
+    static STEPS: OnceLock<u64> = OnceLock::new();
+    *STEPS.get_or_init(|| steps_for(COMPUTATION))
+}
+
+fn contestants(unprivileged: bool) -> Vec<Contestant> {
+    // Measured before the CPUs are busy.
+    let _ = steps();
+    let mut all = Vec::new();
+    for (variant, part) in ACTS {
+        for server in servers::ALL
+            .iter()
+            .filter(|server| (server.takes_part)(part))
+        {
+            let start = move || {
+                let mut more = vec![format!("--seconds-max={SERVER_MAX_S}")];
+                more.extend(unprivileged.then(|| "--unprivileged".to_owned()));
+                Ok((Site::start(server.flag, steps(), &more)?, true))
+            };
+            let run = move |(site, is_new): &mut (Site, bool), seconds| {
+                act(site, part, std::mem::take(is_new), seconds)
+            };
+            let one = Contestant::new(server.name, variant, start, run, |(site, _)| site.end());
+            all.push(one.baseline_if(server.name == BASELINE));
+        }
+    }
+    all
+}
+
+fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, LabError> {
+    if is_new {
+        site.touch()?;
+    }
+    match part {
+        Part::Idle => {
+            let few = if is_new { FEW } else { CONNECTIONS };
+            clients::idle(site, clients::connections_of(few), seconds)
+        }
+        _ if seconds == 0 => Ok(Outcome::default()),
+        Part::Hello => hello(site, seconds),
+        Part::Computing { keeps } => computing(site, keeps, seconds),
+        Part::Flood => flood(site, seconds),
+    }
+}
+
+fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
+    let before = site.process().cpu()?;
+    let found = site.wrk("/", GREETED, seconds)?.finish()?;
+    let cpu_us = site.process().cpu()?.saturating_sub(before).as_secs_f64() * 1e6;
+    let figures = [
+        ("rate_per_s", found.per_s),
+        (
+            "server_cpu_us_per_op",
+            cpu_us / found.requests.max(1) as f64,
+        ),
+        ("errors_count", found.errors as f64),
+    ];
+    Ok(Outcome::of(found.requests, figures).and(found.percentiles()))
+}
+
+fn computing(site: &Site, keeps: bool, seconds: u32) -> Result<Outcome, LabError> {
+    let span = Duration::from_secs(seconds.into()).saturating_sub(2 * EDGE);
+    let probe = Probe::start(site.address, keeps, PROBED, EDGE, span)?;
+    let load = site.wrk("/compute", COMPUTING, seconds)?;
+    let probed = probe.finish();
+    let found = load.finish()?;
+    let (late, errors) = probed?;
+    let figures = [
+        ("rate_per_s", found.per_s),
+        ("probes_count", late.len() as f64),
+        ("errors_count", (found.errors + errors) as f64),
+    ];
+    Ok(Outcome::of(found.requests, figures).late(late))
+}
+
+/// A flood of requests that are urgent on servers with classes, and what it leaves to other work.
+fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
+    let seconds = (seconds / 3).max(1);
+    let compute = || site.wrk("/compute", COMPUTING, seconds);
+    let flood = || site.wrk("/healthz", GREETED, seconds);
+    let alone = compute()?.finish()?;
+    let flooding = flood()?;
+    let beside = compute()?.finish()?;
+    let flooded = flooding.finish()?;
+    let other = flood()?;
+    let (plain_per_s, other) = beside_plain(|| other.finish());
+    let other = other?;
+    let errors = alone.errors + beside.errors + flooded.errors + other.errors;
+    let figures = [
+        ("rate_per_s", beside.per_s),
+        ("alone_per_s", alone.per_s),
+        ("flood_per_s", flooded.per_s),
+        ("plain_per_s", plain_per_s),
+        ("flood_beside_plain_per_s", other.per_s),
+        ("errors_count", errors as f64),
+    ];
+    let kept = (alone.per_s > 0.0).then(|| ("kept_x", beside.per_s / alone.per_s));
+    Ok(Outcome::of(beside.requests, figures).and(kept))
+}
+
+/// How many computations plain threads do in a second meanwhile.
+fn beside_plain<R>(during: impl FnOnce() -> R) -> (f64, R) {
+    let ends = AtomicBool::new(false);
+    let counts = || {
+        let mut count = 0_u64;
+        // ORDER: Relaxed; a flag that publishes nothing.
+        while !ends.load(Ordering::Relaxed) {
+            compute(steps() / COUNTED);
+            count += 1;
+        }
+        count
+    };
+    thread::scope(|scope| {
+        let began = Instant::now();
+        let threads: Vec<_> = (0..PLAIN).map(|_| scope.spawn(counts)).collect();
+        let found = during();
+        // ORDER: Relaxed; a flag that publishes nothing.
+        ends.store(true, Ordering::Relaxed);
+        let parts = threads.into_iter().map(|thread| thread.join().unwrap_or(0));
+        let parts: u64 = parts.sum();
+        let span_s = began.elapsed().as_secs_f64();
+        (parts as f64 / COUNTED as f64 / span_s, found)
+    })
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let [hello, _, kept, _, idle] = ACTS.map(|(name, _)| name);
+    let of = |who, how, metric| results.show(who, how, metric);
+    let gist = format!(
+        "doorbell greets {} times a second, tokio with the same features {}, bare epoll {}; while they \
+         compute, 99 of 100 probes are answered within {} us by doorbell, {} by tokio, {} by tokio with its \
+         computations on two SCHED_IDLE threads; an idle connection costs doorbell {} bytes, tokio {}.",
+        of(OURS, hello, "rate_per_s"),
+        of(BASELINE, hello, "rate_per_s"),
+        of("raw epoll", hello, "rate_per_s"),
+        of(OURS, kept, "p99_us"),
+        of(BASELINE, kept, "p99_us"),
+        of(TOKIO_IDLE_THREADS, kept, "p99_us"),
+        of(OURS, idle, "rss_per_connection_bytes"),
+        of(BASELINE, idle, "rss_per_connection_bytes"),
+    );
+    let mut tables = TABLES
+        .into_iter()
+        .filter_map(|table| side_table(results, table));
+    let ours = results.rated.iter().filter(|one| one.who() == OURS);
+    let goals: Vec<_> = ours.flat_map(|one| goals(results, one)).collect();
+    let conclusion = Conclusion {
+        main: tables.next(),
+        tables: tables.collect(),
+        gist,
+    };
+    conclusion.with_goals(&goals)
+}
+
+/// The table of a part, if it took place.
+fn side_table(
+    results: &Results<'_>,
+    (caption, part, metrics): (&'static str, &str, &[Metric]),
+) -> Option<SideTable> {
+    let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
+    let cell = |one: &Rated<'_>, name: &'static str, is_spread: bool| match name {
+        _ if is_spread => spread(one.row, name),
+        BASELINE | TWO => known(results.ratio(one, name, "rate_per_s")),
+        "x tokio" => known(results.ratio(one, BASELINE, "plain_per_s")),
+        _ => known(one.metric(name)),
+    };
+    let rows = results
+        .rated
+        .iter()
+        .filter(|one| one.how().starts_with(part))
+        .map(|one| {
+            let names = [one.who().to_owned(), one.how().to_owned()];
+            let cells = columns.iter().map(|of| cell(one, of.metric, of.is_spread));
+            names.into_iter().chain(cells).collect()
+        });
+    let rows: Vec<_> = rows.collect();
+    let titles = ["contestant", "variant"].into_iter();
+    (!rows.is_empty()).then(|| SideTable {
+        caption,
+        titles: titles
+            .chain(columns.iter().map(|column| column.title))
+            .collect(),
+        rows,
+    })
+}
+
+/// The goals of a row of doorbell.
+fn goals(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
+    use Bound::{AtLeast, AtMost};
+    let how = one.how();
+    let x = |other, name| results.ratio(one, other, name);
+    let first = Want::First.is_given() && !results.options.unprivileged;
+    let part = ACTS
+        .iter()
+        .find(|(name, _)| *name == how)
+        .map(|(_, part)| part);
+    match part {
+        None => Vec::new(),
+        Some(Part::Hello) => vec![
+            Goal::new(
+                "hello req/s",
+                "x tokio",
+                AtLeast(1.05),
+                x(BASELINE, "rate_per_s"),
+            ),
+            Goal::new("hello req/s", "x two", AtLeast(0.98), x(TWO, "rate_per_s")),
+            Goal::new("hello p99", "x tokio", AtMost(1.0), x(BASELINE, "p99_us")),
+            Goal::new(
+                "hello CPU",
+                "us/req",
+                AtMost(14.0),
+                one.metric("server_cpu_us_per_op"),
+            ),
+        ],
+        Some(Part::Computing { .. }) => {
+            let most = AtMost(if first { 1_000.0 } else { 2_000.0 });
+            let (p99, computed) = (format!("/healthz p99, {how}"), format!("compute/s, {how}"));
+            vec![
+                Goal::new(p99.clone(), "us", most, one.metric("p99_us")),
+                Goal::new(
+                    p99,
+                    "x tokio idle",
+                    AtMost(1.0),
+                    x(TOKIO_IDLE_THREADS, "p99_us"),
+                ),
+                Goal::new(
+                    computed,
+                    "x tokio",
+                    AtLeast(0.97),
+                    x(BASELINE, "rate_per_s"),
+                ),
+            ]
+        }
+        Some(Part::Flood) => {
+            let plain = x(BASELINE, "plain_per_s");
+            vec![
+                Goal::new(
+                    "compute/s beside a flood",
+                    "x alone",
+                    AtLeast(0.5),
+                    one.metric("kept_x"),
+                ),
+                Goal::new(
+                    "plain threads beside a flood",
+                    "x tokio",
+                    AtLeast(0.95),
+                    plain,
+                ),
+            ]
+        }
+        Some(Part::Idle) => {
+            let memory = x(BASELINE, "rss_per_connection_bytes");
+            vec![
+                Goal::new(
+                    "idle wake-ups",
+                    "1/s",
+                    AtMost(0.0),
+                    one.metric("idle_wakeups_per_s"),
+                ),
+                Goal::new("idle memory", "x tokio", AtMost(1.0), memory),
+            ]
+        }
+    }
+}
 
 /// Options of a web server.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+    sleep 60 | doorbell lab-server http --who tokio --listen 127.0.0.1:8080")]
 pub(crate) struct ServerOptions {
     /// Which server
     #[arg(long, value_name = "SERVER", value_parser = PossibleValuesParser::new(server_flags()))]
@@ -212,6 +482,8 @@ pub(crate) struct ServerOptions {
 
 /// Options of idle connections.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+    sleep 60 | doorbell lab-client http --connect 127.0.0.1:8080 --connections 1000")]
 pub(crate) struct ClientOptions {
     /// The address of the server
     #[arg(long, value_name = "ADDRESS")]
@@ -226,13 +498,10 @@ pub(crate) struct ClientOptions {
 
 /// The flags of the servers on a command line.
 pub fn server_flags() -> impl Iterator<Item = &'static str> {
-    servers::ALL.iter().map(|server| server.flag())
+    servers::ALL.iter().map(|server| server.flag)
 }
 
 /// Serves in this process: prints the address, and ends with standard input.
-///
-/// # Errors
-/// Any [`LabError`], for example an address that is not available or a server that cannot be started.
 pub(crate) fn serve(
     options: &ServerOptions,
     say: impl FnOnce(&str) -> Result<(), LabError>,
@@ -240,39 +509,63 @@ pub(crate) fn serve(
     if options.unprivileged {
         give_up_privileges()?;
     }
-    child::allow_descriptors()?;
-    let server = servers::of_flag(&options.who).ok_or_else(|| LabError::NoSuchContestant {
-        filter: options.who.clone(),
-        known: server_flags().map(str::to_owned).collect(),
-    })?;
-    let listeners = servers::listeners(options.listen, server.listeners())?;
-    let failed = |source| LabError::System {
-        what: "asking where it listens",
-        source,
-    };
-    let mut addresses = listeners.iter().map(std::net::TcpListener::local_addr);
-    let address = addresses
-        .next()
-        .unwrap_or(Ok(options.listen))
-        .map_err(failed)?;
+    clients::allow_descriptors()?;
+    let all = servers::ALL.iter();
+    let server: &Server = all
+        .into_iter()
+        .find(|server| server.flag == options.who)
+        .ok_or_else(|| LabError::NoSuchContestant {
+            filter: options.who.clone(),
+            known: server_flags().map(str::to_owned).collect(),
+        })?;
+    let listeners = servers::listeners(options.listen, server.listeners)?;
+    let address = listeners[0].local_addr();
+    let address = address.map_err(LabError::system("asking where it listens"))?;
     let steps = options.compute_steps.unwrap_or_else(steps);
-    let _serves = server.start(listeners, Computation::new(steps, options.compute_slices))?;
+    let _serves = (server.start)(listeners, Computation::new(steps, options.compute_slices))?;
     say(&format!("{address}\n"))?;
-    child::wait_for_end(Duration::from_secs(options.seconds_max))
+    clients::wait_for_end(Duration::from_secs(options.seconds_max))
 }
 
-/// Holds idle connections in this process: prints how many, and closes them when standard input ends, or
-/// after `most`.
-///
-/// # Errors
-/// If the server does not answer.
+/// Holds idle connections in this process: prints how many, and closes them when standard input ends.
 pub(crate) fn hold(
     options: &ClientOptions,
     say: impl FnOnce(&str) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
-    let most = Duration::from_secs(options.seconds_max);
-    idle_client::run(options.connect, options.connections, most, say)
+    clients::allow_descriptors()?;
+    let open = |_| {
+        let mut stream = connect(options.connect)?;
+        get(&mut stream, "/healthz").map(|()| stream)
+    };
+    let all = (0..clients::connections_of(options.connections)).map(open);
+    let all = all.collect::<Result<Vec<_>, std::io::Error>>();
+    let all = all.map_err(LabError::system("opening a connection that is to be idle"))?;
+    say(&format!("{}\n", all.len()))?;
+    clients::wait_for_end(Duration::from_secs(options.seconds_max))
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_has_one_baseline_and_names_are_unique() {
+        let all = contestants(false);
+        for (act, _) in ACTS {
+            let group: Vec<_> = all.iter().filter(|one| one.group == act).collect();
+            assert!(group.len() >= 3, "{act}");
+            assert_eq!(group.iter().filter(|one| one.is_baseline).count(), 1);
+            let mut names: Vec<_> = group.iter().map(|one| &one.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), group.len(), "{act}");
+        }
+    }
+
+    #[test]
+    fn fewer_connections_come_with_a_remedy() {
+        assert_eq!(fewer(CONNECTIONS), None);
+        let note = fewer(512).expect("it is told");
+        assert!(note.contains("512") && note.contains("ulimit"), "{note}");
+    }
+}

@@ -45,7 +45,7 @@ fn each_setting_of_a_switch_is_compared() {
     let of = |name| {
         let profile = Profile::load("smt-20").expect("it is built in");
         let plan = plan(name, &profile, None).expect("so many workers will do");
-        plan.settings.into_iter().map(|(_, switches)| switches)
+        plan.settings.iter().map(|setting| switches(setting))
     };
     let claims: Vec<_> = of("wake").map(|it| it.idle_claim).collect();
     assert_eq!(claims, IdleClaim::ALL);
@@ -167,7 +167,8 @@ fn the_tables_fit() {
     let profile = Profile::load("xeon-40").expect("it is built in");
     for (name, kept) in kept {
         let plan = plan(name, &profile, None).expect("it can be run");
-        let names = pairs(&plan).map(|((setting, _), case)| (*setting, case.variant.as_str()));
-        crate::report::fits::assert_table(names, &plan.columns, kept);
+        let names = pairs(&plan).map(|(setting, case)| (setting, case.variant.as_str()));
+        let columns: Vec<_> = plan.metrics.iter().flat_map(|one| one.columns()).collect();
+        crate::report::assert_fits(names, &columns, kept);
     }
 }

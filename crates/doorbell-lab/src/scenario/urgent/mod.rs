@@ -8,63 +8,137 @@
 //! With `--slices` all contestants are threads, to show the effect of slices and nice values on a woken
 //! thread.
 
-mod columns;
 mod contestants;
-mod load;
 mod probe;
-mod promises;
-mod scene;
-mod tokio;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-
-use self::tokio::Jobs;
-use super::contestant::Stage;
-use super::options::Options;
-use super::trial::{Conclusion, Outcome, Plan, Rated, Trial, Work, run as run_trials};
-use super::wants::{Want, refused};
 use crate::error::LabError;
-use crate::report::Report;
-use contestants::{Runs, Who};
-use load::Load;
+use crate::frame::{
+    Bound, Conclusion, Contestant, Goal, MAX, Outcome, P50, P99, Plan, Rated, Results, Stage, Work,
+    chart, figure, ratio,
+};
+use crate::measure::median;
+use crate::peers::{Want, give_up_privileges, refused};
+use crate::tools::{compute, steps_for};
+use contestants::{Jobs, Part, Running, Who};
 use probe::{Alarm, Probe};
-use scene::{Part, Place, Scene, Source};
 
-/// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);
-/// The length of a pass, in tenths of a second.
-const TENTHS: u32 = 30;
-/// The same for a first look: p99 needs a thousand wakes.
-const TENTHS_QUICK: u32 = 12;
-/// An urgent task that has not run for this long after its wake counts as lost.
+const TENTHS: [u32; 2] = [30, 12];
+/// A wake that leads to no run within this is lost.
 const LAST_MAX: Duration = Duration::from_secs(20);
-/// A pass that takes longer counts as hung.
-const PASS_MAX: Duration = Duration::from_mins(1);
+const JOBS: usize = 64;
+/// A poll of a job.
+const POLL: Duration = Duration::from_millis(10);
+/// The goals: p99 over that of a thread under `SCHED_FIFO`, or with the shortest slice; in µs; and the jobs' polls.
+const X_FIRST: f64 = 1.5;
+const X_SOONER: f64 = 2.0;
+const P999_US: f64 = 1_000.0;
+const FAIR_P99_US: f64 = 100.0;
+const POLLS_X: f64 = 0.97;
 
-/// One contestant with one source of wakes.
-#[derive(Debug)]
-struct Urgent {
-    stage: Stage,
-    who: Who,
+pub(super) const PLAN: Plan = Plan {
+    scenario: "urgent",
+    work: |options| Work::of(options.full_or_quick(TENTHS), 2, TENTHS[1]),
+    contestants: all,
+    metrics: &[
+        P50,
+        P99,
+        figure("p99.9 us", "p999_us").spread("p99.9 spread"),
+        MAX,
+        ratio("x bare"),
+        figure("runs", "operations_count"),
+        figure("polls/s", "polls_per_s").spread("polls spread"),
+    ],
+    chart: chart(
+        "How late urgent work runs while every core computes, µs (log scale)",
+        "µs",
+        &[P50, P99],
+    ),
+    conclude,
+    notes: |options| {
+        if options.slices {
+            Vec::new()
+        } else {
+            refused().into_iter().collect()
+        }
+    },
+    ..Plan::NEW
+};
+
+/// What wakes the urgent task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Thread,
+    Core,
+    Timer,
+    Call,
+}
+
+impl Source {
+    const ALL: [Source; 4] = [Source::Thread, Source::Core, Source::Timer, Source::Call];
+
+    fn name(self) -> &'static str {
+        match self {
+            Source::Thread => "from a thread",
+            Source::Core => "from another core",
+            Source::Timer => "by a timer",
+            Source::Call => "by a call",
+        }
+    }
+
+    /// Whether a thread outside wakes it.
+    fn is_outside(self) -> bool {
+        matches!(self, Source::Thread | Source::Call)
+    }
+}
+
+/// The jobs on every core. Each computes for 10 ms and then yields.
+#[derive(Debug, Default)]
+struct Load {
+    polls: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Load {
+    /// A poll. Whether there is a next one.
+    fn poll(&self) -> bool {
+        compute(steps());
+        // ORDER: Relaxed; a count, whose reader needs nothing else from it.
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
+        !self.ends.load(Ordering::Relaxed)
+    }
+
+    fn polls(&self) -> u64 {
+        // ORDER: as above.
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        // ORDER: as above.
+        self.ends.store(true, Ordering::Relaxed);
+    }
+}
+
+fn steps() -> u64 {
+    static STEPS: OnceLock<u64> = OnceLock::new();
+    *STEPS.get_or_init(|| steps_for(POLL))
+}
+
+/// What a contestant is started with.
+#[derive(Debug, Clone)]
+struct Scene {
+    cpus: [usize; 2],
     source: Source,
-    group: &'static str,
-    variant: String,
-    is_baseline: bool,
-    running: Option<Running>,
+    load: Arc<Load>,
+    probe: Arc<Probe>,
 }
 
-#[derive(Debug)]
-struct Running {
-    // Dropped first: the drop of the contestant waits for its jobs.
-    told: Told,
-    runs: Box<dyn Runs>,
-    alarm: Option<Alarm>,
-}
-
-/// Tells jobs and the urgent task to end when it is dropped.
+/// The load and the urgent task; told to end before the contestant, whose end waits for its jobs.
 #[derive(Debug)]
 struct Told {
     load: Arc<Load>,
@@ -78,199 +152,242 @@ impl Drop for Told {
     }
 }
 
-impl Trial for Urgent {
-    fn name(&self) -> &'static str {
-        self.who.name()
+fn all(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+    if stage.options.unprivileged {
+        give_up_privileges()?;
     }
-
-    fn variant(&self) -> &str {
-        &self.variant
-    }
-
-    fn group(&self) -> &'static str {
-        self.group
-    }
-
-    fn is_baseline(&self) -> bool {
-        self.is_baseline
-    }
-
-    fn setup(&mut self) -> Result<(), LabError> {
-        // Measured before the CPUs are busy.
-        let _ = load::steps();
-        let told = Told {
-            load: Arc::new(Load::default()),
-            probe: Probe::new(),
-        };
-        let scene = Scene {
-            placement: self.stage.placement,
-            source: self.source,
-            load: Arc::clone(&told.load),
-            probe: Arc::clone(&told.probe),
-        };
-        let runs = self.who.start(&scene)?;
-        let alarm = if self.source.is_outside() {
-            let [cpu, _] = scene.cpus();
-            Some(Alarm::start(&told.probe, cpu, runs.way())?)
-        } else {
-            None
-        };
-        self.running = Some(Running { told, runs, alarm });
-        Ok(())
-    }
-
-    fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
-        let told = &self.running.as_ref().ok_or(LabError::NotSetUp)?.told;
-        let _ = told.probe.take();
-        let (start, polls) = (Instant::now(), told.load.polls());
-        std::thread::sleep(TENTH * amount);
-        let polls = (told.load.polls() - polls) as f64;
-        let mut outcome = Outcome {
-            figures: [("polls_per_s", polls / start.elapsed().as_secs_f64())].into(),
-            ..Outcome::default()
-        };
-        told.probe.wait_for_last(LAST_MAX)?;
-        outcome.late = told.probe.take();
-        outcome.operations = outcome.late.len() as u64;
-        Ok(outcome)
-    }
-
-    fn teardown(&mut self) -> Result<(), LabError> {
-        let Some(running) = self.running.take() else {
-            return Ok(());
-        };
-        drop(running.told);
-        // It may be the last thread that can reach the urgent task.
-        let stopped = running.alarm.map_or(Ok(()), Alarm::stop);
-        running.runs.stop().and(stopped)
-    }
+    // Measured before the CPUs are busy.
+    let _ = steps();
+    Ok(if stage.options.slices {
+        slices(stage)
+    } else {
+        classes(stage)
+    })
 }
 
-const FIRST: Who = Who::Bare {
-    how: "SCHED_FIFO",
-    urgent: Want::First,
-    jobs: Want::AsIs,
-};
-const SOONER: Who = Who::Bare {
-    how: "100 us slice",
-    urgent: Want::Sooner,
-    jobs: Want::AsIs,
-};
-const PLAIN: Who = Who::Bare {
-    how: "plain beside SCHED_IDLE",
-    urgent: Want::AsIs,
-    jobs: Want::Idle,
-};
-
-/// The contestants of a group, the baseline first.
-fn group(stage: Stage, name: &'static str, source: Source, all: &[Who]) -> Vec<Box<dyn Trial>> {
-    let mut trials: Vec<Box<dyn Trial>> = Vec::new();
-    for (place, who) in all.iter().enumerate() {
-        trials.push(Box::new(Urgent {
-            stage,
-            who: *who,
-            source,
-            group: name,
-            variant: format!("{}, {}", who.how(), source.name()),
-            is_baseline: place == 0,
-            running: None,
-        }));
-    }
-    trials
+const fn bare(how: &'static str, urgent: Want, jobs: Want) -> Who {
+    Who::Bare { how, urgent, jobs }
 }
 
-pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
-    let first = Want::First.is_given();
+fn classes(stage: &Stage) -> Vec<Contestant> {
+    let both = |part| [true, false].map(|on_core| Who::Doorbell { part, on_core });
+    let first = Want::First
+        .is_given()
+        .then_some(bare("SCHED_FIFO", Want::First, Want::AsIs));
     let mut all = Vec::new();
     for source in Source::ALL {
-        let mut who = vec![SOONER];
-        who.splice(0..0, first.then_some(FIRST));
-        who.extend([Place::Core, Place::Free].map(|place| Who::Doorbell(Part::Rt, place)));
+        let mut who: Vec<_> = first.into_iter().collect();
+        who.push(bare("100 us slice", Want::Sooner, Want::AsIs));
+        who.extend(both(Part::Rt));
         who.extend([Jobs::Tasks, Jobs::Blocking, Jobs::IdleThreads].map(Who::Tokio));
         who.retain(|who| who.knows(source));
         all.extend(group(stage, source.name(), source, &who));
     }
     // tokio's counterpart is among those above: jobs on SCHED_IDLE threads.
-    let [on_core, free] = [Place::Core, Place::Free].map(|place| Who::Doorbell(Part::Fair, place));
-    let who = [PLAIN, on_core, free];
+    let [on_core, free] = both(Part::Fair);
+    let who = [
+        bare("plain beside SCHED_IDLE", Want::AsIs, Want::Idle),
+        on_core,
+        free,
+    ];
     all.extend(group(stage, "Fair beside Batch", Source::Thread, &who));
     all
 }
 
-/// One thread that is woken and one that computes, on the same CPU, with what they request of the OS.
-pub(super) fn slices(stage: Stage) -> Vec<Box<dyn Trial>> {
-    let bare = |how, urgent, jobs| Who::Bare { how, urgent, jobs };
+fn slices(stage: &Stage) -> Vec<Contestant> {
     let all = [
-        bare("plain beside plain", Want::AsIs, Want::AsIs),
-        bare("100 us slice beside plain", Want::Sooner, Want::AsIs),
-        bare("100 us beside 20 ms slice", Want::Sooner, Want::Longer),
-        bare("plain beside nice 10", Want::AsIs, Want::Nice),
-        bare("100 us slice beside nice 10", Want::Sooner, Want::Nice),
+        ("plain beside plain", Want::AsIs, Want::AsIs),
+        ("100 us slice beside plain", Want::Sooner, Want::AsIs),
+        ("100 us beside 20 ms slice", Want::Sooner, Want::Longer),
+        ("plain beside nice 10", Want::AsIs, Want::Nice),
+        ("100 us slice beside nice 10", Want::Sooner, Want::Nice),
     ];
-    let given = all.into_iter().filter(|who| match who {
-        Who::Bare { urgent, jobs, .. } => urgent.is_given() && jobs.is_given(),
-        _ => false,
-    });
-    let given: Vec<_> = given.collect();
+    let given = all
+        .into_iter()
+        .filter(|(_, urgent, jobs)| urgent.is_given() && jobs.is_given());
+    let given: Vec<_> = given
+        .map(|(how, urgent, jobs)| bare(how, urgent, jobs))
+        .collect();
     group(stage, "slices", Source::Thread, &given)
 }
 
-/// Gives up the right to real-time priorities for this program's threads. Call it before starting other
-/// threads.
-///
-/// # Errors
-/// [`LabError::System`] if the OS refuses.
-pub(crate) fn give_up_privileges() -> Result<(), LabError> {
-    let refused = |source: rustix::io::Errno| LabError::System {
-        what: "giving up CAP_SYS_NICE",
-        source: source.into(),
+/// The first is the baseline.
+fn group(stage: &Stage, name: &str, source: Source, all: &[Who]) -> Vec<Contestant> {
+    let cpus = stage.cpus();
+    let one = |(place, who): (usize, &Who)| {
+        let who = *who;
+        let variant = format!("{}, {}", who.how(), source.name());
+        let start = move || start(who, cpus, source);
+        Contestant::new(who.name(), variant, start, run, stop)
+            .in_group(name)
+            .baseline_if(place == 0)
     };
-    let mut sets = capabilities(None).map_err(refused)?;
-    for set in [
-        &mut sets.effective,
-        &mut sets.permitted,
-        &mut sets.inheritable,
-    ] {
-        set.remove(CapabilitySet::SYS_NICE);
-    }
-    set_capabilities(None, sets).map_err(refused)
+    all.iter().enumerate().map(one).collect()
 }
 
-/// Runs the scenario.
-///
-/// # Errors
-/// Any [`LabError`], for example too few CPUs, a filter that matches no contestant, or a failing
-/// contestant.
-pub(crate) fn run(options: &Options) -> Result<Report, LabError> {
-    if options.unprivileged {
-        give_up_privileges()?;
+type Urgent = (Told, Running, Option<Alarm>);
+
+fn start(who: Who, cpus: [usize; 2], source: Source) -> Result<Urgent, LabError> {
+    let told = Told {
+        load: Arc::new(Load::default()),
+        probe: Probe::new(),
+    };
+    let running = who.start(&Scene {
+        cpus,
+        source,
+        load: Arc::clone(&told.load),
+        probe: Arc::clone(&told.probe),
+    })?;
+    let mut urgent = (told, running, None);
+    if source.is_outside() {
+        urgent.2 = Some(Alarm::start(&urgent.0.probe, cpus[0], urgent.1.way())?);
     }
-    if options.slices {
-        let plan = plan(options, columns::conclude_slices);
-        return run_trials(plan, options, slices);
-    }
-    let mut report = run_trials(plan(options, columns::conclude), options, contestants)?;
-    report.notes.extend(refused());
-    Ok(report)
+    Ok(urgent)
 }
 
-fn plan(options: &Options, conclude: fn(&[Rated<'_>]) -> Conclusion) -> Plan {
-    let amount = if options.quick { TENTHS_QUICK } else { TENTHS };
-    Plan {
-        scenario: "urgent",
-        work: Work {
-            amount,
-            warm_up: 2,
-            counted: TENTHS_QUICK,
-            pass_max: PASS_MAX,
-        },
-        compared: "p99_us",
-        spreads: &columns::SPREADS,
-        columns: columns::columns(),
-        chart: columns::chart(),
-        conclude,
+fn run((told, ..): &mut Urgent, tenths: u32) -> Result<Outcome, LabError> {
+    let _ = told.probe.take();
+    let (start, polls) = (Instant::now(), told.load.polls());
+    std::thread::sleep(TENTH * tenths);
+    let polls = (told.load.polls() - polls) as f64 / start.elapsed().as_secs_f64();
+    told.probe.wait_for_last(LAST_MAX)?;
+    let late = told.probe.take();
+    Ok(Outcome::of(late.len() as u64, [("polls_per_s", polls)]).late(late))
+}
+
+fn stop((told, running, alarm): Urgent) -> Result<(), LabError> {
+    drop(told);
+    // It may be the last thread that can reach the urgent task.
+    let stopped = alarm.map_or(Ok(()), Alarm::stop);
+    running.stop().and(stopped)
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    if results.options.slices {
+        let us = |how| results.show("bare thread", how, "p99_us");
+        let gist = format!(
+            "A thread that is woken beside one that computes runs, 99 times of 100, within {} us if both \
+             asked for nothing, {} with a 100 us slice against 20 ms, {} against nice 10.",
+            us("plain beside plain, from a thread"),
+            us("100 us beside 20 ms slice, from a thread"),
+            us("plain beside nice 10, from a thread"),
+        );
+        return gist.into();
     }
+    let us = |who, how| {
+        let [half, most] = ["p50_us", "p99_us"].map(|metric| results.show(who, how, metric));
+        format!("{half} us (99 of 100 {most})")
+    };
+    let gist = format!(
+        "Woken from a thread while every core is inside polls of 10 ms, half of the urgent tasks run within \
+         {} with doorbell, {} with tokio, and {} if tokio's jobs compute on threads under SCHED_IDLE; \
+         doorbell's ordinary tasks beside Batch within {}.",
+        us("doorbell", "class Rt, from a thread"),
+        us("tokio", "tasks, from a thread"),
+        us("tokio", "jobs on SCHED_IDLE threads, from a thread"),
+        us("doorbell", "Fair beside Batch, from a thread"),
+    );
+    let mut goals = goals_of_rt(results);
+    goals.extend(goals_of_fair(results));
+    Conclusion::from(gist).with_goals(&goals)
+}
+
+fn goals_of_rt(results: &Results<'_>) -> Vec<Goal> {
+    let first = results
+        .rated
+        .iter()
+        .any(|one| one.how().starts_with("SCHED_FIFO"));
+    let (most, unit) = if first {
+        (X_FIRST, "x SCHED_FIFO")
+    } else {
+        (X_SOONER, "x 100 us slice")
+    };
+    let mut goals = Vec::new();
+    for source in Source::ALL.map(Source::name) {
+        for how in ["class Rt on a core", "class Rt"] {
+            let Some(ours) = results.of("doorbell", &format!("{how}, {source}")) else {
+                continue;
+            };
+            let who = how.trim_start_matches("class ");
+            let mut goal = |what: &str, unit, bound, metric| {
+                let what = format!("{who} {what} {source}");
+                goals.push(Goal::new(what, unit, bound, ours.metric(metric)));
+            };
+            goal("p99", unit, Bound::AtMost(most), "ratio_x");
+            if !first {
+                goal("p99.9", "us", Bound::AtMost(P999_US), "p999_us");
+            }
+            let theirs = results.of("tokio", &format!("tasks, {source}"));
+            goals.extend(theirs.map(|theirs| polls(&format!("{who} {source}"), ours, theirs)));
+        }
+    }
+    goals
+}
+
+fn goals_of_fair(results: &Results<'_>) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for how in ["Fair on a core beside Batch", "Fair beside Batch"] {
+        let Some(ours) = results.of("doorbell", &format!("{how}, from a thread")) else {
+            continue;
+        };
+        let bound = Bound::AtMost(FAIR_P99_US);
+        goals.push(Goal::new(
+            format!("{how} p99"),
+            "us",
+            bound,
+            ours.metric("p99_us"),
+        ));
+        let theirs = results.of("tokio", "jobs on SCHED_IDLE threads, from a thread");
+        goals.extend(theirs.map(|theirs| polls(how, ours, theirs)));
+    }
+    goals
+}
+
+/// What the jobs get done, beside tokio's.
+fn polls(what: &str, ours: &Rated<'_>, theirs: &Rated<'_>) -> Goal {
+    let [ours, theirs] = [ours, theirs].map(|one| one.over_rounds("polls_per_s"));
+    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(o, t)| o / t).collect();
+    let what = format!("jobs' polls, {what}");
+    Goal::new(what, "x tokio", Bound::AtLeast(POLLS_X), median(&ratios))
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::frame::testing::{assert_plan, contestants, outcome, try_each};
+    use crate::scenario::Options;
+
+    const TRIES: usize = 60;
+
+    fn options(slices: bool) -> Options {
+        Options {
+            slices,
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn the_urgent_one_runs_and_the_jobs_go_on() {
+        for slices in [false, true] {
+            try_each(contestants(&PLAN, &options(slices)), |one, run| {
+                // tokio's urgent task may have to wait for 32 jobs, and longer on a busy computer.
+                let mut passes = (0..TRIES).map(|_| outcome(one, run, 5));
+                let is_done = |outcome: &Outcome| {
+                    outcome.operations > 0 && outcome.figures["polls_per_s"] > 0.0
+                };
+                let outcome = passes.find(is_done);
+                assert!(outcome.is_some(), "{one:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn the_plan_fits() {
+        let kept = [
+            "p50 us", "p99 us", "p99.9 us", "max us", "x bare", "runs", "polls/s",
+        ];
+        for slices in [false, true] {
+            assert_plan(&PLAN, &options(slices), &kept);
+        }
+    }
+}

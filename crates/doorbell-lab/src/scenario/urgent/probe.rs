@@ -2,25 +2,21 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
 
-use super::super::wants::Want;
 use crate::error::LabError;
 use crate::measure::{Samples, spawn_pinned};
+use crate::peers::{Want, join};
+use crate::tools::locked;
 
 /// The time between two wakes of the urgent task.
 pub(super) const PERIOD: Duration = Duration::from_millis(1);
 const THREAD: &str = "urgent-waker";
-
-/// A panic elsewhere leaves the value complete.
-fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// How the urgent task is notified of a wake.
 pub(super) type Way = Box<dyn Fn(&Arc<Probe>) + Send>;
@@ -225,8 +221,7 @@ impl Alarm {
 
     pub(super) fn stop(self) -> Result<(), LabError> {
         self.probe.end();
-        let joined = self.thread.join();
-        joined.map_err(|_| LabError::ThreadPanicked { thread: THREAD })
+        join(self.thread, THREAD)
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
 
-use super::super::steps::compute;
-use super::super::timers::Random;
+use super::MESSENGERS;
 use crate::error::LabError;
 use crate::measure::Samples;
+use crate::tools::{Random, compute};
 
 /// The time between two wakes by one messenger.
 pub(super) const PERIOD: Duration = Duration::from_millis(4);
@@ -24,24 +24,11 @@ const WAITS: u64 = 0;
 /// A worker's state while it computes.
 const WORKS: u64 = u64::MAX;
 
-/// The numbers of messengers, and of workers for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) messengers: usize,
-    pub(super) workers: usize,
-}
-
-impl Shape {
-    /// The number of all workers.
-    pub(super) fn all_workers(self) -> usize {
-        self.messengers * self.workers
-    }
-}
-
 /// One pass: the schedule of the wakes, and their results.
 #[derive(Debug)]
 pub(super) struct Board {
-    shape: Shape,
+    /// How many workers each messenger has.
+    workers_each: usize,
     /// The reference for times, which are in nanoseconds.
     began: Instant,
     /// When each messenger wakes its workers for the first time.
@@ -72,17 +59,17 @@ struct Worker {
 
 impl Board {
     /// Messengers start at times that depend on the seed only, and each wakes its workers `bursts` times.
-    pub(super) fn new(shape: Shape, bursts: u32, steps: u64, seed: u64) -> Self {
+    pub(super) fn new(workers_each: usize, bursts: u32, steps: u64, seed: u64) -> Self {
         let began = Instant::now();
         let mut random = Random::seeded(seed);
         let phase = |_| began + BEGINS_IN + PERIOD.mul_f64(random.part());
         Self {
-            shape,
+            workers_each,
             began,
-            first: (0..shape.messengers).map(phase).collect(),
+            first: (0..MESSENGERS).map(phase).collect(),
             bursts,
             steps,
-            workers: (0..shape.all_workers())
+            workers: (0..MESSENGERS * workers_each)
                 .map(|_| Worker::default())
                 .collect(),
             lost: AtomicBool::new(false),
@@ -99,13 +86,17 @@ impl Board {
         self.bursts
     }
 
+    pub(super) fn all_workers(&self) -> usize {
+        self.workers.len()
+    }
+
     fn now(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
     }
 
     fn workers_of(&self, messenger: usize) -> std::ops::Range<usize> {
-        let first = messenger * self.shape.workers;
-        first..first + self.shape.workers
+        let first = messenger * self.workers_each;
+        first..first + self.workers_each
     }
 
     /// Calls `wake` for each of a messenger's workers that has finished the last wake.
@@ -211,7 +202,7 @@ impl Board {
     /// The number of wakes and of skipped ones, once all workers have ended.
     ///
     /// # Errors
-    /// [`LabError::TaskLost`] if a worker did not run after its last wake, [`LabError::WakesMiscounted`] if
+    /// [`LabError::TaskLost`] if a worker did not run after its last wake, [`LabError::Miscounted`] if
     /// a wake was lost or done twice.
     pub(super) fn counted(&self) -> Result<[u64; 2], LabError> {
         // ORDER: Relaxed; as for the counts below.
@@ -222,21 +213,11 @@ impl Board {
         for worker in &self.workers {
             let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
             let (wakes, runs) = (read(&worker.wakes), read(&worker.runs));
-            if wakes != runs {
-                return Err(LabError::WakesMiscounted {
-                    expected: wakes,
-                    what: "runs",
-                    found: runs,
-                });
-            }
+            LabError::check_count("runs of a worker", wakes, runs)?;
             // One at the start, and one for the request to end.
-            let most = wakes + 2;
-            if read(&worker.polls) > most {
-                return Err(LabError::WakesMiscounted {
-                    expected: wakes,
-                    what: "polls",
-                    found: read(&worker.polls),
-                });
+            let polls = read(&worker.polls);
+            if polls > wakes + 2 {
+                LabError::check_count("polls of a worker", wakes, polls)?;
             }
             sums[0] += wakes;
             sums[1] += read(&worker.skipped);
@@ -249,12 +230,9 @@ impl Board {
 mod tests {
     use super::*;
 
+    /// Three workers for each messenger.
     fn board() -> Board {
-        let shape = Shape {
-            messengers: 2,
-            workers: 3,
-        };
-        Board::new(shape, 5, 1, 7)
+        Board::new(3, 5, 1, 7)
     }
 
     #[test]
@@ -278,10 +256,7 @@ mod tests {
         let board = board();
         board.wake_all(0, |_| {});
         board.note_lost(1);
-        assert!(matches!(
-            board.counted(),
-            Err(LabError::WakesMiscounted { .. })
-        ));
+        assert!(matches!(board.counted(), Err(LabError::Miscounted { .. })));
         board.note_lost(0);
         for place in 0..3 {
             assert!(board.work(place).is_some());
@@ -294,27 +269,17 @@ mod tests {
         let lost = board();
         lost.wake_all(0, |_| {});
         let error = lost.counted().expect_err("nobody ran").to_string();
-        assert_eq!(
-            error,
-            "1 wakes were made of one worker, but there were 0 runs"
-        );
+        assert_eq!(error, "1 runs of a worker were due, but there were 0");
         let polled = board();
         polled.workers[2].polls.store(3, Ordering::Relaxed);
         let error = polled.counted().expect_err("nobody was woken").to_string();
-        assert_eq!(
-            error,
-            "0 wakes were made of one worker, but there were 3 polls"
-        );
+        assert_eq!(error, "0 polls of a worker were due, but there were 3");
     }
 
     #[test]
     fn phases_depend_on_the_seed_alone() {
-        let shape = Shape {
-            messengers: 8,
-            workers: 1,
-        };
         let phases = |seed| {
-            let board = Board::new(shape, 1, 1, seed);
+            let board = Board::new(1, 1, 1, seed);
             let of = |number| board.due(number, 0) - board.began;
             (0..8).map(of).collect::<Vec<_>>()
         };

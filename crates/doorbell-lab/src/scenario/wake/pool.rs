@@ -6,40 +6,30 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use super::super::common::{join, thread_on};
-use super::super::hosts::Workers;
-use super::board::{Board, Shape};
+use super::MESSENGERS;
+use super::board::Board;
 use crate::error::LabError;
 use crate::measure::Samples;
+use crate::peers::{Workers, join, thread_on};
 
-pub(super) const NAME: &str = "spinning pool";
 const THREAD: &str = "spinning";
-/// A worker that has not run for this long after the last burst has lost its wake.
+/// A worker that has not run by then has lost its wake.
 const LOST: Duration = Duration::from_secs(5);
 
-/// What the threads share.
 #[derive(Debug)]
 struct Pool {
     board: Arc<Board>,
-    /// The next burst of each messenger. The thread that has the lock acts as that messenger.
+    /// The next burst of each messenger.
     next: Vec<Mutex<u32>>,
     woken: Sender<usize>,
     jobs: Receiver<usize>,
 }
 
-/// Does the whole board. Returns how late each run began.
-///
-/// # Errors
-/// If a thread cannot be started, or panics.
-pub(super) fn run(
-    board: &Arc<Board>,
-    shape: Shape,
-    workers: Workers,
-) -> Result<Vec<Samples>, LabError> {
+pub(super) fn run(board: &Arc<Board>, workers: &Workers) -> Result<Vec<Samples>, LabError> {
     let (woken, jobs) = unbounded();
     let pool = Arc::new(Pool {
         board: Arc::clone(board),
-        next: (0..shape.messengers).map(|_| Mutex::new(0)).collect(),
+        next: (0..MESSENGERS).map(|_| Mutex::new(0)).collect(),
         woken,
         jobs,
     });
@@ -73,7 +63,7 @@ impl Pool {
         }
     }
 
-    /// Wakes a messenger's workers if that is due. Returns whether it and its workers have finished.
+    /// Wakes the workers of a messenger if it is time. Whether that messenger is done.
     fn look(&self, messenger: usize, now: Instant) -> bool {
         // The other thread may have the lock.
         let Ok(mut next) = self.next[messenger].try_lock() else {

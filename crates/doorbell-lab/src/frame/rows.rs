@@ -1,0 +1,254 @@
+//! Turns rounds into rows: medians, spreads, and ratios to the baseline of the same round.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rounds::{Figures, Tape};
+use super::{Plan, ends};
+use crate::measure::{Samples, Spread, median};
+use crate::report::{Metrics, Row, known};
+use crate::scenario::Options;
+
+const RATIO: [&str; 3] = ["ratio_x", "ratio_min_x", "ratio_max_x"];
+
+/// A row, and what each round found.
+#[derive(Debug)]
+pub(crate) struct Rated<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) rounds: &'a [Figures],
+}
+
+impl Rated<'_> {
+    pub(crate) fn who(&self) -> &str {
+        &self.row.contestant
+    }
+
+    pub(crate) fn how(&self) -> &str {
+        &self.row.variant
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        self.row.metrics.get(name)
+    }
+
+    /// One figure of every round that has it.
+    pub(crate) fn over_rounds(&self, name: &str) -> Vec<f64> {
+        over_rounds(self.rounds, name)
+    }
+}
+
+/// All rows, for a conclusion.
+#[derive(Debug)]
+pub(crate) struct Results<'a> {
+    pub(crate) rated: Vec<Rated<'a>>,
+    pub(crate) options: &'a Options,
+}
+
+impl Results<'_> {
+    pub(crate) fn of(&self, who: &str, how: &str) -> Option<&Rated<'_>> {
+        self.rated
+            .iter()
+            .find(|one| one.who() == who && one.how() == how)
+    }
+
+    /// One figure of one row, for a sentence; "n/a" if there is none.
+    pub(crate) fn show(&self, who: &str, how: &str, metric: &str) -> String {
+        known(self.of(who, how).and_then(|one| one.metric(metric)))
+    }
+
+    /// A metric divided by that of another contestant in the same variant: the median of the rounds' ratios, or the
+    /// ratio of what all rounds have together.
+    pub(crate) fn ratio(&self, one: &Rated<'_>, other: &str, name: &str) -> Option<f64> {
+        let other = self.of(other, one.how())?;
+        let pairs = one
+            .over_rounds(name)
+            .into_iter()
+            .zip(other.over_rounds(name));
+        median(&finite_ratios(pairs)).or_else(|| {
+            Some(one.metric(name)? / other.metric(name)?).filter(|ratio| ratio.is_finite())
+        })
+    }
+}
+
+fn finite_ratios(pairs: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
+    let ratios = pairs.map(|(own, other)| own / other);
+    ratios.filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// The row of a tape.
+pub(super) fn row(
+    (contestant, variant): (&str, &str),
+    tape: &Tape,
+    baseline: Option<&Tape>,
+    plan: &Plan,
+) -> Row {
+    let mut metrics = Metrics::default();
+    for (name, value) in middles(tape) {
+        metrics.put(name, Some(value));
+    }
+    for metric in plan.metrics.iter().filter(|metric| metric.name != RATIO[0]) {
+        let values = of_each_round(&tape.rounds, metric.name).unwrap_or_default();
+        let [low, high] = ends(metric.name);
+        put_ends(&mut metrics, &values, [&low, &high]);
+    }
+    let ratios = baseline.map(|other| ratios(tape, other, plan.compared));
+    let ratios = ratios.unwrap_or_default();
+    metrics.put(RATIO[0], median(&ratios));
+    if !ratios.is_empty() && ratios.len() == tape.rounds.len() {
+        put_ends(&mut metrics, &ratios, [RATIO[1], RATIO[2]]);
+    }
+    metrics.put("rounds_kept_count", Some(tape.rounds.len() as f64));
+    Row {
+        contestant: contestant.to_owned(),
+        variant: variant.to_owned(),
+        metrics,
+    }
+}
+
+fn put_ends(metrics: &mut Metrics, values: &[f64], [low, high]: [&str; 2]) {
+    let ends = Spread::of(values);
+    metrics.put(low, ends.map(|ends| ends.min));
+    metrics.put(high, ends.map(|ends| ends.max));
+}
+
+/// Percentiles by name, in µs; those for which there are enough times.
+pub(crate) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
+    let names = ["p50_us", "p99_us", "p995_us", "p999_us", "max_us"];
+    percentiles_of(late, [50.0, 99.0, 99.5, 99.9, 100.0], names)
+}
+
+/// These percentiles by these names, in µs; those for which there are enough times.
+pub(crate) fn percentiles_of<const N: usize>(
+    times: &Samples,
+    percentiles: [f64; N],
+    names: [&'static str; N],
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let found = times.percentiles_ns(percentiles, 0.0);
+    let named = names.into_iter().zip(found);
+    named.filter_map(|(name, ns)| Some((name, ns? / 1_000.0)))
+}
+
+/// The medians of all figures. Percentiles that some round has too few times for are those of all rounds together,
+/// and the maximum is that of all rounds.
+fn middles(tape: &Tape) -> BTreeMap<&'static str, f64> {
+    let names: BTreeSet<_> = tape
+        .rounds
+        .iter()
+        .flat_map(Figures::keys)
+        .copied()
+        .collect();
+    let of_rounds = |name| Some((name, median(&over_rounds(&tape.rounds, name))?));
+    let mut all: BTreeMap<_, _> = names.into_iter().filter_map(of_rounds).collect();
+    let of_all = percentiles(&tape.late);
+    let is_of_all = |name: &str| name == "max_us" || of_each_round(&tape.rounds, name).is_none();
+    all.extend(of_all.filter(|(name, _)| is_of_all(name)));
+    all
+}
+
+/// The ratios of the rounds; one of all rounds together, if some round lacks the figure.
+fn ratios(own: &Tape, other: &Tape, name: &str) -> Vec<f64> {
+    let each = |tape: &Tape| of_each_round(&tape.rounds, name);
+    let middle = |tape: &Tape| middles(tape).get(name).map(|value| vec![*value]);
+    let both = each(own).zip(each(other));
+    let both = both.or_else(|| middle(own).zip(middle(other)));
+    let (own, other) = both.unwrap_or_default();
+    finite_ratios(own.into_iter().zip(other))
+}
+
+/// One figure of every round, if every round has it.
+fn of_each_round(rounds: &[Figures], name: &str) -> Option<Vec<f64>> {
+    let found = rounds.iter().map(|figures| figures.get(name).copied());
+    found.collect()
+}
+
+/// One figure of every round that has it.
+fn over_rounds(rounds: &[Figures], name: &str) -> Vec<f64> {
+    let found = rounds.iter().filter_map(|figures| figures.get(name));
+    found.copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{P99, figure};
+    use super::*;
+
+    const PLAN: Plan = Plan {
+        compared: "op_ns",
+        metrics: &[figure("ns", "op_ns"), P99],
+        ..Plan::NEW
+    };
+    const LATE: Plan = Plan {
+        compared: "p99_us",
+        ..PLAN
+    };
+
+    fn tape(op_ns: [f64; 3]) -> Tape {
+        Tape {
+            rounds: op_ns.map(|ns| Figures::from([("op_ns", ns)])).to_vec(),
+            ..Tape::default()
+        }
+    }
+
+    #[test]
+    fn ratios_are_formed_in_each_round() {
+        let mut own = tape([10.0, 30.0, 20.0]);
+        own.rounds[0].insert("syscalls_per_1k", 2.0);
+        let other = tape([5.0, 30.0, 5.0]);
+        let row = row(("who", "how"), &own, Some(&other), &PLAN);
+        let expected = [
+            ("op_ns", 20.0),
+            ("op_min_ns", 10.0),
+            ("op_max_ns", 30.0),
+            ("syscalls_per_1k", 2.0),
+            ("ratio_x", 2.0),
+            ("ratio_min_x", 1.0),
+            ("ratio_max_x", 4.0),
+            ("rounds_kept_count", 3.0),
+        ];
+        for (name, value) in expected {
+            assert_eq!(row.metrics.get(name), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn without_a_baseline_there_is_no_ratio() {
+        let row = row(("who", "how"), &tape([1.0; 3]), None, &LATE);
+        assert_eq!(row.metrics.get("ratio_x"), None);
+        assert_eq!(row.metrics.get("p99_min_us"), None);
+    }
+
+    /// Two rounds with `each` samples of the same length.
+    fn late(each: usize, us: u64) -> Tape {
+        let mut tape = Tape::default();
+        for _ in 0..2 {
+            let mut late = Samples::default();
+            (0..each).for_each(|_| late.record(us * 1_000));
+            tape.rounds.push(percentiles(&late).collect());
+            tape.late.add(&late);
+        }
+        tape
+    }
+
+    #[test]
+    fn the_greatest_time_is_that_of_all_rounds() {
+        let mut tape = late(1, 3);
+        let longer = late(1, 9);
+        tape.rounds.push(longer.rounds[0].clone());
+        tape.late.add(&longer.late);
+        assert_eq!(middles(&tape).get("max_us"), Some(&9.0));
+    }
+
+    #[test]
+    fn a_percentile_is_of_each_round_or_of_all_or_is_not_there() {
+        let row_of = |each| {
+            let (own, other) = (late(each, 6), late(each, 3));
+            row(("who", "how"), &own, Some(&other), &LATE).metrics
+        };
+        let names = ["p99_us", "p99_min_us", "ratio_x", "ratio_min_x", "max_us"];
+        let (of_each, of_all, few) = (row_of(1_000), row_of(500), row_of(499));
+        let figures = |metrics: &Metrics| names.map(|name| metrics.get(name));
+        let [six, two] = [6.0, 2.0].map(Some);
+        assert_eq!(figures(&of_each), [six, six, two, two, six]);
+        assert_eq!(figures(&of_all), [six, None, two, None, six]);
+        assert_eq!(figures(&few), [None, None, None, None, six]);
+    }
+}

@@ -1,0 +1,192 @@
+//! doorbell: ordinary tasks are of class Fair, those with a rank of class Rt.
+
+use std::hint::black_box;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use doorbell::{Builder, Class, Runtime, Switches};
+
+use super::{Host, Net, Peer, Role, Spawns, Timers, Workers};
+use crate::error::LabError;
+use crate::scenario::busy::NetTask;
+
+#[derive(Debug)]
+pub(crate) struct Doorbell(pub(crate) Runtime);
+
+impl Doorbell {
+    /// With further settings.
+    pub(crate) fn with(
+        workers: &Workers,
+        set: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Self, LabError> {
+        let builder = match workers {
+            Workers::Free(count) => Builder::new().cores(*count).pin(false),
+            Workers::Bound(cpus) => Builder::new().core_list(cpus.iter().copied()),
+        };
+        Ok(Self(set(builder.name("lab")).build()?))
+    }
+
+    /// With some of the switches turned.
+    pub(crate) fn switched(
+        workers: &Workers,
+        turn: impl FnOnce(&mut Switches),
+    ) -> Result<Self, LabError> {
+        let peer = Self::start(workers)?;
+        let mut switches = peer.0.handle().switches();
+        turn(&mut switches);
+        peer.0.handle().set_switches(switches);
+        Ok(peer)
+    }
+}
+
+impl Host for Doorbell {
+    const NAME: &'static str = "doorbell";
+
+    fn start(workers: &Workers) -> Result<Self, LabError> {
+        Self::with(workers, |builder| builder)
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        Ok(())
+    }
+}
+
+impl Peer for Doorbell {
+    fn spawn_as(
+        &mut self,
+        role: Role,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), LabError> {
+        let mut builder = self.0.task();
+        if role.rank > 0 {
+            builder = builder.class(Class::rt(role.rank));
+        }
+        if let Some(core) = role.core.filter(|_| !role.is_movable) {
+            builder = builder.on(core);
+        }
+        drop(builder.spawn(task));
+        Ok(())
+    }
+
+    async fn sleep_until(due: Instant) {
+        doorbell::time::sleep_until(due.into()).await;
+    }
+
+    async fn yield_now() {
+        doorbell::yield_now().await;
+    }
+
+    fn counts(&self) -> Option<WakeCounts> {
+        Some(WakeCounts::of(&self.0))
+    }
+}
+
+impl Timers for Doorbell {
+    type Sleep = doorbell::time::Sleep;
+    type Ticks = doorbell::time::Interval;
+
+    fn sleep(length: Duration) -> Self::Sleep {
+        doorbell::time::sleep(length)
+    }
+
+    fn ticks(start: Instant, period: Duration, slack: Duration) -> Self::Ticks {
+        doorbell::time::interval_at(start.into(), period).slack(slack)
+    }
+
+    async fn tick(ticks: &mut Self::Ticks) {
+        ticks.tick().await;
+    }
+
+    fn read_clock() {
+        black_box(doorbell::time::Instant::now());
+    }
+}
+
+impl Net for Doorbell {
+    type Stream = doorbell::net::TcpStream;
+
+    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+        self.spawn(task.run::<Self>())
+    }
+
+    async fn sleep_for(length: Duration) {
+        doorbell::time::sleep(length).await;
+    }
+
+    async fn yield_here() {
+        doorbell::yield_now().await;
+    }
+
+    async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
+        doorbell::net::TcpStream::connect(address).await
+    }
+
+    async fn read(stream: &mut Self::Stream, bytes: &mut [u8]) -> io::Result<usize> {
+        // By its type: with all features it has the traits of others too.
+        doorbell::net::TcpStream::read(stream, bytes).await
+    }
+}
+
+impl Spawns for Doorbell {
+    type Join = doorbell::JoinHandle<()>;
+    type JoinError = doorbell::JoinError;
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+
+    fn spawn_remote(&self, task: impl Future<Output = ()> + Send + 'static) -> Self::Join {
+        self.0.handle().spawn(task)
+    }
+
+    fn spawn_here(task: impl Future<Output = ()> + Send + 'static) {
+        drop(doorbell::spawn(task));
+    }
+
+    fn here() -> usize {
+        doorbell::current_core().map_or(0, doorbell::CoreId::index)
+    }
+}
+
+/// What doorbell counts of its wakes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct WakeCounts {
+    rings: u64,
+    stacked: u64,
+    claims_lost: u64,
+}
+
+impl WakeCounts {
+    fn of(runtime: &Runtime) -> Self {
+        let workers = runtime.metrics().workers;
+        workers.iter().fold(Self::default(), |sum, worker| Self {
+            rings: sum.rings + worker.counts.rings,
+            stacked: sum.stacked + worker.counts.stacked,
+            claims_lost: sum.claims_lost + worker.counts.claims_lost,
+        })
+    }
+
+    /// What was counted between two readings, per operation; nothing where nothing is counted.
+    pub(crate) fn figures_between(
+        before: Option<Self>,
+        after: Option<Self>,
+        operations: u64,
+    ) -> impl Iterator<Item = (&'static str, f64)> {
+        let per_op = move |now: u64, then: u64| (now - then) as f64 / operations.max(1) as f64;
+        let both = before.zip(after).into_iter();
+        both.flat_map(move |(then, now)| {
+            [
+                ("rings_per_op", per_op(now.rings, then.rings)),
+                (
+                    "stacked_per_1k",
+                    1_000.0 * per_op(now.stacked, then.stacked),
+                ),
+                (
+                    "claims_lost_per_1k",
+                    1_000.0 * per_op(now.claims_lost, then.claims_lost),
+                ),
+            ]
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! The peers: runtimes, and what takes their place, one file each.
+
+mod async_io;
+mod doorbell;
+#[cfg(feature = "glommio")]
+mod glommio;
+mod smol;
+mod threads;
+mod tokio;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::scenario::busy::NetTask;
+
+pub(crate) use self::async_io::AsyncIo;
+pub(crate) use self::doorbell::{Doorbell, WakeCounts};
+#[cfg(feature = "glommio")]
+pub(crate) use self::glommio::Glommio;
+pub(crate) use self::smol::Smol;
+pub(crate) use self::threads::{
+    Threads, Want, give_up_privileges, join, refused, shortest_slack, sleep_until, thread_on,
+};
+pub(crate) use self::tokio::{Tokio, Tokios, tokio_error};
+
+/// A task in a box.
+pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The worker threads of a runtime. Worker or core number n is the nth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Workers {
+    /// This many, which run where the OS puts them.
+    Free(usize),
+    /// One bound to each of these CPUs.
+    Bound(Vec<usize>),
+}
+
+impl Workers {
+    /// One bound to each of these CPUs.
+    pub(crate) fn on(cpus: impl Into<Vec<usize>>) -> Self {
+        Self::Bound(cpus.into())
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Workers::Free(count) => *count,
+            Workers::Bound(cpus) => cpus.len(),
+        }
+    }
+
+    /// The CPU to which thread number `place` is bound. Threads beyond the number of workers take turns.
+    pub(crate) fn cpu(&self, place: usize) -> Option<usize> {
+        match self {
+            Workers::Free(_) => None,
+            Workers::Bound(cpus) => Some(cpus[place % cpus.len()]),
+        }
+    }
+}
+
+/// How urgent a task is, and where it runs. A peer without ranks or without named cores ignores them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Role {
+    /// 1 to 99, the most urgent; 0 for an ordinary task.
+    pub(crate) rank: u8,
+    /// The core on which it begins.
+    pub(crate) core: Option<usize>,
+    /// A runtime that can move it may do so.
+    pub(crate) is_movable: bool,
+}
+
+impl Role {
+    /// An ordinary task that stays on a core.
+    pub(crate) const fn on(core: usize) -> Self {
+        Self {
+            rank: 0,
+            core: Some(core),
+            is_movable: false,
+        }
+    }
+
+    /// An ordinary task that begins on a core, if the peer distributes nothing by itself.
+    pub(crate) const fn from(core: usize) -> Self {
+        Self {
+            is_movable: true,
+            ..Self::on(core)
+        }
+    }
+}
+
+/// A runtime, or what takes its place.
+pub(crate) trait Host: Sized + fmt::Debug + Send + 'static {
+    /// Its name.
+    const NAME: &'static str;
+
+    fn start(workers: &Workers) -> Result<Self, LabError>;
+
+    /// Ends it. No task is left, but those that are kept.
+    fn stop(self) -> Result<(), LabError>;
+}
+
+/// A peer that is given tasks from outside.
+pub(crate) trait Peer: Host {
+    /// Spawns a task from outside.
+    fn spawn_as(
+        &mut self,
+        role: Role,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), LabError>;
+
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), LabError> {
+        self.spawn_as(Role::default(), task)
+    }
+
+    /// Spawns many tasks at once.
+    fn spawn_all(&mut self, role: Role, jobs: Vec<Job>) -> Result<(), LabError> {
+        jobs.into_iter()
+            .try_for_each(|job| self.spawn_as(role, job))
+    }
+
+    /// Keeps a task that never ends, on a core, until the end.
+    fn keep(&mut self, core: usize, job: Job) -> Result<(), LabError> {
+        self.spawn_as(Role::on(core), job)
+    }
+
+    /// Sleeps as its tasks do.
+    fn sleep_until(due: Instant) -> impl Future<Output = ()> + Send;
+
+    /// Ends the current poll. The task can run again at once.
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        // As futures-lite does, which smol exports.
+        let_others_run()
+    }
+
+    /// What was counted of its wakes so far; `None` where nothing is.
+    fn counts(&self) -> Option<WakeCounts> {
+        None
+    }
+}
+
+/// A peer with timers of its own.
+pub(crate) trait Timers: Peer {
+    type Sleep: Future<Output: Send> + Send;
+    type Ticks: Send + 'static;
+
+    fn sleep(length: Duration) -> Self::Sleep;
+
+    /// A periodic timer. A peer without slack has none.
+    fn ticks(start: Instant, period: Duration, slack: Duration) -> Self::Ticks;
+
+    fn tick(ticks: &mut Self::Ticks) -> impl Future<Output = ()> + Send;
+
+    /// Reads the clock that its sleeps read.
+    fn read_clock();
+
+    /// Without a budget of polls, if the peer has one.
+    fn unbudgeted<F: Future<Output: Send> + Send>(
+        future: F,
+    ) -> impl Future<Output = F::Output> + Send {
+        future
+    }
+}
+
+/// A peer with sockets. Its tasks need not be `Send`.
+pub(crate) trait Net: Host {
+    /// Whether a thread outside can spawn on it.
+    const SPAWNS_FROM_OUTSIDE: bool = true;
+    type Stream;
+
+    fn launch(&mut self, task: NetTask) -> Result<(), LabError>;
+
+    fn sleep_for(length: Duration) -> impl Future<Output = ()>;
+
+    fn yield_here() -> impl Future<Output = ()>;
+
+    fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>>;
+
+    fn read(stream: &mut Self::Stream, bytes: &mut [u8])
+    -> impl Future<Output = io::Result<usize>>;
+}
+
+/// A peer whose tasks spawn tasks.
+pub(crate) trait Spawns: Peer {
+    type Join: Future<Output = Result<(), Self::JoinError>>;
+    type JoinError;
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output;
+
+    fn spawn_remote(&self, task: impl Future<Output = ()> + Send + 'static) -> Self::Join;
+
+    /// Spawns a task from one of its tasks.
+    fn spawn_here(task: impl Future<Output = ()> + Send + 'static);
+
+    /// The core on which the calling task runs; 0 if that is not known.
+    fn here() -> usize;
+}
+
+/// Is pending once.
+pub(crate) async fn let_others_run() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if waited {
+            return Poll::Ready(());
+        }
+        waited = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! OS threads: one for each task, and what threads request of the OS's scheduler.
+
+use std::num::NonZeroU64;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use doorbell_machine::{Host as Kernel, Machine, Policy};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_current_timer_slack};
+
+use super::{Host, Peer, Role, Workers};
+use crate::error::LabError;
+use crate::measure::spawn_pinned;
+
+const THREAD: &str = "lab-thread";
+/// The greatest priority of a thread, for rank 99: below that of the kernel's interrupt threads (50).
+const PRIORITY_MAX: u8 = 20;
+/// The default of urgent workers.
+const PRIORITY: u8 = 10;
+/// Above that of every contestant, so that the waker's own delay is not measured.
+const WAKER_PRIORITY: u8 = 20;
+/// The longest slice that Linux grants.
+const LONG_SLICE_NS: u64 = 20_000_000;
+/// Far less than a full share.
+const LOW_NICE: i8 = 10;
+
+/// A thread for each task. One with a rank has a real-time priority by its rank where that is allowed, else the shortest
+/// slice.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    workers: Workers,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The real-time priority of a thread of this rank: 1 to 20.
+fn priority(rank: u8) -> u8 {
+    (1 + rank / 5).min(PRIORITY_MAX)
+}
+
+impl Host for Threads {
+    const NAME: &'static str = "OS threads";
+
+    fn start(workers: &Workers) -> Result<Self, LabError> {
+        Ok(Self {
+            workers: workers.clone(),
+            threads: Vec::new(),
+        })
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        let joined = self.threads.into_iter().map(|thread| join(thread, THREAD));
+        joined.collect()
+    }
+}
+
+impl Peer for Threads {
+    fn spawn_as(
+        &mut self,
+        role: Role,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), LabError> {
+        let run = move || {
+            if role.rank > 0 {
+                Want::Priority(priority(role.rank)).ask();
+            }
+            futures::executor::block_on(task);
+        };
+        // One with a rank but no core may run everywhere.
+        let turn = (role.rank == 0).then_some(self.threads.len());
+        let cpu = role.core.or(turn).and_then(|place| self.workers.cpu(place));
+        self.threads.push(thread_on(THREAD, cpu, run)?);
+        Ok(())
+    }
+
+    async fn sleep_until(due: Instant) {
+        // The thread belongs to the task.
+        sleep_until(due);
+    }
+
+    async fn yield_now() {
+        thread::yield_now();
+    }
+}
+
+/// Sets the calling thread's timer slack to the minimum; the default delays sleeps by up to 50 us.
+/// Doorbell's workers do the same.
+pub(crate) fn shortest_slack() {
+    // A kernel that refuses this has no timer slack.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Lets the calling thread sleep until `due`, or not at all if that is over.
+pub(crate) fn sleep_until(due: Instant) {
+    thread::sleep(due.saturating_duration_since(Instant::now()));
+}
+
+/// Starts a thread with the minimal timer slack, on `cpu` if given.
+pub(crate) fn thread_on<T: Send + 'static>(
+    name: &'static str,
+    cpu: Option<usize>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, LabError> {
+    let work = || {
+        shortest_slack();
+        work()
+    };
+    if let Some(cpu) = cpu {
+        return spawn_pinned(name, cpu, work);
+    }
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map_err(LabError::system("starting a thread"))
+}
+
+/// The result of a thread.
+pub(crate) fn join<T>(thread: JoinHandle<T>, name: &'static str) -> Result<T, LabError> {
+    let panicked = |_| LabError::ThreadPanicked { thread: name };
+    thread.join().map_err(panicked)
+}
+
+/// A thread's request to the OS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// No request.
+    AsIs,
+    /// To run before all ordinary threads.
+    First,
+    /// To run even before those.
+    Waker,
+    /// To run before all ordinary threads, at this real-time priority.
+    Priority(u8),
+    /// To run soon, by the shortest slice.
+    Sooner,
+    /// To run for long, by a long slice.
+    Longer,
+    /// A small share.
+    Nice,
+    /// To run only on an otherwise idle CPU.
+    Idle,
+}
+
+impl Want {
+    /// The policy for a thread that is scheduled like the calling one.
+    fn policy(self) -> Policy {
+        let now = Kernel::policy().unwrap_or_default();
+        let fifo = |priority| Policy::Fifo { priority };
+        match (self, now) {
+            (Want::First, _) => fifo(PRIORITY),
+            (Want::Waker, _) => fifo(WAKER_PRIORITY),
+            (Want::Priority(priority), _) => fifo(priority),
+            (Want::Sooner, _) => now.sooner(),
+            (Want::Longer, Policy::Other { nice, .. }) => Policy::Other {
+                nice,
+                slice_ns: Some(LONG_SLICE_NS),
+            },
+            (Want::Nice, Policy::Other { slice_ns, .. }) => Policy::Other {
+                nice: LOW_NICE,
+                slice_ns,
+            },
+            (Want::Idle, _) => Policy::Idle,
+            (Want::AsIs | Want::Longer | Want::Nice, _) => now,
+        }
+    }
+
+    /// Requests it for the calling thread. If real-time priority is refused, it requests the shortest slice
+    /// instead.
+    pub(crate) fn ask(self) {
+        let refused = self != Want::AsIs && Kernel::set_policy(self.policy()).is_err();
+        if refused && matches!(self, Want::First | Want::Waker | Want::Priority(_)) {
+            Want::Sooner.ask();
+        }
+    }
+
+    /// Whether a thread of this program gets it: an old kernel accepts a slice but ignores it.
+    pub(crate) fn is_given(self) -> bool {
+        let tried = thread::spawn(move || {
+            let wanted = self.policy();
+            let _ = Kernel::set_policy(wanted);
+            Kernel::policy().is_ok_and(|got| got == wanted)
+        });
+        tried.join().unwrap_or(false)
+    }
+}
+
+/// A note for the reader if urgent workers get no real-time priority.
+pub(crate) fn refused() -> Option<String> {
+    (!Want::First.is_given()).then(|| {
+        "SCHED_FIFO is refused, so urgent workers have a slice of 100 us instead; `doorbell info` says why \
+         and what to do"
+            .to_owned()
+    })
+}
+
+/// Gives up the privilege to run threads before all others, for this process.
+pub(crate) fn give_up_privileges() -> Result<(), LabError> {
+    let refused = LabError::system("giving up CAP_SYS_NICE");
+    let mut sets = capabilities(None).map_err(&refused)?;
+    for set in [
+        &mut sets.effective,
+        &mut sets.permitted,
+        &mut sets.inheritable,
+    ] {
+        set.remove(CapabilitySet::SYS_NICE);
+    }
+    set_capabilities(None, sets).map_err(refused)
+}

@@ -1,0 +1,241 @@
+//! tokio: its multi-thread runtime with all its drivers, and a current-thread runtime for each core.
+
+use std::hint::black_box;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use futures::channel::oneshot;
+use tokio::io::AsyncReadExt as _;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::{Host, Net, Peer, Role, Spawns, Timers, Workers, join, shortest_slack, thread_on};
+use crate::error::LabError;
+use crate::measure::Pin;
+use crate::scenario::busy::NetTask;
+
+const THREAD: &str = "tokio-one-a-core";
+
+/// It knows neither ranks nor cores.
+#[derive(Debug)]
+pub(crate) struct Tokio(pub(crate) Runtime);
+
+/// An error of building a runtime.
+pub(crate) fn tokio_error(source: io::Error) -> LabError {
+    LabError::System {
+        what: "building a tokio runtime",
+        source,
+    }
+}
+
+impl Tokio {
+    /// With further settings. Its threads have the timer slack of doorbell's workers, and its blocking threads take
+    /// turns on the CPUs.
+    pub(crate) fn with(
+        workers: &Workers,
+        set: impl FnOnce(&mut Builder),
+    ) -> Result<Self, LabError> {
+        let (workers, next) = (workers.clone(), AtomicUsize::new(0));
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(workers.count()).enable_all();
+        builder.on_thread_start(move || {
+            // ORDER: Relaxed; a number for each thread, which publishes nothing.
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if let Some(cpu) = workers.cpu(place) {
+                // Pinning works if the process may use the CPU; else the worker runs anywhere. The former mask
+                // is not restored, as the thread belongs to the runtime.
+                std::mem::forget(Pin::to(cpu));
+            }
+            shortest_slack();
+        });
+        set(&mut builder);
+        builder.build().map(Self).map_err(tokio_error)
+    }
+}
+
+impl Host for Tokio {
+    const NAME: &'static str = "tokio";
+
+    fn start(workers: &Workers) -> Result<Self, LabError> {
+        Self::with(workers, |_| ())
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        Ok(())
+    }
+}
+
+impl Peer for Tokio {
+    fn spawn_as(
+        &mut self,
+        _: Role,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), LabError> {
+        drop(self.0.spawn(task));
+        Ok(())
+    }
+
+    async fn sleep_until(due: Instant) {
+        tokio::time::sleep_until(due.into()).await;
+    }
+
+    async fn yield_now() {
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Timers for Tokio {
+    type Sleep = tokio::time::Sleep;
+    type Ticks = tokio::time::Interval;
+
+    fn sleep(length: Duration) -> Self::Sleep {
+        tokio::time::sleep(length)
+    }
+
+    fn ticks(start: Instant, period: Duration, _: Duration) -> Self::Ticks {
+        tokio::time::interval_at(start.into(), period)
+    }
+
+    async fn tick(ticks: &mut Self::Ticks) {
+        ticks.tick().await;
+    }
+
+    fn read_clock() {
+        black_box(tokio::time::Instant::now());
+    }
+
+    // A tokio task has a budget of 128 operations per poll. Beyond that a sleep is pending but not armed.
+    fn unbudgeted<F: Future<Output: Send> + Send>(
+        future: F,
+    ) -> impl Future<Output = F::Output> + Send {
+        tokio::task::unconstrained(future)
+    }
+}
+
+impl Net for Tokio {
+    type Stream = tokio::net::TcpStream;
+
+    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+        self.spawn(task.run::<Self>())
+    }
+
+    async fn sleep_for(length: Duration) {
+        tokio::time::sleep(length).await;
+    }
+
+    async fn yield_here() {
+        tokio::task::yield_now().await;
+    }
+
+    async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
+        tokio::net::TcpStream::connect(address).await
+    }
+
+    async fn read(stream: &mut Self::Stream, bytes: &mut [u8]) -> io::Result<usize> {
+        stream.read(bytes).await
+    }
+}
+
+impl Spawns for Tokio {
+    type Join = tokio::task::JoinHandle<()>;
+    type JoinError = tokio::task::JoinError;
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+
+    fn spawn_remote(&self, task: impl Future<Output = ()> + Send + 'static) -> Self::Join {
+        self.0.handle().spawn(task)
+    }
+
+    fn spawn_here(task: impl Future<Output = ()> + Send + 'static) {
+        drop(tokio::spawn(task));
+    }
+
+    fn here() -> usize {
+        0
+    }
+}
+
+/// A current-thread runtime for each core, among which the tasks are distributed in turn.
+#[derive(Debug)]
+pub(crate) struct Tokios {
+    threads: Vec<(Handle, oneshot::Sender<()>, JoinHandle<()>)>,
+    next: usize,
+}
+
+impl Host for Tokios {
+    const NAME: &'static str = "tokio, one a core";
+
+    fn start(workers: &Workers) -> Result<Self, LabError> {
+        let mut threads = Vec::new();
+        for place in 0..workers.count() {
+            let built = Builder::new_current_thread().enable_all().build();
+            let runtime = built.map_err(tokio_error)?;
+            let handle = runtime.handle().clone();
+            let (stop, stopped) = oneshot::channel::<()>();
+            let run = move || {
+                // Ends when the sender is dropped.
+                let _ = runtime.block_on(stopped);
+            };
+            threads.push((handle, stop, thread_on(THREAD, workers.cpu(place), run)?));
+        }
+        Ok(Self { threads, next: 0 })
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        let mut result = Ok(());
+        for (_, stop, thread) in self.threads {
+            drop(stop);
+            result = result.and(join(thread, THREAD));
+        }
+        result
+    }
+}
+
+impl Peer for Tokios {
+    fn spawn_as(
+        &mut self,
+        _: Role,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), LabError> {
+        let (handle, ..) = &self.threads[self.next % self.threads.len()];
+        drop(handle.spawn(task));
+        self.next += 1;
+        Ok(())
+    }
+
+    async fn sleep_until(due: Instant) {
+        Tokio::sleep_until(due).await;
+    }
+
+    async fn yield_now() {
+        Tokio::yield_now().await;
+    }
+}
+
+impl Net for Tokios {
+    type Stream = tokio::net::TcpStream;
+
+    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+        self.spawn(task.run::<Self>())
+    }
+
+    async fn sleep_for(length: Duration) {
+        tokio::time::sleep(length).await;
+    }
+
+    async fn yield_here() {
+        tokio::task::yield_now().await;
+    }
+
+    async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
+        Tokio::connect(address).await
+    }
+
+    async fn read(stream: &mut Self::Stream, bytes: &mut [u8]) -> io::Result<usize> {
+        Tokio::read(stream, bytes).await
+    }
+}

@@ -1,0 +1,182 @@
+//! A web service whose handlers compute in slices, and sleeps of a runtime that has nothing else to do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell::IdlePolicy;
+
+use super::super::http::{Probe, Site, connect, get};
+use super::{BASELINE, OURS, SPINNING, steps};
+use crate::error::LabError;
+use crate::frame::{Contestant, Outcome};
+use crate::peers::{Doorbell, Host as _, Peer, Timers, Tokio, Workers};
+use crate::tools::{Crew, Lateness};
+
+/// Names, and the flags of the servers.
+const SERVERS: [(&str, &str); 3] = [
+    (BASELINE, "tokio"),
+    ("tokio, one a core", "two-tokios"),
+    (OURS, "doorbell-one-class"),
+];
+/// How `/compute` does its work: slices, and the length of one.
+const CUTS: [(&str, u32, Duration); 2] = [
+    ("service, 10 x 1 ms", 10, Duration::from_millis(1)),
+    ("service, 50 x 0.1 ms", 50, Duration::from_micros(100)),
+];
+/// Connections that compute all the time.
+const CLIENTS: usize = 8;
+/// A probe is due so often.
+const PROBED: Duration = Duration::from_millis(5);
+/// The probes begin later and end earlier.
+const EDGE: Duration = Duration::from_millis(30);
+/// A server lives so much longer than a pass.
+const SPARE_S: u64 = 120;
+const THREAD: &str = "service-client";
+/// A worker that spins does so for this long.
+const SPIN: Duration = Duration::from_millis(5);
+
+pub(super) fn services(pass: Duration) -> Vec<Contestant> {
+    let mut all = Vec::new();
+    for (variant, slices, slice) in CUTS {
+        for (name, flag) in SERVERS {
+            let start = move || {
+                let more = [
+                    format!("--compute-slices={slices}"),
+                    format!("--seconds-max={}", pass.as_secs() + SPARE_S),
+                ];
+                Site::start(flag, steps(slice) * u64::from(slices), &more)
+            };
+            let one = Contestant::new(name, variant, start, serve, Site::end);
+            all.push(one.baseline_if(name == BASELINE));
+        }
+    }
+    all
+}
+
+fn failed(source: io::Error) -> LabError {
+    LabError::system("asking the service")(source)
+}
+
+/// Probes on kept and on new connections, beside clients that compute.
+fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
+    let span = Duration::from_millis(amount_ms.into()).saturating_sub(EDGE);
+    let probe = |keeps| Probe::start(site.address, keeps, PROBED, EDGE, span);
+    let probes = [probe(true)?, probe(false)?];
+    let began = Instant::now();
+    let (computed, probed) = beside_clients(site.address, || probes.map(Probe::finish))?;
+    let took_s = began.elapsed().as_secs_f64();
+    let mut parts = Vec::new();
+    for (part, probed) in ["kept", "new"].into_iter().zip(probed) {
+        let (late, errors) = probed?;
+        if errors > 0 {
+            let said = format!("{errors} requests were not answered");
+            return Err(failed(io::Error::other(said)));
+        }
+        parts.push((part, late));
+    }
+    let figures = [("computed_per_s", computed as f64 / took_s)];
+    Ok(Outcome {
+        parts,
+        ..Outcome::of(computed, figures)
+    })
+}
+
+fn beside_clients<R>(
+    address: SocketAddr,
+    during: impl FnOnce() -> R,
+) -> Result<(u64, R), LabError> {
+    let ends = AtomicBool::new(false);
+    let client = || {
+        let mut stream = connect(address)?;
+        let mut count = 0;
+        // ORDER: Relaxed; a flag that publishes nothing.
+        while !ends.load(Ordering::Relaxed) {
+            get(&mut stream, "/compute")?;
+            count += 1;
+        }
+        Ok(count)
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+        let found = during();
+        // ORDER: Relaxed; a flag that publishes nothing.
+        ends.store(true, Ordering::Relaxed);
+        let mut computed = 0;
+        for client in clients {
+            let panicked = |_| LabError::ThreadPanicked { thread: THREAD };
+            computed += client.join().map_err(panicked)?.map_err(failed)?;
+        }
+        Ok((computed, found))
+    })
+}
+
+/// Sleeps of one length, or ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Sleep(Duration),
+    Ticks(Duration),
+}
+
+const WAITS: [(&str, Wait); 5] = [
+    ("sleeps of 0.2 ms", Wait::Sleep(Duration::from_micros(200))),
+    ("sleeps of 1 ms", Wait::Sleep(Duration::from_millis(1))),
+    ("sleeps of 5 ms", Wait::Sleep(Duration::from_millis(5))),
+    ("sleeps of 20 ms", Wait::Sleep(Duration::from_millis(20))),
+    ("an interval of 1 ms", Wait::Ticks(Duration::from_millis(1))),
+];
+
+pub(super) fn sleeps() -> Vec<Contestant> {
+    const ONE: Workers = Workers::Free(1);
+    let [never_parks, spins] = SPINNING;
+    let mut all = Vec::new();
+    for (variant, wait) in WAITS {
+        let never = || Doorbell::with(&ONE, |builder| builder.idle(IdlePolicy::NeverPark));
+        let spinning = || Doorbell::with(&ONE, |builder| builder.spin(SPIN));
+        all.extend([
+            Contestant::of(variant, || Tokio::start(&ONE), waits::<Tokio>(wait)).baseline(),
+            Contestant::of(variant, || Doorbell::start(&ONE), waits::<Doorbell>(wait)),
+            Contestant::of(variant, never, waits::<Doorbell>(wait)).named(never_parks),
+            Contestant::of(variant, spinning, waits::<Doorbell>(wait)).named(spins),
+        ]);
+    }
+    all
+}
+
+fn waits<P: Timers + Peer>(wait: Wait) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
+    move |peer, amount_ms| {
+        let mut crew = Crew::new();
+        let span = Duration::from_millis(amount_ms.into());
+        peer.spawn(crew.member(wait_for::<P>(wait, span)))?;
+        Ok(crew.gather()?.remove(0).into_outcome())
+    }
+}
+
+async fn wait_for<P: Timers>(wait: Wait, span: Duration) -> Lateness {
+    let ends = Instant::now() + span;
+    let mut late = Lateness::default();
+    match wait {
+        Wait::Sleep(length) => loop {
+            let due = Instant::now() + length;
+            P::sleep(length).await;
+            late.note(due, Instant::now());
+            if due >= ends {
+                return late;
+            }
+        },
+        Wait::Ticks(period) => {
+            let mut due = Instant::now() + period;
+            let mut ticks = P::ticks(due, period, Duration::ZERO);
+            loop {
+                P::tick(&mut ticks).await;
+                late.note(due, Instant::now());
+                if due >= ends {
+                    return late;
+                }
+                due += period;
+            }
+        }
+    }
+}

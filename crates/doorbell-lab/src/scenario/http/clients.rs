@@ -1,0 +1,555 @@
+//! The clients: requests by hand, a probe, `wrk`, and processes of this program.
+
+use std::io::{self, BufRead as _, BufReader, Error, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::error::LabError;
+use crate::frame::Outcome;
+use crate::measure::{Process, Samples, is_enough};
+use crate::peers::{Want, join, sleep_until, thread_on};
+
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+const ANSWER_BYTES_MAX: usize = 4_096;
+/// The probe's threads take turns.
+const PROBES: u32 = 32;
+/// A probe that could not be sent by then counts as an error.
+const GRACE: Duration = Duration::from_secs(3);
+const THREAD: &str = "http-probe";
+/// A child ends within this, and is looked at so often.
+const END_MAX: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(5);
+/// Descriptors of a process that are no connections.
+const SPARE: u64 = 64;
+/// Time before and after idle connections are looked at, and for a server to close them.
+const SETTLES: Duration = Duration::from_millis(300);
+const CLOSES_MAX: Duration = Duration::from_secs(5);
+const HOLDS_S: u64 = 60;
+
+/// A connection to a server, with timeouts.
+pub(crate) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_MAX))?;
+    Ok(stream)
+}
+
+/// One request, and its whole answer.
+pub(crate) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let (mut bytes, mut filled) = ([0; ANSWER_BYTES_MAX], 0);
+    loop {
+        let count = stream.read(&mut bytes[filled..])?;
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        filled += count;
+        if is_whole(str::from_utf8(&bytes[..filled]).map_err(Error::other)?)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether it is a whole answer; an error if it is no success.
+fn is_whole(text: &str) -> io::Result<bool> {
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return Ok(false);
+    };
+    if !head.starts_with("HTTP/1.1 200 ") {
+        let status = head.lines().next().unwrap_or_default();
+        return Err(Error::other(status.to_owned()));
+    }
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+    let length = lines.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.and_then(|(_, value)| value.trim().parse().ok());
+    let length: usize = length.ok_or_else(|| Error::other("an answer without a length"))?;
+    Ok(body.len() >= length)
+}
+
+/// Checks the health of a server while it computes.
+///
+/// A request is due every few ms, whether the last one was answered or not, so several threads take turns.
+/// An answer's lateness counts from the time at which its request was due.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    threads: Vec<JoinHandle<(Samples, u64)>>,
+}
+
+impl Probe {
+    pub(crate) fn start(
+        address: SocketAddr,
+        keeps: bool,
+        period: Duration,
+        delay: Duration,
+        span: Duration,
+    ) -> Result<Self, LabError> {
+        let begin = Instant::now() + delay;
+        let count = (span.as_nanos() / period.as_nanos()) as u32;
+        let look = |first: u32| {
+            let dues = (first..count).step_by(PROBES as usize);
+            let dues = dues.map(move |number| begin + period * number);
+            thread_on(THREAD, None, move || look(address, keeps, dues))
+        };
+        let threads: Result<_, LabError> = (0..PROBES).map(look).collect();
+        Ok(Self { threads: threads? })
+    }
+
+    /// The latenesses, and the number of errors.
+    pub(crate) fn finish(self) -> Result<(Samples, u64), LabError> {
+        let mut all = (Samples::default(), 0);
+        for thread in self.threads {
+            let (late, errors) = join(thread, THREAD)?;
+            all.0.add(&late);
+            all.1 += errors;
+        }
+        Ok(all)
+    }
+}
+
+fn look(address: SocketAddr, keeps: bool, dues: impl Iterator<Item = Instant>) -> (Samples, u64) {
+    Want::Waker.ask();
+    let (mut late, mut errors) = (Samples::default(), 0);
+    // The time to accept it is not measured.
+    let mut kept = keeps.then(|| ask(address, None).ok()).flatten();
+    for due in dues {
+        if due.elapsed() > GRACE {
+            errors += 1;
+            continue;
+        }
+        sleep_until(due);
+        match ask(address, kept.take()) {
+            Ok(stream) => {
+                late.record(due.elapsed().as_nanos() as u64);
+                kept = keeps.then_some(stream);
+            }
+            Err(_) => errors += 1,
+        }
+    }
+    (late, errors)
+}
+
+fn ask(address: SocketAddr, kept: Option<TcpStream>) -> io::Result<TcpStream> {
+    let mut stream = kept.map_or_else(|| connect(address), Ok)?;
+    get(&mut stream, "/healthz")?;
+    Ok(stream)
+}
+
+/// A process of this program. It prints one line when it is ready, and ends when its standard input does, or after a
+/// while.
+#[derive(Debug)]
+struct Own {
+    process: Child,
+    line: String,
+}
+
+impl Own {
+    fn start(arguments: &[String]) -> Result<Self, LabError> {
+        let failed = LabError::system("starting a process of this program");
+        let program = std::env::current_exe().map_err(failed)?;
+        let process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let mut own = Self {
+            process,
+            line: String::new(),
+        };
+        if let Some(stdout) = own.process.stdout.take() {
+            BufReader::new(stdout)
+                .read_line(&mut own.line)
+                .map_err(failed)?;
+        }
+        if own.line.trim().is_empty() {
+            let arguments = arguments.join(" ");
+            return Err(LabError::ChildEnded { arguments });
+        }
+        Ok(own)
+    }
+
+    fn end(mut self) -> Result<(), LabError> {
+        drop(self.process.stdin.take());
+        let failed = LabError::system::<Error>("waiting for a process of this program");
+        let began = Instant::now();
+        while began.elapsed() < END_MAX {
+            match self.process.try_wait().map_err(failed)? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(failed(Error::other(status.to_string()))),
+                None => thread::sleep(LOOK),
+            }
+        }
+        Err(failed(ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // Both calls fail if it has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A server.
+#[derive(Debug)]
+pub(crate) struct Site {
+    child: Own,
+    pub(crate) address: SocketAddr,
+}
+
+impl Site {
+    pub(crate) fn start(who: &str, steps: u64, more: &[String]) -> Result<Self, LabError> {
+        let mut arguments = vec![
+            "lab-server".to_owned(),
+            "http".to_owned(),
+            format!("--who={who}"),
+            format!("--compute-steps={steps}"),
+        ];
+        arguments.extend_from_slice(more);
+        let child = Own::start(&arguments)?;
+        let address = child.line.trim().parse().map_err(Error::other);
+        let address = address.map_err(LabError::system("reading where the server listens"))?;
+        Ok(Self { child, address })
+    }
+
+    pub(crate) fn end(self) -> Result<(), LabError> {
+        self.child.end()
+    }
+
+    pub(super) fn process(&self) -> Process {
+        Process::with_number(self.child.process.id())
+    }
+
+    /// Requests each route once.
+    pub(super) fn touch(&self) -> Result<(), LabError> {
+        let touched = connect(self.address).and_then(|mut stream| {
+            ["/", "/compute", "/healthz"]
+                .into_iter()
+                .try_for_each(|path| get(&mut stream, path))
+        });
+        touched.map_err(LabError::system("asking the server"))
+    }
+
+    /// Starts `wrk`.
+    pub(super) fn wrk(&self, path: &str, connections: u32, seconds: u32) -> Result<Wrk, LabError> {
+        let child = Command::new("wrk")
+            .args([
+                "-t2".to_owned(),
+                format!("-c{connections}"),
+                format!("-d{seconds}s"),
+            ])
+            .args([
+                "--latency".to_owned(),
+                format!("http://{}{path}", self.address),
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        child.map(Wrk).map_err(not_started)
+    }
+}
+
+/// What idle connections cost a server.
+pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcome, LabError> {
+    let process = site.process();
+    let (rss_before, fds_before) = (process.resident_bytes()?, process.descriptors()?);
+    let client = Own::start(&[
+        "lab-client".to_owned(),
+        "http".to_owned(),
+        format!("--connect={}", site.address),
+        format!("--connections={connections}"),
+        format!("--seconds-max={HOLDS_S}"),
+    ])?;
+    let held = client.line.trim().parse::<u64>().map_err(Error::other);
+    let held = held.map_err(LabError::system("reading how many connections are held"))?;
+    thread::sleep(SETTLES);
+    let (began, switches) = (Instant::now(), process.switches()?);
+    thread::sleep(Duration::from_secs(seconds.into()));
+    let switches = process.switches()?.since(&switches);
+    let span_s = began.elapsed().as_secs_f64();
+    let rss = process.resident_bytes()?;
+    client.end()?;
+    let fds_left = descriptors_left(process, fds_before)?;
+    let per_connection = |now: u64| (now as f64 - rss_before as f64).max(0.0) / held.max(1) as f64;
+    let figures = [
+        ("connections_count", held as f64),
+        ("idle_wakeups_per_s", switches as f64 / span_s),
+        ("rss_per_connection_bytes", per_connection(rss)),
+        ("fds_left_count", fds_left as f64),
+        (
+            "rss_left_per_connection_bytes",
+            per_connection(process.resident_bytes()?),
+        ),
+    ];
+    Ok(Outcome::of(held, figures))
+}
+
+fn descriptors_left(process: Process, before: usize) -> Result<usize, LabError> {
+    let began = Instant::now();
+    loop {
+        let left = process.descriptors()?.saturating_sub(before);
+        if left == 0 || began.elapsed() > CLOSES_MAX {
+            // The owners of the last descriptors also free their memory.
+            thread::sleep(SETTLES);
+            return Ok(left);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// In a child: waits until standard input ends, or for `most`.
+pub(super) fn wait_for_end(most: Duration) -> Result<(), LabError> {
+    let failed = LabError::system::<Error>("waiting for the end of standard input");
+    let deadline = Instant::now() + most;
+    let (mut stdin, mut ignored) = (io::stdin(), [0; 256]);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        let left = Timespec::try_from(left).map_err(|error| failed(Error::other(error)))?;
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        let ready = poll(&mut polled, Some(&left)).map_err(|errno| failed(errno.into()))?;
+        if ready > 0 && stdin.read(&mut ignored).map_err(failed)? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Raises this process's limit of descriptors to what is allowed.
+pub(super) fn allow_descriptors() -> Result<(), LabError> {
+    let now = getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
+    let raised = setrlimit(Resource::Nofile, wanted);
+    raised.map_err(LabError::system(
+        "raising the limit of open descriptors to what is allowed",
+    ))
+}
+
+/// So many, or as many as a process may have.
+pub(super) fn connections_of(wanted: u64) -> u64 {
+    let most = getrlimit(Resource::Nofile).maximum;
+    most.map_or(wanted, |most| wanted.min(most.saturating_sub(SPARE)))
+}
+
+/// The client `wrk`.
+#[derive(Debug)]
+pub(super) struct Wrk(Child);
+
+/// What it reports.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Finding {
+    pub(super) requests: u64,
+    pub(super) per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    pub(super) errors: u64,
+}
+
+impl Finding {
+    /// Those for which there are enough answers.
+    pub(super) fn percentiles(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+        let all = [("p50_us", 50.0, self.p50_us), ("p99_us", 99.0, self.p99_us)];
+        let requests = self.requests as usize;
+        let enough = all
+            .into_iter()
+            .filter(move |(_, percent, _)| is_enough(requests, *percent));
+        enough.map(|(name, _, us)| (name, us))
+    }
+}
+
+/// An error if `wrk` is not installed.
+pub(super) fn look_for_wrk() -> Result<(), LabError> {
+    // It prints its version but exits with an error.
+    let tried = Command::new("wrk")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    tried.map(drop).map_err(not_started)
+}
+
+fn not_started(source: Error) -> LabError {
+    if source.kind() == ErrorKind::NotFound {
+        return LabError::NoWrk;
+    }
+    LabError::system("starting wrk")(source)
+}
+
+impl Wrk {
+    pub(super) fn finish(self) -> Result<Finding, LabError> {
+        let output = self
+            .0
+            .wait_with_output()
+            .map_err(LabError::system("waiting for wrk"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let found = output.status.success().then(|| parse(&said)).flatten();
+        found.ok_or_else(|| LabError::Wrk {
+            said: format!("{said}{}", String::from_utf8_lossy(&output.stderr)),
+        })
+    }
+}
+
+fn parse(text: &str) -> Option<Finding> {
+    let lines = || text.lines().map(str::trim);
+    let behind = |label: &str| lines().find_map(|line| line.strip_prefix(label));
+    let (requests, _) = lines().find_map(|line| line.split_once(" requests in "))?;
+    let percentile = |label| duration_us(behind(label)?.trim());
+    let broken = behind("Socket errors:").map_or(Some(0), sum)?;
+    let refused = behind("Non-2xx or 3xx responses:").map_or(Some(0), sum)?;
+    Some(Finding {
+        requests: requests.parse().ok()?,
+        per_s: behind("Requests/sec:")?.trim().parse().ok()?,
+        p50_us: percentile("50% ")?,
+        p99_us: percentile("99% ")?,
+        errors: broken + refused,
+    })
+}
+
+/// The sum of the last words between commas.
+fn sum(counts: &str) -> Option<u64> {
+    let last = |part: &str| part.split_whitespace().last()?.parse::<u64>().ok();
+    counts.split(',').map(last).sum()
+}
+
+fn duration_us(text: &str) -> Option<f64> {
+    let unit = text.find(|character: char| character.is_ascii_alphabetic())?;
+    let factor = match &text[unit..] {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        "m" => 60e6,
+        "h" => 3_600e6,
+        _ => return None,
+    };
+    Some(factor * text[..unit].parse::<f64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The output of a run without errors.
+    const GOOD: &str = "\
+Running 1s test @ http://127.0.0.1:18080/
+  2 threads and 8 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    10.10ms    5.46ms  43.89ms   73.69%
+    Req/Sec   302.62     66.23   430.00     61.90%
+  Latency Distribution
+     50%  896.00us
+     75%   12.48ms
+     90%   16.29ms
+     99%   33.36ms
+  637 requests in 1.10s, 116.51KB read
+Requests/sec:    578.56
+Transfer/sec:    105.82KB
+";
+    /// The output for a server that closes some connections and does not answer on others.
+    const BROKEN: &str = "\
+Running 4s test @ http://127.0.0.1:18081/
+  1 threads and 6 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    10.47ms    0.96ms  22.34ms   95.63%
+    Req/Sec   288.08     19.30   333.00     87.50%
+  Latency Distribution
+     50%   10.28ms
+     75%   10.35ms
+     90%   10.42ms
+     99%    1.59s 
+  1147 requests in 4.00s, 44.80KB read
+  Socket errors: connect 0, read 2, write 0, timeout 3
+Requests/sec:    286.56
+Transfer/sec:     11.19KB
+";
+
+    #[test]
+    fn a_report_is_read() {
+        let expected = Finding {
+            requests: 637,
+            per_s: 578.56,
+            p50_us: 896.0,
+            p99_us: 33_360.0,
+            errors: 0,
+        };
+        assert_eq!(parse(GOOD), Some(expected));
+    }
+
+    #[test]
+    fn few_answers_have_no_p99() {
+        let found = parse(GOOD).expect("it is whole");
+        let names = |requests| {
+            let finding = Finding { requests, ..found };
+            finding
+                .percentiles()
+                .map(|(name, _)| name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(637), ["p50_us"]);
+        assert_eq!(names(1_000), ["p50_us", "p99_us"]);
+        assert!(names(19).is_empty());
+    }
+
+    #[test]
+    fn errors_of_both_kinds_are_counted() {
+        let found = parse(BROKEN).expect("it is whole");
+        assert_eq!((found.requests, found.errors), (1_147, 5));
+        assert!((found.p99_us - 1_590_000.0).abs() < 1.0);
+        let other = "  Non-2xx or 3xx responses: 708\nRequests/sec:";
+        let both = parse(&BROKEN.replace("Requests/sec:", other)).expect("it is whole");
+        assert_eq!(both.errors, 713);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_report() {
+        assert_eq!(parse(""), None);
+        for label in ["Requests/sec", "99%", "requests in"] {
+            assert_eq!(parse(&GOOD.replace(label, "?")), None, "{label}");
+        }
+        assert_eq!(parse(&BROKEN.replace("read 2", "read some")), None);
+    }
+
+    #[test]
+    fn every_unit_of_time_is_known() {
+        let all = [
+            ("5.00us", 5.0),
+            ("2.50ms", 2_500.0),
+            ("1.00s", 1e6),
+            ("2.00m", 120e6),
+        ];
+        for (text, us) in all {
+            assert_eq!(duration_us(text), Some(us), "{text}");
+        }
+        assert_eq!(duration_us("5"), None);
+        assert_eq!(duration_us("5x"), None);
+    }
+}
+
+#[cfg(test)]
+mod exchange_tests {
+    use super::is_whole;
+
+    #[test]
+    fn an_answer_is_whole_with_its_last_byte() {
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        for end in 0..text.len() {
+            assert!(!is_whole(&text[..end]).expect("it may still come"), "{end}");
+        }
+        assert!(is_whole(text).expect("it is right"));
+        assert!(is_whole("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").is_err());
+        assert!(is_whole("HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+}

@@ -1,0 +1,462 @@
+//! The compared servers. Each runs in a process of its own, with two serving threads.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
+use std::time::Duration;
+
+use crossbeam_channel::unbounded;
+use doorbell::Class;
+use futures::channel::oneshot::{Receiver, Sender, channel};
+use futures::future::{Either, select};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{BASELINE, OURS, Part, TOKIO_IDLE_THREADS, TWO, epoll};
+use crate::error::LabError;
+use crate::peers::{Want, thread_on, tokio_error};
+use crate::tools::compute;
+
+pub(super) const WORKERS: usize = 2;
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time to answer requests in flight at the end.
+const DRAIN: Duration = Duration::from_secs(4);
+const BACKLOG: i32 = 4_096;
+/// Time before a listener that was refused a connection tries again.
+const REFUSED: Duration = Duration::from_millis(10);
+pub(super) const HELLO: &str = "hello, world";
+pub(super) const COMPUTED: &str = "computed";
+pub(super) const HEALTHY: &str = "ok";
+
+/// A server.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) name: &'static str,
+    /// Its name on the command line.
+    pub(super) flag: &'static str,
+    pub(super) takes_part: fn(Part) -> bool,
+    /// How many listeners it has on its address.
+    pub(super) listeners: usize,
+    pub(super) start: fn(Vec<TcpListener>, Computation) -> Result<Running, LabError>,
+}
+
+const fn server(
+    name: &'static str,
+    flag: &'static str,
+    takes_part: fn(Part) -> bool,
+    listeners: usize,
+    start: fn(Vec<TcpListener>, Computation) -> Result<Running, LabError>,
+) -> Server {
+    Server {
+        name,
+        flag,
+        takes_part,
+        listeners,
+        start,
+    }
+}
+
+fn in_all(_: Part) -> bool {
+    true
+}
+
+fn computes(part: Part) -> bool {
+    matches!(part, Part::Computing { .. })
+}
+
+fn rests(part: Part) -> bool {
+    matches!(part, Part::Hello | Part::Idle)
+}
+
+/// In the order of the tables.
+pub(super) static ALL: [Server; 10] = [
+    server(BASELINE, "tokio", in_all, 1, |listeners, work| {
+        tokio(listeners, move || compute_here(work))
+    }),
+    server("tokio, bare hyper", "tokio-bare", rests, 1, tokio_bare),
+    server(
+        TWO,
+        "two-tokios",
+        |part| part != Part::Flood,
+        WORKERS,
+        two_tokios,
+    ),
+    server(OURS, "doorbell", in_all, 1, |listeners, work| {
+        doorbell(
+            listeners,
+            work,
+            Some(|path| {
+                if path == "/healthz" {
+                    Class::rt(50)
+                } else {
+                    Class::FAIR
+                }
+            }),
+        )
+    }),
+    // In all other parts it is the same as the one before.
+    server(
+        "doorbell, / in class Rt",
+        "doorbell-urgent-hello",
+        |part| part == Part::Hello,
+        1,
+        |listeners, work| {
+            doorbell(
+                listeners,
+                work,
+                Some(|path| match path {
+                    "/healthz" | "/" => Class::rt(50),
+                    _ => Class::FAIR,
+                }),
+            )
+        },
+    ),
+    server(
+        "doorbell, one class",
+        "doorbell-one-class",
+        in_all,
+        1,
+        |listeners, work| doorbell(listeners, work, None),
+    ),
+    server(
+        "raw epoll",
+        "raw-epoll",
+        |part| part != Part::Flood,
+        WORKERS,
+        |listeners, work| epoll::start(listeners, work, false),
+    ),
+    server(
+        "tokio, spawn_blocking",
+        "tokio-blocking",
+        computes,
+        1,
+        |listeners, work| {
+            tokio(listeners, move || async move {
+                // Fails only if the work panics or the runtime ends; then no client waits for the answer.
+                let _ = tokio::task::spawn_blocking(move || work.run()).await;
+            })
+        },
+    ),
+    server(
+        TOKIO_IDLE_THREADS,
+        "tokio-idle-threads",
+        |part| computes(part) || part == Part::Flood,
+        1,
+        tokio_idle_threads,
+    ),
+    server(
+        "raw epoll, idle-class pool",
+        "raw-epoll-pool",
+        computes,
+        WORKERS,
+        |listeners, work| epoll::start(listeners, work, true),
+    ),
+];
+
+/// So many listeners on one address.
+pub(super) fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, LabError> {
+    let mut all: Vec<TcpListener> = Vec::with_capacity(count);
+    for _ in 0..count {
+        // The first listener may have been assigned a port.
+        let address = all.first().map_or(Ok(address), TcpListener::local_addr);
+        let listener = address.and_then(listener);
+        all.push(listener.map_err(LabError::system("listening for connections"))?);
+    }
+    Ok(all)
+}
+
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// The work of `/compute`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Computation {
+    slice_steps: u64,
+    slices: u32,
+}
+
+impl Computation {
+    pub(super) fn new(steps: u64, slices: u32) -> Self {
+        Self {
+            slice_steps: steps / u64::from(slices),
+            slices,
+        }
+    }
+
+    pub(super) fn run(self) {
+        compute(self.slice_steps * u64::from(self.slices));
+    }
+
+    async fn run_in_slices<Y: Future>(self, yield_now: impl Fn() -> Y) {
+        for slice in 0..self.slices {
+            if slice > 0 {
+                yield_now().await;
+            }
+            compute(self.slice_steps);
+        }
+    }
+}
+
+/// A running server. Its drop asks it to end, and waits.
+#[derive(Default)]
+pub(super) struct Running {
+    stops: Vec<Sender<()>>,
+    end: Option<Box<dyn FnOnce()>>,
+}
+
+impl Running {
+    /// Resolves when the server shall end; no message is sent.
+    fn stopped(&mut self) -> Receiver<()> {
+        let (stop, stopped) = channel();
+        self.stops.push(stop);
+        stopped
+    }
+
+    fn ends_by(mut self, end: impl FnOnce() + 'static) -> Self {
+        self.end = Some(Box::new(end));
+        self
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stops.clear();
+        if let Some(end) = self.end.take() {
+            end();
+        }
+    }
+}
+
+/// The service for hyper, for every runtime on which hyper runs.
+async fn answer<B, W: Future<Output = ()>>(
+    request: Request<B>,
+    compute: impl Fn() -> W,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let text = |body: &'static str| {
+        let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+        let plain = HeaderValue::from_static("text/plain");
+        response.headers_mut().insert(CONTENT_TYPE, plain);
+        response
+    };
+    Ok(match request.uri().path() {
+        "/" => text(HELLO),
+        "/healthz" => text(HEALTHY),
+        "/compute" => {
+            compute().await;
+            text(COMPUTED)
+        }
+        _ => {
+            let mut response = text("");
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    })
+}
+
+/// hyper on doorbell, with classes by path or without.
+fn doorbell(
+    listeners: Vec<TcpListener>,
+    work: Computation,
+    class_of: Option<fn(&str) -> Class>,
+) -> Result<Running, LabError> {
+    let runtime = doorbell::Builder::new().cores(WORKERS).build()?;
+    let (mut running, mut tasks) = (Running::default(), Vec::new());
+    for listener in listeners {
+        let listener = doorbell::net::TcpListener::from_std(listener);
+        let listener = listener.map_err(LabError::system("taking over a listener"))?;
+        let stopped = running.stopped();
+        let server = doorbell_hyper::Server::new(listener)
+            .header_timeout(Some(HEADER_TIMEOUT))
+            .drain_timeout(DRAIN)
+            .shutdown_on(async {
+                // The channel is closed to request the end; no message is sent.
+                let _ = stopped.await;
+            });
+        let service = move || {
+            service_fn(move |request| {
+                answer(request, move || work.run_in_slices(doorbell::yield_now))
+            })
+        };
+        tasks.push(match class_of {
+            None => runtime.spawn(server.serve(service)),
+            Some(class_of) => {
+                let server = server.classes(move |request| class_of(request.uri().path()));
+                runtime.spawn(server.serve(service))
+            }
+        });
+    }
+    Ok(running.ends_by(move || {
+        for task in tasks {
+            // If it failed, its clients have noticed.
+            let _ = runtime.block_on(task);
+        }
+    }))
+}
+
+fn multi_thread() -> Result<Runtime, LabError> {
+    let built = Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build();
+    built.map_err(tokio_error)
+}
+
+/// hyper on tokio's multi-thread runtime, with the features of doorbell's server.
+fn tokio<W: Future<Output = ()> + Send + 'static>(
+    listeners: Vec<TcpListener>,
+    compute: impl Fn() -> W + Clone + Send + Sync + 'static,
+) -> Result<Running, LabError> {
+    let (runtime, mut running, mut tasks) = (multi_thread()?, Running::default(), Vec::new());
+    for listener in listeners {
+        tasks.push(runtime.spawn(serve(listener, running.stopped(), compute.clone())));
+    }
+    Ok(running.ends_by(move || {
+        for task in tasks {
+            // If it failed, its clients have noticed.
+            let _ = runtime.block_on(task);
+        }
+    }))
+}
+
+/// The same with HTTP/1 only, no timeout and no drain.
+fn tokio_bare(listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
+    let runtime = multi_thread()?;
+    for listener in listeners {
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            loop {
+                let stream = TokioIo::new(accept(&listener).await);
+                tokio::spawn(async move {
+                    let service =
+                        service_fn(move |request| answer(request, move || compute_here(work)));
+                    // A client that disconnects in the middle of a request is no error of the server.
+                    let _ = http1::Builder::new()
+                        .serve_connection(stream, service)
+                        .await;
+                });
+            }
+            #[expect(unreachable_code, reason = "the type of the task's error")]
+            Ok::<(), io::Error>(())
+        });
+    }
+    Ok(Running::default().ends_by(|| drop(runtime)))
+}
+
+/// The same whose handlers send their work to threads under `SCHED_IDLE`.
+fn tokio_idle_threads(listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
+    let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
+    for _ in 0..WORKERS {
+        let jobs = jobs.clone();
+        thread_on("idle-class", None, move || {
+            Want::Idle.ask();
+            jobs.iter().for_each(|job| job());
+        })?;
+    }
+    tokio(listeners, move || {
+        let sender = sender.clone();
+        async move {
+            let (done, finished) = channel();
+            let job = Box::new(move || {
+                work.run();
+                // The client may be gone.
+                let _ = done.send(());
+            });
+            if sender.send(job).is_ok() {
+                // Fails only if the work panics.
+                let _ = finished.await;
+            }
+        }
+    })
+}
+
+/// hyper on two single-threaded tokio runtimes, which share only the address.
+fn two_tokios(listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
+    let (mut running, mut threads) = (Running::default(), Vec::new());
+    for listener in listeners {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(tokio_error)?;
+        let stopped = running.stopped();
+        let serve = move || runtime.block_on(serve(listener, stopped, move || compute_here(work)));
+        threads.push(thread_on("two-tokios", None, serve)?);
+    }
+    Ok(running.ends_by(|| {
+        for thread in threads {
+            // If it failed, its clients have noticed.
+            let _ = thread.join();
+        }
+    }))
+}
+
+async fn compute_here(work: Computation) {
+    work.run_in_slices(tokio::task::yield_now).await;
+}
+
+async fn serve<W: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    mut stopped: Receiver<()>,
+    compute: impl Fn() -> W + Clone + Send + Sync + 'static,
+) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut hyper = auto::Builder::new(TokioExecutor::new());
+    hyper
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT);
+    hyper.http2().timer(TokioTimer::new());
+    let open = GracefulShutdown::new();
+    while let Either::Left((accepted, _)) = select(pin!(accept(&listener)), &mut stopped).await {
+        let compute = compute.clone();
+        let service = service_fn(move |request| answer(request, compute.clone()));
+        let connection = hyper.serve_connection_with_upgrades(TokioIo::new(accepted), service);
+        let connection = open.watch(connection.into_owned());
+        tokio::spawn(async move {
+            // A client that disconnects in the middle of a request is no error of the server.
+            let _ = connection.await;
+        });
+    }
+    drop(listener);
+    // Requests that are not answered by then are dropped with the runtime.
+    let _ = tokio::time::timeout(DRAIN, open.shutdown()).await;
+    Ok(())
+}
+
+async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            // A failure only makes answers slower.
+            let _ = stream.set_nodelay(true);
+            return stream;
+        }
+        tokio::time::sleep(REFUSED).await;
+    }
+}

@@ -1,0 +1,465 @@
+//! `doorbell lab pingpong`: tasks that wake each other in turn, many pairs at once, and frames of short tasks.
+//!
+//! The shapes are those by which the kernel's race for an idle CPU was measured: two wakers that choose the same
+//! idle worker leave another one idle, and the second task waits behind the first.
+//!
+//! - *Pairs*, as uperf's ping-pong: 1 to 128 pairs exchange messages of 8 KiB. Both sides are tasks of one
+//!   runtime, and the messages stay in memory.
+//! - *Frames*, as Jackbench's: 60 times a second a thread outside begins a frame of 8 tasks, each of which
+//!   computes for 200 µs. In a *chain* each task wakes the next one; in a *burst* the thread wakes all of them.
+//!   A frame takes the time from its first wake to the end of its last task. Between two frames everything is
+//!   idle.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::frame::{
+    Conclusion, Contestant, Outcome, P50, P99, Plan, Results, Work, chart, figure, ratio,
+};
+use crate::measure::{Samples, Usage, allowed_cpus};
+use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, WakeCounts, Workers, sleep_until};
+use crate::tools::{Crew, Slot, compute, locked, steps_for};
+
+const SPAN_MS: [u32; 2] = [500, 50];
+/// In 10 ms of a pass of pairs there are 3 frames.
+const MS_FOR_FRAMES: [u32; 2] = [10, 3];
+/// A task of a frame.
+const WORK: Duration = Duration::from_micros(200);
+const MESSAGE: usize = 8 * 1024;
+/// So many round trips are kept, of all clients together.
+const KEPT_MAX: usize = 16_384;
+const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
+const FRAMES_BEGIN_IN: Duration = Duration::from_millis(10);
+/// A frame that is not over by then has lost a task.
+const LOST: Duration = Duration::from_secs(5);
+const TASKS: usize = 8;
+const PAIRS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+const CHAIN: &str = "60/s, chain of 8";
+const BURST: &str = "60/s, burst of 8";
+const EACH: crate::frame::Metric = figure("us each", "op_us").spread("us spread");
+
+pub(super) const PLAN: Plan = Plan {
+    scenario: "pingpong",
+    work: |options| Work::of(options.full_or_quick(SPAN_MS), 10, 20),
+    contestants: |_| contestants(),
+    compared: "op_us",
+    metrics: &[
+        figure("exchanges/s", "exchanges_per_s"),
+        EACH,
+        ratio("x tokio"),
+        P50.spread(""),
+        P99.spread("p99 spread"),
+        figure("skipped", "skipped_count"),
+        figure("CPU us/op", "cpu_us_per_op"),
+        figure("sleeps/op", "wakeups_per_op"),
+        figure("rings/op", "rings_per_op"),
+        figure("stacked/1k", "stacked_per_1k"),
+        figure("CPU %", "cpu_percent"),
+        figure("syscalls/1k", "syscalls_per_1k"),
+    ],
+    chart: chart(
+        "Time of the pass for each exchange, and of a frame, µs (log scale)",
+        "µs",
+        &[EACH],
+    ),
+    conclude,
+    ..Plan::NEW
+};
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let rate = |who| [1, 32].map(|count| results.show(who, &pairs(count), "exchanges_per_s"));
+    let frame = |who| [CHAIN, BURST].map(|how| results.show(who, how, "op_us"));
+    let ([one, many], [tokio_one, tokio_many]) = (rate("doorbell"), rate("tokio"));
+    let ([chain, burst], [tokio_chain, tokio_burst]) = (frame("doorbell"), frame("tokio"));
+    let gist = format!(
+        "One pair exchanges {one} messages of 8 KiB a second with doorbell and {tokio_one} with tokio, 32 pairs \
+         {many} and {tokio_many}. A frame of 8 tasks of 200 us takes {chain} us with doorbell and {tokio_chain} \
+         with tokio as a chain, {burst} and {tokio_burst} as a burst."
+    );
+    gist.into()
+}
+
+fn pairs(count: usize) -> String {
+    format!("{count} pair{}", if count == 1 { "" } else { "s" })
+}
+
+fn steps() -> u64 {
+    static STEPS: OnceLock<u64> = OnceLock::new();
+    *STEPS.get_or_init(|| steps_for(WORK))
+}
+
+fn frames_in(amount_ms: u32) -> u32 {
+    let [ms, frames] = MS_FOR_FRAMES;
+    (amount_ms * frames / ms).max(1)
+}
+
+fn contestants() -> Result<Vec<Contestant>, LabError> {
+    // Measured before the CPUs are busy.
+    let _ = steps();
+    let workers = Workers::Free(allowed_cpus()?.len());
+    let mut all = Vec::new();
+    for count in PAIRS {
+        let variant = pairs(count);
+        all.extend([
+            one::<Tokio>(&workers, &variant, Some(count)).baseline(),
+            one::<Doorbell>(&workers, &variant, Some(count)),
+            one::<Smol>(&workers, &variant, Some(count)),
+            one::<Threads>(&workers, &variant, Some(count)),
+        ]);
+    }
+    for variant in [CHAIN, BURST] {
+        all.extend([
+            one::<Tokio>(&workers, variant, None).baseline(),
+            one::<Doorbell>(&workers, variant, None),
+            one::<Smol>(&workers, variant, None),
+            one::<Threads>(&workers, variant, None),
+        ]);
+    }
+    Ok(all)
+}
+
+/// So many pairs, or frames.
+fn one<P: Peer>(workers: &Workers, variant: &str, pairs: Option<usize>) -> Contestant {
+    let (workers, is_chain) = (workers.clone(), variant == CHAIN);
+    let run = move |peer: &mut P, amount_ms: u32| {
+        let (counts, before) = (peer.counts(), Usage::now()?);
+        let outcome = match pairs {
+            Some(count) => exchange(peer, count, Duration::from_millis(amount_ms.into()))?,
+            None => show(peer, is_chain, frames_in(amount_ms))?,
+        };
+        let cpu_us = Usage::now()?.since(before).cpu.as_secs_f64() * 1e6;
+        let operations = outcome.operations;
+        let counted = WakeCounts::figures_between(counts, peer.counts(), operations);
+        Ok(outcome
+            .and([("cpu_us_per_op", cpu_us / operations.max(1) as f64)])
+            .and(counted))
+    };
+    Contestant::of(variant, move || P::start(&workers), run)
+}
+
+type Message = Box<[u8; MESSAGE]>;
+
+/// A pair, whose one message goes there and back.
+#[derive(Debug, Default)]
+struct Pair {
+    client: Slot<Message>,
+    server: Slot<Message>,
+}
+
+/// What a client found.
+#[derive(Debug)]
+struct Client {
+    exchanges: u64,
+    round_trips: Vec<u64>,
+    is_right: bool,
+}
+
+/// A side's own copy of the message.
+#[derive(Debug)]
+struct Memory(Message);
+
+impl Memory {
+    fn new() -> Self {
+        Self(Box::new([0; MESSAGE]))
+    }
+
+    /// The number of a message, which has it at both ends.
+    fn read(&mut self, message: &Message) -> Option<u64> {
+        self.0.copy_from_slice(&message[..]);
+        black_box(&mut self.0);
+        let [first, .., last] = self.0.as_chunks::<8>().0 else {
+            return None;
+        };
+        (first == last).then(|| u64::from_le_bytes(*first))
+    }
+
+    fn write(&mut self, number: u64, message: &mut Message) {
+        let bytes = number.to_le_bytes();
+        self.0[..bytes.len()].copy_from_slice(&bytes);
+        self.0[MESSAGE - bytes.len()..].copy_from_slice(&bytes);
+        message.copy_from_slice(&self.0[..]);
+        black_box(message);
+    }
+}
+
+impl Pair {
+    async fn serve(&self) {
+        let mut memory = Memory::new();
+        while let Some(mut message) = self.server.take().await {
+            // The client notices a wrong number.
+            let number = memory.read(&message).unwrap_or_default();
+            memory.write(number + 1, &mut message);
+            self.client.put(message);
+        }
+    }
+
+    async fn ask(&self, goes_on: &AtomicBool, kept_max: usize) -> Client {
+        let mut memory = Memory::new();
+        let mut times = Times::at_most(kept_max);
+        let (mut exchanges, mut is_right) = (0, true);
+        let mut sent: Option<Instant> = None;
+        while let Some(mut message) = self.client.take().await {
+            let answer = memory.read(&message);
+            if let Some(sent) = sent {
+                exchanges += 1;
+                times.record(sent.elapsed().as_nanos() as u64);
+                is_right &= answer == Some(2 * exchanges);
+            }
+            // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
+            if sent.is_some() && !goes_on.load(Ordering::Relaxed) {
+                break;
+            }
+            sent = Some(Instant::now());
+            memory.write(2 * exchanges + 1, &mut message);
+            self.server.put(message);
+        }
+        self.server.close();
+        Client {
+            exchanges,
+            round_trips: times.kept_ns,
+            is_right,
+        }
+    }
+}
+
+fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outcome, LabError> {
+    let goes_on = Arc::new(AtomicBool::new(true));
+    let pairs: Vec<_> = (0..count).map(|_| Arc::new(Pair::default())).collect();
+    let mut crew = Crew::new();
+    for pair in &pairs {
+        let (server, client) = (Arc::clone(pair), Arc::clone(pair));
+        peer.spawn(async move { server.serve().await })?;
+        let goes_on = Arc::clone(&goes_on);
+        let ask = async move { client.ask(&goes_on, KEPT_MAX / count).await };
+        peer.spawn(crew.member(ask))?;
+    }
+    let began = Instant::now();
+    for pair in &pairs {
+        pair.client.put(Box::new([0; MESSAGE]));
+    }
+    std::thread::sleep(span);
+    // ORDER: Relaxed; as where it is read.
+    goes_on.store(false, Ordering::Relaxed);
+    let clients = crew.gather()?;
+    let seconds = began.elapsed().as_secs_f64();
+    if clients.iter().any(|client| !client.is_right) {
+        return Err(LabError::CallLost {
+            reason: "a message came back with another number than its client expected",
+        });
+    }
+    let operations = clients.iter().map(|client| client.exchanges).sum::<u64>();
+    let mut late = Samples::default();
+    let trips = clients.iter().flat_map(|client| &client.round_trips);
+    trips.for_each(|ns| late.record(*ns));
+    let exchanges = operations.max(1) as f64;
+    let figures = [
+        ("exchanges_per_s", exchanges / seconds),
+        ("op_us", 1e6 * seconds / exchanges),
+    ];
+    Ok(Outcome::of(operations, figures).late(late))
+}
+
+/// Round trips, thinned out evenly, so that a fast contestant needs no more memory than a slow one.
+#[derive(Debug)]
+struct Times {
+    kept_ns: Vec<u64>,
+    most: usize,
+    stride: u64,
+    passed: u64,
+}
+
+impl Times {
+    fn at_most(most: usize) -> Self {
+        let most = (most - most % 2).max(2);
+        Self {
+            kept_ns: Vec::with_capacity(most),
+            most,
+            stride: 1,
+            passed: 0,
+        }
+    }
+
+    fn record(&mut self, ns: u64) {
+        self.passed += 1;
+        if self.passed < self.stride {
+            return;
+        }
+        if self.kept_ns.len() == self.most {
+            // The number is even, so the last one stays. This one is half a new stride behind it.
+            let mut place = 0_usize;
+            self.kept_ns.retain(|_| {
+                place += 1;
+                place.is_multiple_of(2)
+            });
+            self.stride *= 2;
+            return;
+        }
+        self.passed = 0;
+        self.kept_ns.push(ns);
+    }
+}
+
+/// Every 1/60 s a thread outside wakes short tasks, as a display does that asks for the next picture.
+#[derive(Debug)]
+struct Frames {
+    is_chain: bool,
+    reference: Instant,
+    began_ns: AtomicU64,
+    left: AtomicU32,
+    slots: [Slot<()>; TASKS],
+    took: Mutex<Samples>,
+}
+
+impl Frames {
+    fn now_ns(&self) -> u64 {
+        self.reference.elapsed().as_nanos() as u64
+    }
+
+    fn is_over(&self) -> bool {
+        // ORDER: Acquire pairs with the AcqRel of `one_computed`: the tasks of the last frame are done.
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    fn begin(&self) {
+        // ORDER: Relaxed, here and below; the tasks are woken through their slots, which publish both.
+        self.left.store(TASKS as u32, Ordering::Relaxed);
+        self.began_ns.store(self.now_ns(), Ordering::Relaxed);
+        let woken = if self.is_chain { 1 } else { TASKS };
+        for slot in &self.slots[..woken] {
+            slot.put(());
+        }
+    }
+
+    fn one_computed(&self) {
+        let mut took = locked(&self.took);
+        let took_ns = self.now_ns() - self.began_ns.load(Ordering::Relaxed);
+        // ORDER: AcqRel pairs with the Acquire of `is_over`.
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            took.record(took_ns);
+        }
+    }
+
+    async fn run(&self, place: usize) -> u32 {
+        let mut runs = 0;
+        while self.slots[place].take().await.is_some() {
+            compute(steps());
+            runs += 1;
+            if let Some(next) = self.slots.get(place + 1).filter(|_| self.is_chain) {
+                next.put(());
+            }
+            self.one_computed();
+        }
+        runs
+    }
+
+    /// Begins those frames that are due when the last one is over. How many.
+    fn begin_all(&self, frames: u32) -> Result<u32, LabError> {
+        let (first, mut begun) = (Instant::now() + FRAMES_BEGIN_IN, 0);
+        for frame in 0..frames {
+            sleep_until(first + FRAME * frame);
+            if self.is_over() {
+                self.begin();
+                begun += 1;
+            }
+        }
+        let last = Instant::now();
+        while !self.is_over() {
+            if last.elapsed() > LOST {
+                return Err(LabError::TaskLost);
+            }
+            sleep_until(Instant::now() + FRAME / 16);
+        }
+        Ok(begun)
+    }
+}
+
+fn show<P: Peer>(peer: &mut P, is_chain: bool, frames: u32) -> Result<Outcome, LabError> {
+    let all = Arc::new(Frames {
+        is_chain,
+        reference: Instant::now(),
+        began_ns: AtomicU64::new(0),
+        left: AtomicU32::new(0),
+        slots: Default::default(),
+        took: Mutex::default(),
+    });
+    let mut crew = Crew::new();
+    for place in 0..TASKS {
+        let theirs = Arc::clone(&all);
+        peer.spawn(crew.member(async move { theirs.run(place).await }))?;
+    }
+    let begun = all.begin_all(frames);
+    all.slots.iter().for_each(Slot::close);
+    let (runs, begun) = (crew.gather()?, begun?);
+    let took = std::mem::take(&mut *locked(&all.took));
+    if runs.iter().any(|runs| *runs != begun) || took.len() != begun as usize {
+        return Err(LabError::TaskLost);
+    }
+    let mean_us = took.mean_ns().unwrap_or_default() / 1_000.0;
+    let figures = [
+        ("op_us", mean_us),
+        ("skipped_count", f64::from(frames - begun)),
+    ];
+    Ok(Outcome::of(took.len() as u64, figures).late(took))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::testing::{assert_plan, contestants, outcome, try_each};
+    use crate::scenario::Options;
+
+    #[test]
+    fn every_shape_runs_on_all_contestants() {
+        try_each(contestants(&PLAN, &Options::default()), |one, run| {
+            let outcome = outcome(one, run, 10);
+            assert!(outcome.figures["op_us"] > 0.0, "{one:?}");
+            if one.variant.ends_with("of 8") {
+                // On a busy machine a frame may not be over when the next one is due.
+                let skipped = outcome.figures["skipped_count"] as u64;
+                assert_eq!(outcome.operations + skipped, 3, "{one:?}");
+            } else {
+                assert!(
+                    outcome.operations > 0 && !outcome.late.is_empty(),
+                    "{one:?}"
+                );
+            }
+            let counts_rings = outcome.figures.contains_key("rings_per_op");
+            assert_eq!(counts_rings, one.name == "doorbell", "{one:?}");
+        });
+    }
+
+    #[test]
+    fn a_pass_of_frames_has_some_however_short() {
+        assert_eq!((frames_in(SPAN_MS[0]), frames_in(1)), (150, 1));
+    }
+
+    #[test]
+    fn round_trips_are_thinned_out_evenly() {
+        let mut times = Times::at_most(4);
+        (1..=16).for_each(|ns| times.record(ns));
+        assert!(times.kept_ns.len() <= 4, "{times:?}");
+        let gaps: Vec<_> = times
+            .kept_ns
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .collect();
+        assert!(gaps.iter().all(|gap| *gap == gaps[0]), "{times:?}");
+    }
+
+    #[test]
+    fn the_plan_fits() {
+        let kept = [
+            "exchanges/s",
+            "us each",
+            "x tokio",
+            "p50 us",
+            "p99 us",
+            "skipped",
+            "CPU us/op",
+        ];
+        assert_plan(&PLAN, &Options::default(), &kept);
+    }
+}

@@ -1,0 +1,228 @@
+//! `doorbell lab rank`: how long the most urgent task waits behind the poll of a less urgent one.
+//!
+//! Two workers of class Rt. A task of rank 50 wakes a task of rank 99 and then computes for 600 µs in the same poll.
+//! Only the other worker can run the task of rank 99 sooner. That worker is idle, or it runs a task of rank 1 in
+//! polls of 5 µs. No other runtime has ranks: tokio is shown with three equal tasks, and a `SCHED_FIFO` thread for
+//! each task shows what the kernel does, which can preempt.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::measure::{Samples, current_cpu};
+use crate::peers::{
+    Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
+};
+use crate::tools::{Crew, Slot, compute, spin, steps_for};
+
+const TURNS: [u32; 2] = [1_000, 500];
+/// The poll behind which the urgent task waits.
+const POLL: Duration = Duration::from_micros(600);
+/// Time between two turns.
+const PAUSE: Duration = Duration::from_micros(500);
+/// How long before the wake the task of rank 1 begins.
+const LEAD: Duration = Duration::from_micros(300);
+/// A poll of rank 1.
+const SHORT: Duration = Duration::from_micros(5);
+const IDLE: &str = "other idle";
+const BUSY: &str = "other at rank 1";
+const URGENT: Role = Role {
+    rank: 99,
+    core: None,
+    is_movable: true,
+};
+const BLOCKER: Role = Role {
+    rank: 50,
+    ..Role::on(0)
+};
+const FILLER: Role = Role {
+    rank: 1,
+    ..Role::on(1)
+};
+
+pub(super) const PLAN: Plan = Plan {
+    scenario: "rank",
+    work: |options| Work::of(options.full_or_quick(TURNS), 20, 100),
+    contestants,
+    metrics: &[
+        P50,
+        P99,
+        MAX,
+        ratio("x FIFO"),
+        figure("moved %", "moved_percent"),
+        figure("rings/turn", "rings_per_op"),
+        figure("turns", "operations_count"),
+        figure("CPU %", "cpu_percent"),
+    ],
+    chart: chart(
+        "How long a task of rank 99 waits behind a poll of rank 50, µs (log scale)",
+        "µs",
+        &[P50, P99],
+    ),
+    conclude: |results| {
+        let us = |who| {
+            let of = |how, metric| results.show(who, how, metric);
+            let both = |how| format!("{} us ({})", of(how, "p50_us"), of(how, "p99_us"));
+            format!("{} and {}", both(IDLE), both(BUSY))
+        };
+        let gist = format!(
+            "Woken behind a poll of 600 us of rank 50, half of the tasks of rank 99 (in brackets 99 of 100) run \
+             within {} with doorbell, where the other core is idle and where it runs rank 1; within {} with tokio, \
+             which has no ranks.",
+            us("doorbell"),
+            us("tokio"),
+        );
+        gist.into()
+    },
+    notes: |_| refused().into_iter().collect(),
+    ..Plan::NEW
+};
+
+fn steps() -> u64 {
+    static STEPS: OnceLock<u64> = OnceLock::new();
+    *STEPS.get_or_init(|| steps_for(POLL))
+}
+
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+    if stage.options.unprivileged {
+        give_up_privileges()?;
+    }
+    // Measured before the CPUs are busy.
+    let _ = steps();
+    let has_ranks = Want::First.is_given();
+    let mut all = Vec::new();
+    for variant in [IDLE, BUSY] {
+        if has_ranks {
+            let threads = rank::<Threads>(stage, variant).named("SCHED_FIFO threads");
+            all.push(threads.baseline());
+        }
+        all.push(rank::<Doorbell>(stage, variant));
+        all.push(rank::<Tokio>(stage, variant));
+    }
+    Ok(all)
+}
+
+fn rank<P: Peer>(stage: &Stage, variant: &'static str) -> Contestant {
+    let [first, second] = stage.cpus();
+    // The first CPU has more work for the OS, so core 0 is on the second one.
+    let workers = Workers::on([second, first]);
+    let run = move |peer: &mut P, turns| {
+        let before = peer.counts();
+        let (waits, moved) = take_turns(peer, turns, variant == BUSY)?;
+        let moved = 100.0 * f64::from(moved) / f64::from(turns.max(1));
+        let operations = u64::from(turns);
+        let counted = WakeCounts::figures_between(before, peer.counts(), operations);
+        Ok(Outcome::of(operations, [("moved_percent", moved)])
+            .late(waits)
+            .and(counted))
+    };
+    Contestant::of(variant, move || P::start(&workers), run)
+}
+
+/// A wake of the urgent task.
+#[derive(Debug, Clone, Copy)]
+struct Woken {
+    at: Instant,
+    cpu: u32,
+}
+
+/// What the three tasks share: one that blocks its worker, the urgent one behind it, and one that keeps the
+/// other worker busy.
+#[derive(Debug, Default)]
+struct Scene {
+    urgent: Slot<Woken>,
+    answer: Slot<()>,
+    filler: Slot<()>,
+    fills: AtomicBool,
+}
+
+impl Scene {
+    /// How long it waited each time, and how often it ran on another CPU.
+    async fn be_urgent(&self) -> (Samples, u32) {
+        let (mut waits, mut moved) = (Samples::default(), 0);
+        while let Some(woken) = self.urgent.take().await {
+            waits.record(woken.at.elapsed().as_nanos() as u64);
+            moved += u32::from(current_cpu() != woken.cpu);
+            self.answer.put(());
+        }
+        (waits, moved)
+    }
+
+    async fn block<P: Peer>(&self, turns: u32, fills: bool) {
+        for _ in 0..turns {
+            P::sleep_until(Instant::now() + PAUSE).await;
+            if fills {
+                // ORDER: Relaxed, here and below; a flag that publishes nothing and may be seen late.
+                self.fills.store(true, Ordering::Relaxed);
+                self.filler.put(());
+                P::sleep_until(Instant::now() + LEAD).await;
+            }
+            // Nothing is awaited from here until the work is done, so all of it is one poll.
+            self.urgent.put(Woken {
+                at: Instant::now(),
+                cpu: current_cpu(),
+            });
+            compute(steps());
+            let _ = self.answer.take().await;
+            self.fills.store(false, Ordering::Relaxed);
+        }
+        self.urgent.close();
+        self.filler.close();
+    }
+
+    async fn fill<P: Peer>(&self) {
+        while self.filler.take().await.is_some() {
+            while self.fills.load(Ordering::Relaxed) {
+                spin(SHORT);
+                P::yield_now().await;
+            }
+        }
+    }
+}
+
+fn take_turns<P: Peer>(peer: &mut P, turns: u32, fills: bool) -> Result<(Samples, u32), LabError> {
+    let (scene, mut crew) = (Arc::new(Scene::default()), Crew::new());
+    let theirs = Arc::clone(&scene);
+    peer.spawn_as(URGENT, crew.member(async move { theirs.be_urgent().await }))?;
+    let theirs = Arc::clone(&scene);
+    peer.spawn_as(FILLER, async move { theirs.fill::<P>().await })?;
+    peer.spawn_as(BLOCKER, async move { scene.block::<P>(turns, fills).await })?;
+    let (waits, moved) = crew.gather()?.remove(0);
+    LabError::check_count("wakes", turns.into(), waits.len() as u64)?;
+    Ok((waits, moved))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::testing::{assert_plan, contestants, outcome, try_each};
+    use crate::scenario::Options;
+
+    #[test]
+    fn the_urgent_one_runs_once_in_each_turn() {
+        try_each(contestants(&PLAN, &Options::default()), |one, run| {
+            let outcome = outcome(one, run, 5);
+            assert_eq!((outcome.operations, outcome.late.len()), (5, 5), "{one:?}");
+            let moved = outcome.figures["moved_percent"];
+            assert!((0.0..=100.0).contains(&moved), "{one:?}: {moved}");
+            let counts_rings = outcome.figures.contains_key("rings_per_op");
+            assert_eq!(counts_rings, one.name == "doorbell", "{one:?}");
+        });
+    }
+
+    #[test]
+    fn the_plan_fits() {
+        let kept = [
+            "p50 us",
+            "p99 us",
+            "max us",
+            "x FIFO",
+            "moved %",
+            "rings/turn",
+        ];
+        assert_plan(&PLAN, &Options::default(), &kept);
+    }
+}

@@ -1,0 +1,373 @@
+//! `doorbell lab rt`: periodic urgent tasks on all cores at once, as cyclictest, and less urgent ones beside them.
+//!
+//! Each worker of class Rt has a periodic task that stays there, by default every millisecond. All tick at the same
+//! times, and do nothing else. Beside them run no, one or two extra tasks of a lower rank, which may move. The
+//! periodic task of core 0 wakes them at each tick, so its worker has more than it can run at once just when all
+//! others become idle. Measured are how late the ticks come, and how long the extra tasks wait.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::frame::{
+    Conclusion, Contestant, MAX, Outcome, P50, P99, Plan, Results, Stage, Work, chart, figure,
+    percentiles_of, ratio,
+};
+use crate::measure::{Samples, allowed_cpus};
+use crate::peers::{
+    Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
+};
+use crate::report::known;
+use crate::scenario::Options;
+use crate::tools::{Crew, Lateness, Slot, compute, steps_for};
+
+/// The usual period, and the least one of tokio's timers.
+const PERIOD: Duration = Duration::from_millis(1);
+const TOKIO_PERIOD_MIN: Duration = Duration::from_millis(1);
+const SPAN_MS: [u32; 2] = [2_000, 600];
+/// An extra task computes for this part of the period.
+const WORK_PART: u32 = 10;
+/// What is measured of that work.
+const UNIT: Duration = Duration::from_micros(10);
+/// Time for all tasks to be spawned.
+const BEGINS_IN: Duration = Duration::from_millis(20);
+const PERIODIC_RANK: u8 = 95;
+const EXTRA: Role = Role {
+    rank: 50,
+    core: None,
+    is_movable: true,
+};
+/// The variants, and their numbers of extra tasks.
+const VARIANTS: [(&str, usize); 3] = [("no extra", 0), ("1 extra", 1), ("2 extra", 2)];
+
+pub(super) const PLAN: Plan = Plan {
+    scenario: "rt",
+    work: |options| Work::of(options.full_or_quick(SPAN_MS), 50, SPAN_MS[1]),
+    contestants,
+    metrics: &[
+        P50,
+        P99,
+        MAX,
+        ratio("x threads"),
+        figure("missed", "missed_count"),
+        figure("wait p50", "wait_p50_us"),
+        figure("wait p99", "wait_p99_us").spread("wait p99 spread"),
+        figure("", "wait_max_us").hidden(),
+        figure("wait max", "wait_max_max_us"),
+        figure("rings/tick", "rings_per_op"),
+        figure("skipped", "skipped_count"),
+        figure("CPU %", "cpu_percent"),
+        figure("ticks", "operations_count"),
+        figure("early", "early_count"),
+    ],
+    chart: chart(
+        "How late the ticks of periodic tasks come, µs (log scale)",
+        "µs",
+        &[P50, P99],
+    ),
+    conclude,
+    notes: |options| {
+        let cores = allowed_cpus().map_or(0, |cpus| cpus.len());
+        let ticks = format!(
+            "ticks every {} us on {cores} cores",
+            period(options).as_micros()
+        );
+        [ticks].into_iter().chain(refused()).collect()
+    },
+    ..Plan::NEW
+};
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    // The name of the threads says what they were given.
+    let of = |who: &str, extras: usize, metric| {
+        let mut rows = results.rated.iter();
+        let row = rows.find(|one| one.who().contains(who) && one.how() == VARIANTS[extras].0);
+        known(row.and_then(|one| one.metric(metric)))
+    };
+    let ticks = |who| [0, 2].map(|extras| of(who, extras, "p99_us"));
+    let ([alone, beside], [thread, thread_beside]) = (ticks("doorbell"), ticks("threads"));
+    let gist = format!(
+        "99 of 100 ticks of doorbell's periodic tasks come within {alone} us after they are due, and within \
+         {beside} us beside two extra tasks; those of threads within {thread} and {thread_beside} us. Half of \
+         the two extra tasks wait {} us with doorbell and {} us as threads, the longest wait is {} and {} us.",
+        of("doorbell", 2, "wait_p50_us"),
+        of("threads", 2, "wait_p50_us"),
+        of("doorbell", 2, "wait_max_max_us"),
+        of("threads", 2, "wait_max_max_us"),
+    );
+    gist.into()
+}
+
+fn period(options: &Options) -> Duration {
+    if options.period.is_zero() {
+        PERIOD
+    } else {
+        options.period
+    }
+}
+
+/// The work of an extra task.
+fn steps_in(period: Duration) -> u64 {
+    static UNIT_STEPS: OnceLock<u64> = OnceLock::new();
+    let unit_steps = *UNIT_STEPS.get_or_init(|| steps_for(UNIT));
+    let units = (period / WORK_PART).as_secs_f64() / UNIT.as_secs_f64();
+    (units * unit_steps as f64) as u64 + 1
+}
+
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+    if stage.options.unprivileged {
+        give_up_privileges()?;
+    }
+    let (cpus, period) = (allowed_cpus()?, period(&stage.options));
+    // Measured before the CPUs are busy.
+    let _ = steps_in(period);
+    let threads = if Want::First.is_given() {
+        "SCHED_FIFO threads"
+    } else {
+        "100 us slice threads"
+    };
+    let mut all = Vec::new();
+    for variant in VARIANTS {
+        all.push(
+            rt::<Threads>(&cpus, period, variant)
+                .named(threads)
+                .baseline(),
+        );
+        all.push(rt::<Doorbell>(&cpus, period, variant));
+        if period >= TOKIO_PERIOD_MIN {
+            all.push(rt::<Tokio>(&cpus, period, variant));
+        }
+    }
+    Ok(all)
+}
+
+fn rt<P: Peer>(
+    cpus: &[usize],
+    period: Duration,
+    (variant, extras): (&'static str, usize),
+) -> Contestant {
+    let (workers, cores) = (Workers::on(cpus), cpus.len());
+    let run = move |peer: &mut P, span_ms: u32| {
+        let span = Duration::from_millis(span_ms.into());
+        let before = peer.counts();
+        let cycle = Cycle {
+            begin: Instant::now() + BEGINS_IN,
+            period,
+            ticks: span.as_nanos().div_ceil(period.as_nanos()) as u32,
+        };
+        let outcome = cycle.run(peer, cores, extras)?;
+        let counted = WakeCounts::figures_between(before, peer.counts(), outcome.operations);
+        Ok(outcome.and(counted))
+    };
+    Contestant::of(variant, move || P::start(&workers), run)
+}
+
+/// When the tasks tick.
+#[derive(Debug, Clone, Copy)]
+struct Cycle {
+    begin: Instant,
+    period: Duration,
+    ticks: u32,
+}
+
+/// What a periodic task found.
+#[derive(Debug, Default)]
+struct Ticked {
+    late: Lateness,
+    missed: u32,
+    woken: u32,
+    skipped: u32,
+}
+
+impl Cycle {
+    fn due(&self, tick: u32) -> Instant {
+        self.begin + self.period * tick
+    }
+
+    /// The tick after this one that is not over yet.
+    fn after(&self, tick: u32, now: Instant) -> u32 {
+        let passed = now.saturating_duration_since(self.begin).as_nanos() / self.period.as_nanos();
+        (passed as u32 + 1).clamp(tick + 1, self.ticks.max(tick + 1))
+    }
+
+    fn run<P: Peer>(self, peer: &mut P, cores: usize, extras: usize) -> Result<Outcome, LabError> {
+        let woken: Arc<[Extra]> = (0..extras).map(|_| Extra::default()).collect();
+        let steps = steps_in(self.period);
+        let mut waiting = Crew::new();
+        for place in 0..extras {
+            let theirs = Arc::clone(&woken);
+            let extra = async move { theirs[place].run(steps).await };
+            peer.spawn_as(EXTRA, waiting.member(extra))?;
+        }
+        let (none, mut ticking): (Arc<[Extra]>, _) = (Arc::default(), Crew::new());
+        for core in 0..cores {
+            let role = Role {
+                rank: PERIODIC_RANK,
+                ..Role::on(core)
+            };
+            let wakes = if core == 0 { &woken } else { &none };
+            let periodic = ticking.member(tick::<P>(self, Arc::clone(wakes)));
+            peer.spawn_as(role, periodic)?;
+        }
+        self.sum(ticking.gather()?, &waiting.gather()?)
+    }
+
+    fn sum(self, all: Vec<Ticked>, extras: &[Samples]) -> Result<Outcome, LabError> {
+        let mut sum = Ticked::default();
+        for one in all {
+            let count = one.late.count() + u64::from(one.missed);
+            LabError::check_count("ticks", self.ticks.into(), count)?;
+            sum.late.add(&one.late);
+            sum.missed += one.missed;
+            sum.woken += one.woken;
+            sum.skipped += one.skipped;
+        }
+        let mut waits = Samples::default();
+        for one in extras {
+            waits.add(one);
+        }
+        LabError::check_count("wakes", sum.woken.into(), waits.len() as u64)?;
+        let outcome = sum
+            .late
+            .into_outcome()
+            .and([("missed_count", f64::from(sum.missed))]);
+        if extras.is_empty() {
+            return Ok(outcome);
+        }
+        let names = ["wait_p50_us", "wait_p99_us", "wait_max_us"];
+        let waited = percentiles_of(&waits, [50.0, 99.0, 100.0], names);
+        Ok(outcome
+            .and([("skipped_count", f64::from(sum.skipped))])
+            .and(waited))
+    }
+}
+
+async fn tick<P: Peer>(cycle: Cycle, extras: Arc<[Extra]>) -> Ticked {
+    let mut ticked = Ticked::default();
+    let mut tick = 0;
+    while tick < cycle.ticks {
+        P::sleep_until(cycle.due(tick)).await;
+        let now = Instant::now();
+        ticked.late.note(cycle.due(tick), now);
+        for extra in &*extras {
+            if extra.wake() {
+                ticked.woken += 1;
+            } else {
+                ticked.skipped += 1;
+            }
+        }
+        let next = cycle.after(tick, now);
+        ticked.missed += next - tick - 1;
+        tick = next;
+    }
+    extras.iter().for_each(|extra| extra.woken.close());
+    ticked
+}
+
+/// An extra task.
+#[derive(Debug, Default)]
+struct Extra {
+    woken: Slot<Instant>,
+    computes: AtomicBool,
+}
+
+impl Extra {
+    /// Wakes it, unless it still computes.
+    fn wake(&self) -> bool {
+        // ORDER: Acquire pairs with the Release in `run`; only this side sets it.
+        if self.computes.load(Ordering::Acquire) {
+            return false;
+        }
+        // ORDER: Relaxed; the slot publishes it.
+        self.computes.store(true, Ordering::Relaxed);
+        self.woken.put(Instant::now())
+    }
+
+    async fn run(&self, steps: u64) -> Samples {
+        let mut waits = Samples::default();
+        while let Some(woken) = self.woken.take().await {
+            waits.record(woken.elapsed().as_nanos() as u64);
+            compute(steps);
+            // ORDER: Release pairs with the Acquire in `wake`.
+            self.computes.store(false, Ordering::Release);
+        }
+        waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::testing::{assert_plan, contestants, outcome, try_each};
+
+    #[test]
+    fn everybody_ticks_and_the_extra_ones_run() {
+        let cpus = allowed_cpus().expect("the mask can be read").len() as u64;
+        try_each(contestants(&PLAN, &Options::default()), |one, run| {
+            let outcome = outcome(one, run, 30);
+            let figures = &outcome.figures;
+            let ticks = outcome.operations + figures["missed_count"] as u64;
+            assert_eq!(ticks, 30 * cpus, "{one:?}");
+            assert_eq!(figures.get("early_count"), Some(&0.0), "{one:?}");
+            let has_extras = one.variant != "no extra";
+            assert_eq!(figures.contains_key("wait_max_us"), has_extras, "{one:?}");
+            assert_eq!(figures.contains_key("skipped_count"), has_extras, "{one:?}");
+            assert_eq!(
+                figures.contains_key("rings_per_op"),
+                one.name == "doorbell",
+                "{one:?}"
+            );
+        });
+    }
+
+    #[test]
+    fn tokio_has_no_shorter_ticks() {
+        let options = Options {
+            period: Duration::from_micros(100),
+            ..Options::default()
+        };
+        assert!(
+            contestants(&PLAN, &options)
+                .iter()
+                .all(|one| one.name != "tokio")
+        );
+    }
+
+    #[test]
+    fn ticks_that_are_over_are_left_out() {
+        let cycle = Cycle {
+            begin: Instant::now(),
+            period: PERIOD,
+            ticks: 10,
+        };
+        let after = |tick, passed: f64| cycle.after(tick, cycle.begin + PERIOD.mul_f64(passed));
+        assert_eq!(
+            [after(0, 0.0), after(0, 0.5), after(2, 2.1), after(2, 5.5)],
+            [1, 1, 3, 6]
+        );
+        assert_eq!([after(2, 50.0), after(9, 50.0)], [10, 10]);
+    }
+
+    #[test]
+    fn extra_tasks_compute_for_a_part_of_the_period() {
+        let [short, long] = [Duration::from_micros(100), PERIOD].map(steps_in);
+        let times = long as f64 / short as f64;
+        assert!((9.9..10.1).contains(&times), "{short}, {long}");
+    }
+
+    #[test]
+    fn the_plan_fits() {
+        let kept = [
+            "p50 us",
+            "p99 us",
+            "max us",
+            "x threads",
+            "missed",
+            "wait p50",
+            "wait p99",
+            "wait max",
+        ];
+        assert_plan(&PLAN, &Options::default(), &kept);
+    }
+}

@@ -1,0 +1,474 @@
+//! `doorbell lab spawn`: tasks that are spawned, chained and woken, and that yield, beside tokio.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::channel::oneshot;
+
+use crate::error::LabError;
+use crate::frame::{
+    Conclusion, Contestant, Metric, Outcome, Plan, Rated, Results, Work, chart, figure,
+};
+use crate::peers::{Doorbell, Spawns, Tokio, Workers};
+use crate::report::{SideTable, known, spread};
+use crate::tools::locked;
+
+const PERCENT: [u32; 2] = [100, 10];
+const WORKERS: usize = 2;
+const MANY: u32 = 10_000;
+const SOME: u32 = 1_000;
+const YIELDERS: u32 = 200;
+const YIELDS: u32 = 1_000;
+/// How long a busy task keeps its worker, and how many there are.
+const STALL: Duration = Duration::from_micros(10);
+const BUSY: u32 = 2 * WORKERS as u32;
+const NS: Metric = figure("ns", "op_ns").spread("ns spread");
+
+pub(super) const PLAN: Plan = Plan {
+    scenario: "spawn",
+    work: |options| {
+        let amount = options.full_or_quick(PERCENT);
+        Work::of(amount, 2, PERCENT[1]).at_most(Duration::from_mins(2))
+    },
+    contestants: |_| {
+        let both = |shape| [one::<Doorbell>(shape), one::<Tokio>(shape).baseline()];
+        Ok(SHAPES.into_iter().flat_map(both).collect())
+    },
+    compared: "ops_per_s",
+    metrics: &[NS],
+    chart: chart(
+        "A task spawned, a pair of messages, a yield; ns (log scale)",
+        "ns",
+        &[NS],
+    ),
+    conclude,
+    ..Plan::NEW
+};
+
+/// What is spawned from where.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    kind: Kind,
+    name: &'static str,
+    /// What an operation is, how many there are in one execution, and how many executions in a full pass.
+    of: &'static str,
+    operations: u32,
+    times: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Local,
+    Remote,
+    BesideYields,
+    BesideRespawns,
+    Chained,
+    PingPong,
+    Yield,
+}
+
+const SHAPES: [Shape; 7] = [
+    shape(Kind::Local, "spawn_many_local", "task", MANY, 50),
+    shape(Kind::Remote, "spawn_many_remote_idle", "task", MANY, 50),
+    shape(
+        Kind::BesideYields,
+        "spawn_many_remote_busy1",
+        "task",
+        MANY,
+        10,
+    ),
+    shape(
+        Kind::BesideRespawns,
+        "spawn_many_remote_busy2",
+        "task",
+        SOME,
+        30,
+    ),
+    shape(Kind::Chained, "chained_spawn", "task", SOME, 500),
+    shape(Kind::PingPong, "ping_pong", "pair", SOME, 200),
+    shape(Kind::Yield, "yield_many", "yield", YIELDERS * YIELDS, 10),
+];
+
+const fn shape(
+    kind: Kind,
+    name: &'static str,
+    of: &'static str,
+    operations: u32,
+    times: u32,
+) -> Shape {
+    Shape {
+        kind,
+        name,
+        of,
+        operations,
+        times,
+    }
+}
+
+fn one<P: Spawns>(shape: Shape) -> Contestant {
+    let run = move |peer: &mut P, percent: u32| {
+        let times = (shape.times * percent / PERCENT[0]).max(1);
+        let span = shape.drive(peer, times)?;
+        let operations = u64::from(shape.operations) * u64::from(times);
+        let op_ns = span.as_nanos() as f64 / operations.max(1) as f64;
+        Ok(Outcome::of(
+            operations,
+            [("op_ns", op_ns), ("ops_per_s", 1e9 / op_ns)],
+        ))
+    };
+    Contestant::of(shape.name, || P::start(&Workers::Free(WORKERS)), run)
+}
+
+impl Shape {
+    fn drive<P: Spawns>(self, peer: &P, times: u32) -> Result<Duration, LabError> {
+        let repeat = |once: &dyn Fn() -> Result<(), LabError>| {
+            let begin = Instant::now();
+            (0..times).try_for_each(|_| once())?;
+            Ok(begin.elapsed())
+        };
+        let count = self.operations;
+        match self.kind {
+            Kind::Local => repeat(&|| peer.block_on(many_local::<P>())),
+            Kind::Remote => repeat(&|| many_remote(peer, count)),
+            Kind::BesideYields | Kind::BesideRespawns => {
+                let busy = Busy::begin(peer, self.kind);
+                let span = repeat(&|| many_remote(peer, count));
+                busy.end(peer)?;
+                span
+            }
+            Kind::Chained => repeat(&|| peer.block_on(chained::<P>())),
+            Kind::PingPong => repeat(&|| peer.block_on(ping_pong::<P>())),
+            Kind::Yield => repeat(&|| peer.block_on(yield_many::<P>())),
+        }
+    }
+}
+
+/// The last of many tasks signals.
+#[derive(Debug)]
+struct Countdown {
+    left: AtomicU32,
+    signal: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Countdown {
+    fn of(count: u32) -> (Arc<Self>, oneshot::Receiver<()>) {
+        let (signal, ended) = oneshot::channel();
+        let countdown = Self {
+            left: AtomicU32::new(count),
+            signal: Mutex::new(Some(signal)),
+        };
+        (Arc::new(countdown), ended)
+    }
+
+    fn one_ended(&self) {
+        // ORDER: AcqRel: the Release of every other task pairs with the Acquire of the last one, which
+        // passes on what they did to the receiver of the signal.
+        if self.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        // Only the last task comes here, so the lock is free.
+        if let Some(signal) = locked(&self.signal).take() {
+            // The receiver is gone only if the waiting thread has panicked.
+            let _ = signal.send(());
+        }
+    }
+}
+
+async fn until(ended: oneshot::Receiver<()>) -> Result<(), LabError> {
+    ended.await.map_err(|_| LabError::TaskLost)
+}
+
+async fn many_local<P: Spawns>() -> Result<(), LabError> {
+    let (countdown, ended) = Countdown::of(MANY);
+    for _ in 0..MANY {
+        let countdown = Arc::clone(&countdown);
+        P::spawn_here(async move { countdown.one_ended() });
+    }
+    drop(countdown);
+    until(ended).await
+}
+
+fn many_remote<P: Spawns>(peer: &P, count: u32) -> Result<(), LabError> {
+    let tasks: Vec<P::Join> = (0..count).map(|_| peer.spawn_remote(async {})).collect();
+    peer.block_on(async {
+        for task in tasks {
+            task.await.map_err(|_| LabError::TaskLost)?;
+        }
+        Ok(())
+    })
+}
+
+async fn chained<P: Spawns>() -> Result<(), LabError> {
+    let (signal, ended) = oneshot::channel();
+    P::spawn_here(link::<P>(SOME, signal));
+    until(ended).await
+}
+
+// The compiler cannot infer `Send` for a future that spawns its own kind.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn cannot say that it is Send"
+)]
+fn link<P: Spawns>(left: u32, signal: oneshot::Sender<()>) -> impl Future<Output = ()> + Send {
+    async move {
+        if left > 1 {
+            P::spawn_here(link::<P>(left - 1, signal));
+        } else {
+            // The receiver is gone only if the waiting thread has panicked.
+            let _ = signal.send(());
+        }
+    }
+}
+
+async fn ping_pong<P: Spawns>() -> Result<(), LabError> {
+    let (countdown, ended) = Countdown::of(SOME);
+    P::spawn_here(async move {
+        for _ in 0..SOME {
+            P::spawn_here(ping::<P>(Arc::clone(&countdown)));
+        }
+    });
+    until(ended).await
+}
+
+async fn ping<P: Spawns>(countdown: Arc<Countdown>) {
+    let (there, at_other) = oneshot::channel();
+    let (back, answer) = oneshot::channel();
+    P::spawn_here(async move {
+        if at_other.await.is_ok() {
+            // The receiver is gone only if the other task is being dropped.
+            let _ = back.send(());
+        }
+    });
+    // If the other task is gone, there is no answer and the countdown never ends, which is noticed.
+    let _ = there.send(());
+    if answer.await.is_ok() {
+        countdown.one_ended();
+    }
+}
+
+async fn yield_many<P: Spawns>() -> Result<(), LabError> {
+    let (countdown, ended) = Countdown::of(YIELDERS);
+    for _ in 0..YIELDERS {
+        let countdown = Arc::clone(&countdown);
+        P::spawn_here(async move {
+            for _ in 0..YIELDS {
+                P::yield_now().await;
+            }
+            countdown.one_ended();
+        });
+    }
+    drop(countdown);
+    until(ended).await
+}
+
+/// Tasks that keep the workers busy while others are spawned.
+#[derive(Debug)]
+struct Busy {
+    stop: Arc<AtomicBool>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Busy {
+    fn begin<P: Spawns>(peer: &P, kind: Kind) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (countdown, ended) = Countdown::of(BUSY);
+        for _ in 0..BUSY {
+            let (stop, countdown) = (Arc::clone(&stop), Arc::clone(&countdown));
+            drop(if kind == Kind::BesideYields {
+                peer.spawn_remote(yielding::<P>(stop, countdown))
+            } else {
+                peer.spawn_remote(respawning::<P>(stop, countdown))
+            });
+        }
+        Self { stop, ended }
+    }
+
+    fn end<P: Spawns>(self, peer: &P) -> Result<(), LabError> {
+        // ORDER: Relaxed; a flag that publishes nothing.
+        self.stop.store(true, Ordering::Relaxed);
+        peer.block_on(until(self.ended))
+    }
+}
+
+fn stall() {
+    let begin = Instant::now();
+    while begin.elapsed() < STALL {
+        thread::yield_now();
+    }
+}
+
+fn stopped(stop: &AtomicBool) -> bool {
+    // ORDER: Relaxed; a flag that publishes nothing.
+    stop.load(Ordering::Relaxed)
+}
+
+async fn yielding<P: Spawns>(stop: Arc<AtomicBool>, countdown: Arc<Countdown>) {
+    while !stopped(&stop) {
+        stall();
+        P::yield_now().await;
+    }
+    countdown.one_ended();
+}
+
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn cannot say that it is Send"
+)]
+fn respawning<P: Spawns>(
+    stop: Arc<AtomicBool>,
+    countdown: Arc<Countdown>,
+) -> impl Future<Output = ()> + Send {
+    async move {
+        if stopped(&stop) {
+            countdown.one_ended();
+        } else {
+            stall();
+            P::spawn_here(respawning::<P>(stop, countdown));
+        }
+    }
+}
+
+/// A row for each shape, which compares both.
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let rows = SHAPES.into_iter().filter_map(|shape| cells(results, shape));
+    let main = SideTable {
+        caption: "",
+        titles: vec![
+            "shape",
+            "of",
+            "doorbell ns",
+            "spread",
+            "tokio ns",
+            "spread",
+            "x tokio",
+            "x spread",
+            "syscalls/1k",
+            "RES+CAL/1k",
+        ],
+        rows: rows.collect(),
+    };
+    let ours = results.rated.iter().filter(|one| one.who() == "doorbell");
+    let mut ours: Vec<_> = ours
+        .filter_map(|one| Some((one.metric("ratio_x")?, one.how())))
+        .collect();
+    ours.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let each = ours
+        .iter()
+        .map(|(ratio, shape)| format!("{} ({shape})", known(Some(*ratio))));
+    let gist = if ours.is_empty() {
+        "Only tokio was measured, so there is nothing to compare.".to_owned()
+    } else {
+        format!(
+            "Spawned tasks: by medians doorbell is this many times as fast as tokio, where less than 1 is slower: \
+             {}.",
+            each.collect::<Vec<_>>().join(", "),
+        )
+    };
+    Conclusion {
+        gist,
+        main: Some(main),
+        ..Conclusion::default()
+    }
+}
+
+fn cells(results: &Results<'_>, shape: Shape) -> Option<Vec<String>> {
+    let [own, other] = ["doorbell", "tokio"].map(|who| results.of(who, shape.name));
+    own.or(other)?;
+    let of = |whose: Option<&Rated<'_>>, name| known(whose.and_then(|one| one.metric(name)));
+    let ends = |whose: Option<&Rated<'_>>, name| {
+        whose.map_or_else(|| known(None), |one| spread(one.row, name))
+    };
+    let both = |name| format!("{} | {}", of(own, name), of(other, name));
+    // Without doorbell's row only tokio is left, compared with itself.
+    Some(vec![
+        shape.name.to_owned(),
+        shape.of.to_owned(),
+        of(own, "op_ns"),
+        ends(own, "op_ns"),
+        of(other, "op_ns"),
+        ends(other, "op_ns"),
+        of(own, "ratio_x"),
+        ends(own, "ratio_x"),
+        both("syscalls_per_1k"),
+        both("interrupts_per_1k"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::testing::{assert_plan, contestants, outcome, try_each};
+    use crate::report::{Metrics, Row};
+    use crate::scenario::Options;
+
+    #[test]
+    fn every_shape_runs_on_both() {
+        try_each(contestants(&PLAN, &Options::default()), |one, run| {
+            let outcome = outcome(one, run, 1);
+            let shape = SHAPES.into_iter().find(|shape| shape.name == one.variant);
+            let shape = shape.expect("it is one of the shapes");
+            let times = u64::from((shape.times / 100).max(1));
+            assert_eq!(
+                outcome.operations,
+                u64::from(shape.operations) * times,
+                "{one:?}"
+            );
+            assert!(outcome.figures["op_ns"] > 0.0, "{one:?}");
+        });
+        assert_plan(&PLAN, &Options::default(), &["ns"]);
+    }
+
+    fn row(contestant: &str, variant: &str, ratio_x: f64) -> Row {
+        let mut metrics = Metrics::default();
+        for (name, value) in [
+            ("op_ns", 100.0),
+            ("ratio_x", ratio_x),
+            ("ratio_min_x", ratio_x),
+        ] {
+            metrics.put(name, Some(value));
+        }
+        Row {
+            contestant: contestant.to_owned(),
+            variant: variant.to_owned(),
+            metrics,
+        }
+    }
+
+    fn concluded(rows: &[Row]) -> Conclusion {
+        let rated = rows.iter().map(|row| Rated { row, rounds: &[] });
+        conclude(&Results {
+            rated: rated.collect(),
+            options: &Options::default(),
+        })
+    }
+
+    #[test]
+    fn each_shape_has_a_row_and_there_is_no_mean() {
+        let conclusion = concluded(&[
+            row("doorbell", "chained_spawn", 4.0),
+            row("tokio", "chained_spawn", 1.0),
+            row("doorbell", "yield_many", 0.5),
+            row("tokio", "yield_many", 1.0),
+        ]);
+        let table = conclusion.main.expect("it has one");
+        let names: Vec<&str> = table.rows.iter().map(|cells| cells[0].as_str()).collect();
+        assert_eq!(names, ["chained_spawn", "yield_many"]);
+        assert!(table.rows.iter().all(|row| row.len() == table.titles.len()));
+        assert_eq!((&*table.rows[0][6], &*table.rows[1][6]), ("4.00", "0.50"));
+        let gist = &conclusion.gist;
+        assert!(
+            gist.contains("0.50 (yield_many), 4.00 (chained_spawn)"),
+            "{gist}"
+        );
+    }
+
+    #[test]
+    fn tokio_alone_is_compared_with_nothing() {
+        let conclusion = concluded(&[row("tokio", "yield_many", 1.0)]);
+        let table = conclusion.main.expect("it has one");
+        assert_eq!((table.rows.len(), table.rows[0][6].as_str()), (1, "n/a"));
+        assert!(conclusion.gist.contains("Only tokio"));
+    }
+}
