@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The counted routes. All other paths count as `other`.
-const ROUTES: [&str; 6] = ["/", "/compute", "/batch", "/healthz", "/metrics", "other"];
+const ROUTES: [&str; 7] = [
+    "/", "/compute", "/batch", "/healthz", "/self", "/metrics", "other",
+];
 
 /// A count, by name.
 type Named = (&'static str, fn(&WorkerCounts) -> u64);

@@ -1,53 +1,42 @@
 //! SIGTERM and SIGINT.
 
-use futures_channel::oneshot;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
+use doorbell::signal::{Signal, SignalKind, signal};
+use doorbell::sync::CancellationToken;
+use std::future::poll_fn;
 use std::io;
-use std::thread::JoinHandle;
+use std::task::Poll;
 
-/// Waits for signals in a thread of its own until it is dropped.
+/// Hears both signals from when it is made.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    signals: Handle,
-    thread: Option<JoinHandle<()>>,
-}
+pub(crate) struct Signals([Signal; 2]);
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.signals.close();
-        if let Some(thread) = self.thread.take() {
-            // The thread does not panic.
-            let _ = thread.join();
-        }
+impl Signals {
+    /// # Errors
+    /// If the OS refuses descriptors.
+    pub(crate) fn listen() -> io::Result<Signals> {
+        let [terminate, interrupt] = [SignalKind::terminate(), SignalKind::interrupt()];
+        Ok(Signals([signal(terminate)?, signal(interrupt)?]))
     }
-}
 
-/// A watch, and a future that is ready at the first signal. A second signal ends the process as by default.
-///
-/// # Errors
-/// If the OS refuses the signals or the thread.
-pub(crate) fn watch() -> io::Result<(Watch, impl Future<Output = ()> + Send + use<>)> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let handle = signals.handle();
-    let (stop, stopped) = oneshot::channel();
-    let wait = move || {
-        let mut stop = Some(stop);
-        for signal in signals.forever() {
-            match stop.take() {
-                // The receiver is gone if the server has ended by itself.
-                Some(stop) => drop(stop.send(())),
-                None => drop(signal_hook::low_level::emulate_default_handler(signal)),
+    /// Cancels the token at the first signal. A second one ends the process at once.
+    pub(crate) async fn watch(mut self, end: CancellationToken) {
+        self.next().await;
+        end.cancel();
+        self.next().await;
+        eprintln!("clinic: ended by a second signal, with requests in flight");
+        std::process::exit(1);
+    }
+
+    async fn next(&mut self) {
+        poll_fn(|cx| {
+            let heard = |signal: &mut Signal| matches!(signal.poll_recv(cx), Poll::Ready(Some(())));
+            // The first one is polled, and so waits, also if the second one was heard.
+            if self.0.iter_mut().map(heard).fold(false, |a, b| a | b) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
             }
-        }
-    };
-    let thread = std::thread::Builder::new().name("clinic-signals".to_owned());
-    let watch = Watch {
-        signals: handle,
-        thread: Some(thread.spawn(wait)?),
-    };
-    Ok((watch, async {
-        // Without a sender there is nothing left to wait for, so the app ends.
-        let _ = stopped.await;
-    }))
+        })
+        .await;
+    }
 }

@@ -4,9 +4,13 @@ mod program;
 
 use program::{Clinic, Stream, ask};
 use rustix::process::Signal;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::Read as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +27,7 @@ fn every_route_answers() {
         ("/healthz", 200, "ok\n"),
         ("/compute", 200, "computed "),
         ("/batch", 200, "computed "),
+        ("/self", 200, "/healthz says ok\n"),
         ("/nothing-here", 404, ""),
     ] {
         let answer = stream.ask(path).unwrap();
@@ -38,7 +43,9 @@ fn every_route_answers() {
         ("/", 1),
         ("/compute", 2),
         ("/batch", 2),
-        ("/healthz", 1),
+        // By the test, and by the clinic itself.
+        ("/healthz", 2),
+        ("/self", 1),
         ("/metrics", 1),
         ("other", 1),
     ] {
@@ -184,6 +191,88 @@ fn idle_connections_do_not_keep_it_from_ending() {
     clinic.wait();
 }
 
+/// The test's own certificate for `localhost`, and its key.
+const CERTIFICATE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../crates/doorbell-hyper/tests/tls/certificate.pem"
+);
+const KEY: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../crates/doorbell-hyper/tests/tls/key.pem"
+);
+
+/// A connection over TLS to this address.
+fn over_tls(address: &str) -> Stream<StreamOwned<ClientConnection, TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(CERTIFICATE).unwrap();
+    roots.add(certificate).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let config = Arc::new(config.with_no_client_auth());
+    let name = "localhost".try_into().unwrap();
+    let tls = ClientConnection::new(config, name).unwrap();
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    Stream::over(StreamOwned::new(tls, stream))
+}
+
+#[test]
+fn it_listens_over_tls_and_at_a_unix_socket_too_and_logs_who_asks() {
+    let file = format!("doorbell-clinic-{}", std::process::id());
+    let file = std::env::temp_dir().join(file);
+    let _ = std::fs::remove_file(&file);
+    let path = file.to_str().unwrap();
+    let mut clinic = Clinic::with(&[
+        "--tls",
+        "127.0.0.1:0",
+        "--certificate",
+        CERTIFICATE,
+        "--key",
+        KEY,
+        "--unix",
+        path,
+        "--log",
+    ]);
+    let tls = clinic.listens("https://");
+    assert_eq!(clinic.listens("unix:"), path);
+    let mut plain = Stream::to(&clinic);
+    let from = plain.local_addr();
+    assert_eq!(plain.ask("/").unwrap().body, "hello from the clinic\n");
+    assert_eq!(over_tls(&tls).ask("/compute").unwrap().status, 200);
+    let unix = UnixStream::connect(&file).unwrap();
+    unix.set_read_timeout(Some(LONG)).unwrap();
+    assert_eq!(Stream::over(unix).ask("/healthz").unwrap().body, "ok\n");
+    let log = clinic.logged();
+    let user = rustix::process::getuid().as_raw();
+    for line in [
+        format!("{from} GET / 200\n"),
+        " (TLS) GET /compute 200\n".to_owned(),
+        format!("user {user} GET /healthz 200\n"),
+    ] {
+        assert!(log.contains(&line), "no {line:?} in {log:?}");
+    }
+    assert!(!file.exists(), "the file of the socket stays");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let clinic = Clinic::start();
+    // They take a second.
+    let mut streams: Vec<Stream> = (0..200).map(|_| Stream::to(&clinic)).collect();
+    for stream in &mut streams {
+        stream.send("/batch").unwrap();
+    }
+    let mut counts = Stream::to(&clinic);
+    let start = Instant::now();
+    while begun(&mut counts) == 0 {
+        assert!(start.elapsed() < LONG, "no handler begins");
+    }
+    clinic.signal(Signal::TERM);
+    // Two signals that come together may count as one.
+    counts.assert_closed();
+    clinic.signal(Signal::INT);
+    clinic.ends_with(1);
+}
+
 #[test]
 fn a_port_in_use_and_other_mistakes_say_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -193,6 +282,7 @@ fn a_port_in_use_and_other_mistakes_say_what_to_do() {
         (["--listen", "nonsense"], ["nonsense", "127.0.0.1:8080"]),
         (["--listen", "192.0.2.1:80"], ["192.0.2.1:80", "0.0.0.0"]),
         (["--cores", "0"], ["at least one core", "1 or more"]),
+        (["--unix", "/dev/null"], ["in use", "--unix"]),
     ] {
         let mut child = program::command()
             .args(arguments)

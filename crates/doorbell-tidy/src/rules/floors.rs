@@ -36,7 +36,10 @@ const FLOORS: [(&str, May); 10] = [
         "doorbell-compat",
         May::Only(&["doorbell", "doorbell-tokio"]),
     ),
-    ("clinic", May::Only(&["doorbell", "doorbell-hyper"])),
+    (
+        "clinic",
+        May::Only(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
+    ),
 ];
 
 /// Every other `doorbell-*` is an adapter.

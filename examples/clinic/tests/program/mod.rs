@@ -5,7 +5,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ pub(crate) fn command() -> Command {
 pub(crate) struct Clinic {
     child: Child,
     address: SocketAddr,
+    out: BufReader<ChildStdout>,
 }
 
 impl Clinic {
@@ -37,21 +38,47 @@ impl Clinic {
         Self::with(&["--linger"])
     }
 
-    fn with(more: &[&str]) -> Clinic {
+    pub(crate) fn with(more: &[&str]) -> Clinic {
         let mut child = command()
             .args(["--listen", "127.0.0.1:0", "--cores", "2"])
             .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(if more.contains(&"--log") {
+                Stdio::piped()
+            } else {
+                Stdio::inherit()
+            })
             .spawn()
             .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut clinic = Clinic {
+            child,
+            address: SocketAddr::from(([0; 4], 0)),
+            out,
+        };
+        clinic.address = clinic.listens("http://").parse().unwrap();
+        clinic
+    }
+
+    /// Where it says in its next line that it listens.
+    pub(crate) fn listens(&mut self, scheme: &str) -> String {
         let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://");
+        self.out.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ");
+        let address = address.and_then(|it| it.strip_prefix(scheme));
         let address = address.unwrap_or_else(|| panic!("it said {line:?}"));
-        let address = address.parse().unwrap();
-        Clinic { child, address }
+        address.to_owned()
+    }
+
+    /// Ends it by a signal, and returns what it has logged.
+    pub(crate) fn logged(mut self) -> String {
+        self.signal(Signal::TERM);
+        let mut log = String::new();
+        let mut errors = self.child.stderr.take().unwrap();
+        errors.read_to_string(&mut log).unwrap();
+        self.wait();
+        log
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -70,7 +97,12 @@ impl Clinic {
     }
 
     /// Lets it go, and waits for a successful end.
-    pub(crate) fn wait(mut self) {
+    pub(crate) fn wait(self) {
+        self.ends_with(0);
+    }
+
+    /// Lets it go, and waits for an end with this code.
+    pub(crate) fn ends_with(mut self, code: i32) {
         drop(self.child.stdin.take());
         let start = Instant::now();
         let status = loop {
@@ -80,7 +112,7 @@ impl Clinic {
             assert!(start.elapsed() < LONG, "it does not end");
             thread::sleep(Duration::from_millis(2));
         };
-        assert_eq!(status.code(), Some(0), "{status}");
+        assert_eq!(status.code(), Some(code), "{status}");
     }
 
     /// Its sockets and pollers. Files and pipes may be inherited from the test's parent.
@@ -130,13 +162,32 @@ pub(crate) struct Answer {
 }
 
 /// A connection for one request after another.
-pub(crate) struct Stream(BufReader<TcpStream>);
+pub(crate) struct Stream<S = TcpStream>(BufReader<S>);
 
 impl Stream {
     pub(crate) fn to(clinic: &Clinic) -> Stream {
         let stream = TcpStream::connect(clinic.address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         stream.set_nodelay(true).unwrap();
+        Stream::over(stream)
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.0.get_ref().local_addr().unwrap()
+    }
+
+    /// Whether unread bytes have come.
+    pub(crate) fn has_something(&self) -> bool {
+        let stream = self.0.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false).unwrap();
+        !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl<S: Read + Write> Stream<S> {
+    pub(crate) fn over(stream: S) -> Stream<S> {
         Stream(BufReader::new(stream))
     }
 
@@ -171,15 +222,6 @@ impl Stream {
         self.0.read_exact(&mut body)?;
         let body = String::from_utf8(body).unwrap();
         Ok(Answer { status, body })
-    }
-
-    /// Whether unread bytes have come.
-    pub(crate) fn has_something(&self) -> bool {
-        let stream = self.0.get_ref();
-        stream.set_nonblocking(true).unwrap();
-        let peeked = stream.peek(&mut [0]);
-        stream.set_nonblocking(false).unwrap();
-        !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Waits until the server closes the connection.
