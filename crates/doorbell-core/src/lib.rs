@@ -18,6 +18,8 @@
 //! | [`io`] | descriptors: who is told when one is ready |
 //! | [`worker`] | the loop: take, run, pass, spin, park |
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod bell;
 pub mod call;
 pub mod class;

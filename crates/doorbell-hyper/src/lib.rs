@@ -197,6 +197,8 @@
 //!
 //! [`DoorbellIo`], [`DoorbellExecutor`] and [`DoorbellTimer`] are always there.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 #[cfg(feature = "server")]
 mod classes;
 #[cfg(feature = "client")]

@@ -11,6 +11,8 @@
 //! This is the only crate of the workspace that names atomics, `std::sync` locks, threads,
 //! thread-locals, clocks or syscalls.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 #[cfg(all(feature = "host", not(target_os = "linux")))]
 compile_error!(
     "doorbell-machine: the `host` backend needs Linux (futex, sched_setaffinity, /sys). \

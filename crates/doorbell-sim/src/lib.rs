@@ -10,6 +10,8 @@
 //! | [`profile`] | machines as files, each number with its source |
 //! | [`trace`] | a run as a file for Chrome's and Perfetto's viewers |
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod bench;
 pub mod fuzz;
 pub mod profile;

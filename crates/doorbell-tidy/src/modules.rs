@@ -44,11 +44,6 @@ impl Modules {
         modules
     }
 
-    /// Whether the file is part of its crate.
-    pub fn reaches(&self, path: &str) -> bool {
-        self.reached.contains_key(path)
-    }
-
     /// Whether the whole file is test code: by its name, its folder, or how it is reached.
     pub fn is_test(&self, path: &str) -> bool {
         let in_folder = folder_of(path)

@@ -19,17 +19,6 @@ pub struct Function {
     pub last_line: usize,
 }
 
-/// A public `unsafe` function or trait, whose documentation must tell callers what it requires.
-#[derive(Clone, Debug)]
-pub struct PublicUnsafe {
-    /// What it is, such as ``fn `take` ``.
-    pub name: String,
-    /// Its line.
-    pub line: usize,
-    /// Whether its documentation has a section `# Safety`.
-    pub has_section: bool,
-}
-
 /// A `mod name;` whose code is in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
@@ -56,8 +45,6 @@ pub struct Outline {
     pub test_spans: Vec<Range<Pos>>,
     /// All functions.
     pub functions: Vec<Function>,
-    /// All public unsafe functions and traits.
-    pub public_unsafe: Vec<PublicUnsafe>,
     /// Modules in other files.
     pub modules: Vec<Module>,
     /// Paths in `include!`.
@@ -68,8 +55,6 @@ pub struct Outline {
     inside: Vec<String>,
     /// State of the walk: how many enclosing items are test code.
     test_depth: usize,
-    /// State of the walk: whether the enclosing trait is public.
-    public_trait: bool,
 }
 
 impl Outline {
@@ -106,22 +91,6 @@ impl Outline {
             last_line,
         });
     }
-
-    fn public_unsafe(&mut self, kind: &str, name: &syn::Ident, attrs: &[Attribute]) {
-        let line = name.span().start().line;
-        let has_section = docs(attrs).iter().any(|doc| doc.trim() == "# Safety");
-        self.public_unsafe.push(PublicUnsafe {
-            name: format!("{kind} `{name}`"),
-            line,
-            has_section,
-        });
-    }
-
-    fn signature(&mut self, public: bool, sig: &syn::Signature, attrs: &[Attribute]) {
-        if public && sig.unsafety.is_some() {
-            self.public_unsafe("fn", &sig.ident, attrs);
-        }
-    }
 }
 
 impl<'ast> Visit<'ast> for Outline {
@@ -155,17 +124,7 @@ impl<'ast> Visit<'ast> for Outline {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         let start = start_of(&item.vis, &item.sig);
         self.function(&item.sig, start, range(&item.block).end);
-        self.signature(is_public(&item.vis), &item.sig, &item.attrs);
         visit::visit_item_fn(self, item);
-    }
-
-    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
-        let around = std::mem::replace(&mut self.public_trait, is_public(&item.vis));
-        if self.public_trait && item.unsafety.is_some() {
-            self.public_unsafe("trait", &item.ident, &item.attrs);
-        }
-        visit::visit_item_trait(self, item);
-        self.public_trait = around;
     }
 
     fn visit_impl_item(&mut self, item: &'ast syn::ImplItem) {
@@ -182,7 +141,6 @@ impl<'ast> Visit<'ast> for Outline {
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         let start = start_of(&item.vis, &item.sig);
         self.function(&item.sig, start, range(&item.block).end);
-        self.signature(is_public(&item.vis), &item.sig, &item.attrs);
         visit::visit_impl_item_fn(self, item);
     }
 
@@ -197,7 +155,6 @@ impl<'ast> Visit<'ast> for Outline {
             .as_ref()
             .map_or(range(&item.sig).end, |block| range(block).end);
         self.function(&item.sig, range(&item.sig).start, end);
-        self.signature(self.public_trait, &item.sig, &item.attrs);
         visit::visit_trait_item_fn(self, item);
     }
 
@@ -253,17 +210,6 @@ fn start_of(vis: &Visibility, sig: &syn::Signature) -> Pos {
         Visibility::Inherited => range(sig).start,
         given => range(given).start,
     }
-}
-
-fn is_public(vis: &Visibility) -> bool {
-    matches!(vis, Visibility::Public(_))
-}
-
-/// The lines of documentation among the attributes.
-fn docs(attrs: &[Attribute]) -> Vec<String> {
-    let text = |attr: &Attribute| string_value(&attr.meta, "doc");
-    let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    attrs.iter().filter_map(text).flat_map(lines).collect()
 }
 
 /// The string of `name = "string"`.
@@ -361,25 +307,6 @@ mod tests {
             .map(|f| (f.first_line, f.last_line))
             .collect();
         assert_eq!(lines, [(3, 6), (7, 7)]);
-    }
-
-    #[test]
-    fn public_unsafe_is_found_in_traits_and_impls() {
-        let text = "pub unsafe fn a() {}\nunsafe fn b() {}\npub(crate) unsafe fn c() {}\n\
-            impl S {\n    /// # Safety\n    /// Fine.\n    pub unsafe fn d() {}\n}\n\
-            pub trait T { unsafe fn e(); }\ntrait U { unsafe fn f(); }\npub unsafe trait V {}\n";
-        let found = outline(text).public_unsafe;
-        let names: Vec<_> = found
-            .iter()
-            .map(|p| (p.name.as_str(), p.has_section))
-            .collect();
-        let expected = [
-            ("fn `a`", false),
-            ("fn `d`", true),
-            ("fn `e`", false),
-            ("trait `V`", false),
-        ];
-        assert_eq!(names, expected);
     }
 
     #[test]

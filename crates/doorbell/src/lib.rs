@@ -143,6 +143,8 @@
 //! * `futures-io`, `tokio-io`: the read and write traits of `futures::io` and `tokio::io` for all streams of
 //!   [`net`] and their halves, and the module `doorbell::io`, which re-exports them.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod abort_handle;
 mod ambient;
 mod around;

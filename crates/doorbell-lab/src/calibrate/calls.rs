@@ -12,6 +12,7 @@ use super::stand::Stand;
 use super::trips::{self, Trips};
 use crate::error::LabError;
 use crate::measure::{Clock, median};
+use crate::peers::join;
 
 /// Calls between two readings of the clock.
 const CALLS: u32 = 2_000;
@@ -48,10 +49,7 @@ pub(super) fn eventfd_call_ns(clock: Clock) -> Result<f64, LabError> {
 
 /// An eventfd that blocks its readers.
 pub(super) fn new_eventfd() -> Result<OwnedFd, LabError> {
-    eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| LabError::System {
-        what: "eventfd",
-        source: errno.into(),
-    })
+    eventfd(0, EventfdFlags::CLOEXEC).map_err(LabError::system("eventfd"))
 }
 
 /// Adds one to an eventfd, which wakes its reader.
@@ -67,10 +65,7 @@ pub(super) fn new_epoll(descriptor: &OwnedFd) -> Result<OwnedFd, LabError> {
         epoll::add(&poller, descriptor, data, epoll::EventFlags::IN)?;
         Ok(poller)
     });
-    made.map_err(|errno| LabError::System {
-        what: "epoll",
-        source: errno.into(),
-    })
+    made.map_err(LabError::system("epoll"))
 }
 
 /// Waits until an eventfd was rung, and resets it.
@@ -133,13 +128,8 @@ pub(super) fn spawn_ns(clock: Clock) -> Result<f64, LabError> {
         let thread = thread::Builder::new().spawn(|| ());
         let end = clock.now();
         taken.push(clock.ns_between(start, end) as f64);
-        let thread = thread.map_err(|source| LabError::System {
-            what: "starting a thread",
-            source,
-        })?;
-        thread.join().map_err(|_| LabError::ThreadPanicked {
-            thread: "that does nothing",
-        })?;
+        let thread = thread.map_err(LabError::system("starting a thread"))?;
+        join(thread, "that does nothing")?;
     }
     Ok(median(&taken).unwrap_or_default())
 }

@@ -8,6 +8,7 @@ use super::calls::{wait, wake};
 use super::stand::Stand;
 use crate::error::LabError;
 use crate::measure::{Pin, median, spawn_pinned};
+use crate::peers::join;
 
 /// The value that ends the partner.
 const STOP: u32 = u32::MAX;
@@ -55,11 +56,9 @@ pub(super) fn round_trip_ns<const SLEEPS: bool>(
         }
     }
     write::<SLEEPS>(&word.0, STOP);
-    let ended = thread.join();
+    let ended = join(thread, "trip-partner");
     here?;
-    ended.map_err(|_| LabError::ThreadPanicked {
-        thread: "trip-partner",
-    })?;
+    ended?;
     Ok(median(&chunks).unwrap_or_default())
 }
 

@@ -1,6 +1,7 @@
 //! How soon a woken thread runs, on a CPU that sleeps and on one that is kept awake.
 
 use std::hint;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,13 +9,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use doorbell_machine::{Host, Machine};
+use doorbell_machine::{Host, Machine, Policy};
 use rustix::time::{ClockId, Timespec};
 
 use super::calls::{await_ring, new_epoll, new_eventfd, ring, wait, wake};
 use super::stand::Stand;
-use crate::error::{LabError, last_system_error};
+use crate::error::LabError;
 use crate::measure::{Clock, Pin, Tick, median, spawn_pinned};
+use crate::peers::{join, thread_on};
 
 /// The number of wakes; their median counts.
 const WAKES: u32 = 60;
@@ -119,11 +121,9 @@ pub(super) fn wake_of(stand: &Stand, there: usize, means: Means) -> Result<Wake,
         }
     }
     bell.ring(STOP);
-    let ended = thread.join();
+    let ended = join(thread, "wake-partner");
     here?;
-    ended.map_err(|_| LabError::ThreadPanicked {
-        thread: "wake-partner",
-    })?;
+    ended?;
     Ok(Wake {
         call_ns: median(&calls).unwrap_or_default(),
         to_run_ns: median(&runs).unwrap_or_default(),
@@ -147,16 +147,16 @@ fn answer(bell: &Bell, clock: Clock, woken: &Sender<Tick>) {
 /// # Errors
 /// [`LabError::System`] if the thread cannot be pinned.
 pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
-    let _here = Pin::to(stand.here)?;
-    let slack = TimerSlack::least()?;
-    let mut late = Vec::with_capacity(WAKES as usize);
-    for _ in 0..WAKES {
-        let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
-        sleep_until(until_ns);
-        late.push(Host::os_now_ns().saturating_sub(until_ns) as f64);
-    }
-    drop(slack);
-    Ok(median(&late).unwrap_or_default())
+    const THREAD: &str = "sleeper";
+    let thread = thread_on(THREAD, Some(stand.here), || {
+        let late = |_| {
+            let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
+            sleep_until(until_ns);
+            Host::os_now_ns().saturating_sub(until_ns) as f64
+        };
+        median(&(0..WAKES).map(late).collect::<Vec<_>>())
+    })?;
+    Ok(join(thread, THREAD)?.unwrap_or_default())
 }
 
 fn sleep_until(until_ns: u64) {
@@ -166,34 +166,6 @@ fn sleep_until(until_ns: u64) {
     };
     // A signal can end the sleep early; the median absorbs that.
     let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &deadline);
-}
-
-/// Sets the calling thread's timer slack to the minimum, and restores it when dropped.
-#[derive(Debug)]
-struct TimerSlack {
-    before_ns: libc::c_ulong,
-}
-
-impl TimerSlack {
-    fn least() -> Result<Self, LabError> {
-        // SAFETY: reads one number of the calling thread.
-        let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
-        let before_ns =
-            libc::c_ulong::try_from(before).map_err(|_| last_system_error("PR_GET_TIMERSLACK"))?;
-        set_timer_slack(1);
-        Ok(Self { before_ns })
-    }
-}
-
-impl Drop for TimerSlack {
-    fn drop(&mut self) {
-        set_timer_slack(self.before_ns);
-    }
-}
-
-fn set_timer_slack(ns: libc::c_ulong) {
-    // SAFETY: takes one integer and changes only the calling thread's timer slack.
-    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns) };
 }
 
 /// A thread that keeps a CPU awake and yields to every other thread at once.
@@ -213,9 +185,9 @@ impl Awake {
         let (told, tells) = channel();
         let shared = Arc::clone(&stop);
         let thread = spawn_pinned("keep-awake", cpu, move || {
-            let policy = below_all_others();
-            let fine = policy.is_ok();
-            let _ = told.send(policy);
+            let asked = Host::set_policy(Policy::Idle);
+            let fine = asked.is_ok();
+            let _ = told.send(asked);
             // ORDER: relaxed; a request to end, which publishes nothing else.
             while fine && !shared.load(Ordering::Relaxed) {
                 hint::spin_loop();
@@ -225,12 +197,12 @@ impl Awake {
             stop,
             thread: Some(thread),
         };
-        match tells.recv() {
-            Ok(policy) => policy.map(|()| awake),
-            Err(_) => Err(LabError::ThreadPanicked {
-                thread: "keep-awake",
-            }),
-        }
+        let panicked = |_| LabError::ThreadPanicked {
+            thread: "keep-awake",
+        };
+        let asked = tells.recv().map_err(panicked)?;
+        asked.map_err(|error| LabError::system("SCHED_IDLE")(io::Error::other(error)))?;
+        Ok(awake)
     }
 }
 
@@ -242,17 +214,5 @@ impl Drop for Awake {
             // The thread does nothing that can panic.
             let _ = thread.join();
         }
-    }
-}
-
-fn below_all_others() -> Result<(), LabError> {
-    // SAFETY: all fields are integers, and zero is valid for each.
-    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live value, and 0 means the calling thread.
-    let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(last_system_error("sched_setscheduler(SCHED_IDLE)"))
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::stand::{Distance, Stand};
 use crate::error::LabError;
 use crate::measure::{Pin, median, spawn_pinned};
+use crate::peers::join;
 
 /// Rounds of the computation between two readings of the clock: about ten microseconds.
 const TURNS: u32 = 8_192;
@@ -64,9 +65,7 @@ fn while_busy_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
     let taken_ns = alone_ns(stand);
     // ORDER: as above.
     stop.store(true, Ordering::Relaxed);
-    thread.join().map_err(|_| LabError::ThreadPanicked {
-        thread: "work-partner",
-    })?;
+    join(thread, "work-partner")?;
     taken_ns
 }
 

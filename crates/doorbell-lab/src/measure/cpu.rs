@@ -118,26 +118,17 @@ pub(crate) fn spawn_pinned<T: Send + 'static>(
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
-        .map_err(|source| LabError::System {
-            what: "starting a thread",
-            source,
-        })
+        .map_err(LabError::system("starting a thread"))
 }
 
 fn affinity() -> Result<CpuSet, LabError> {
-    sched_getaffinity(None).map_err(|errno| LabError::System {
-        what: "sched_getaffinity",
-        source: errno.into(),
-    })
+    sched_getaffinity(None).map_err(LabError::system("sched_getaffinity"))
 }
 
 fn set_affinity(cpu: usize) -> Result<(), LabError> {
     let mut set = CpuSet::new();
     set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|errno| LabError::System {
-        what: "sched_setaffinity",
-        source: errno.into(),
-    })
+    sched_setaffinity(None, &set).map_err(LabError::system("sched_setaffinity"))
 }
 
 /// The hardware threads that share a core with `cpu`, itself included; only itself if unknown.

@@ -154,10 +154,7 @@ impl SyscallCounter {
         let mut bytes = [0; 8];
         (&self.file)
             .read_exact(&mut bytes)
-            .map_err(|source| LabError::System {
-                what: "reading a perf counter",
-                source,
-            })?;
+            .map_err(LabError::system("reading a perf counter"))?;
         Ok(u64::from_ne_bytes(bytes))
     }
 }

@@ -49,10 +49,7 @@ impl TimeLimit {
         thread::Builder::new()
             .name("time-limit".to_owned())
             .spawn(move || wait_for_overdue(&limited))
-            .map_err(|source| LabError::System {
-                what: "starting a thread",
-                source,
-            })?;
+            .map_err(LabError::system("starting a thread"))?;
         Ok(Self { shared })
     }
 

@@ -42,71 +42,30 @@ pub(crate) struct Scenario {
     pub(crate) plan: Option<&'static Plan>,
 }
 
+/// A scenario of a module that has a `PLAN`, beside its text.
+macro_rules! scenario {
+    ($module:ident, $tour_rounds:expr $(, $extra:literal)*) => {
+        &Scenario {
+            name: $module::PLAN.scenario,
+            text: Text(include_str!(concat!(stringify!($module), ".md"))),
+            extras: &[$($extra),*],
+            tour_rounds: $tour_rounds,
+            plan: Some(&$module::PLAN),
+        }
+    };
+}
+
 /// In the order of the tour.
 pub(crate) const ALL: &[&Scenario] = &[
-    &Scenario {
-        name: "call",
-        text: Text(include_str!("call.md")),
-        extras: &["calls"],
-        tour_rounds: Some(7),
-        plan: Some(&call::PLAN),
-    },
-    &Scenario {
-        name: "spawn",
-        text: Text(include_str!("spawn.md")),
-        extras: &[],
-        tour_rounds: Some(7),
-        plan: Some(&spawn::PLAN),
-    },
-    &Scenario {
-        name: "flood",
-        text: Text(include_str!("flood.md")),
-        extras: &[],
-        tour_rounds: Some(7),
-        plan: Some(&flood::PLAN),
-    },
-    &Scenario {
-        name: "shootdown",
-        text: Text(include_str!("shootdown.md")),
-        extras: &[],
-        tour_rounds: Some(7),
-        plan: Some(&shootdown::PLAN),
-    },
-    &Scenario {
-        name: "idle",
-        text: Text(include_str!("idle.md")),
-        extras: &[],
-        tour_rounds: Some(5),
-        plan: Some(&idle::PLAN),
-    },
-    &Scenario {
-        name: "timer-cost",
-        text: Text(include_str!("timer_cost.md")),
-        extras: &[],
-        tour_rounds: Some(7),
-        plan: Some(&timer_cost::PLAN),
-    },
-    &Scenario {
-        name: "timer-acc",
-        text: Text(include_str!("timer_acc.md")),
-        extras: &[],
-        tour_rounds: Some(7),
-        plan: Some(&timer_acc::PLAN),
-    },
-    &Scenario {
-        name: "timer-idle",
-        text: Text(include_str!("timer_idle.md")),
-        extras: &[],
-        tour_rounds: Some(5),
-        plan: Some(&timer_idle::PLAN),
-    },
-    &Scenario {
-        name: "timer-sleepers",
-        text: Text(include_str!("timer_sleepers.md")),
-        extras: &[],
-        tour_rounds: None,
-        plan: Some(&timer_sleepers::PLAN),
-    },
+    scenario!(call, Some(7), "calls"),
+    scenario!(spawn, Some(7)),
+    scenario!(flood, Some(7)),
+    scenario!(shootdown, Some(7)),
+    scenario!(idle, Some(5)),
+    scenario!(timer_cost, Some(7)),
+    scenario!(timer_acc, Some(7)),
+    scenario!(timer_idle, Some(5)),
+    scenario!(timer_sleepers, None),
     &Scenario {
         name: "requests",
         text: Text(include_str!("requests.md")),
@@ -114,62 +73,14 @@ pub(crate) const ALL: &[&Scenario] = &[
         tour_rounds: None,
         plan: None,
     },
-    &Scenario {
-        name: "urgent",
-        text: Text(include_str!("urgent.md")),
-        extras: &["unprivileged", "slices"],
-        tour_rounds: Some(1),
-        plan: Some(&urgent::PLAN),
-    },
-    &Scenario {
-        name: "rank",
-        text: Text(include_str!("rank.md")),
-        extras: &["unprivileged"],
-        tour_rounds: Some(2),
-        plan: Some(&rank::PLAN),
-    },
-    &Scenario {
-        name: "rt",
-        text: Text(include_str!("rt.md")),
-        extras: &["unprivileged", "period_us"],
-        tour_rounds: Some(1),
-        plan: Some(&rt::PLAN),
-    },
-    &Scenario {
-        name: "wake",
-        text: Text(include_str!("wake.md")),
-        extras: &[],
-        tour_rounds: Some(1),
-        plan: Some(&wake::PLAN),
-    },
-    &Scenario {
-        name: "pingpong",
-        text: Text(include_str!("pingpong.md")),
-        extras: &[],
-        tour_rounds: Some(1),
-        plan: Some(&pingpong::PLAN),
-    },
-    &Scenario {
-        name: "stuck",
-        text: Text(include_str!("stuck.md")),
-        extras: &[],
-        tour_rounds: Some(2),
-        plan: Some(&stuck::PLAN),
-    },
-    &Scenario {
-        name: "busy",
-        text: Text(include_str!("busy.md")),
-        extras: &["seconds"],
-        tour_rounds: None,
-        plan: Some(&busy::PLAN),
-    },
-    &Scenario {
-        name: "http",
-        text: Text(include_str!("http.md")),
-        extras: &["unprivileged"],
-        tour_rounds: None,
-        plan: Some(&http::PLAN),
-    },
+    scenario!(urgent, Some(1), "unprivileged", "slices"),
+    scenario!(rank, Some(2), "unprivileged"),
+    scenario!(rt, Some(1), "unprivileged", "period_us"),
+    scenario!(wake, Some(1)),
+    scenario!(pingpong, Some(1)),
+    scenario!(stuck, Some(2)),
+    scenario!(busy, None, "seconds"),
+    scenario!(http, None, "unprivileged"),
 ];
 
 /// The scenario of this name.

@@ -148,10 +148,7 @@ fn hunt_in_child(
     memory: Memory,
     options: &MutantsOptions,
 ) -> Result<Row, LabError> {
-    let failed = |source| LabError::System {
-        what: "starting this program again",
-        source,
-    };
+    let failed = LabError::system("starting this program again");
     let memory = memory_name(options.memory.unwrap_or(memory));
     let (seeds, cores) = (options.seeds.to_string(), options.cores.to_string());
     let output = Command::new(std::env::current_exe().map_err(failed)?)
