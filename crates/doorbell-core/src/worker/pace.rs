@@ -3,7 +3,7 @@
 //! | what | when | worst case |
 //! |---|---|---|
 //! | mailbox, inject queue, requests for a pass | between any two polls | one poll |
-//! | the clock | after at most [`POLLS_PER_READING`] polls; after fewer if they are longer, so about every [`READING_NS`] | 8 long polls, if they follow tiny ones |
+//! | the clock | after at most [`POLLS_PER_READING`] polls; after fewer if they are longer, so about every [`READING_NS`] | 8 long polls, if tiny ones of the same queue come before them |
 //! | timers of the worker and of its sleepers, groups | at each reading of the clock | as above |
 //! | descriptors, common mailbox, stuck workers: a full pass | at the first reading [`LOOK_NS`] after the last one | `LOOK_NS` and one reading |
 //! | a full pass before a deferred task | if the last one is [`SOON_NS`] old, or the last deferred slice took [`LOOK_NS`] | one deferred poll |
@@ -22,7 +22,7 @@ pub(super) const SOON_NS: u64 = 25_000;
 
 /// The worker reads the clock about this often. Not less often: this worker also fires
 /// timers of sleeping workers, which would otherwise be late.
-const READING_NS: u64 = 10_000;
+pub(super) const READING_NS: u64 = 10_000;
 
 /// It reads the clock after at most this many polls. With what follows, a reading costs about as much as a tiny poll.
 pub(super) const POLLS_PER_READING: u64 = 8;

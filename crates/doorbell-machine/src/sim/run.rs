@@ -141,7 +141,7 @@ unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
             return it.check_end();
         };
         if due.time_ns > it.config.time_max_ns {
-            return it.fail(Failure::Time(it.config.time_max_ns));
+            return it.check_time();
         }
         let Some(thread) = it.happen(due) else {
             continue;
@@ -270,6 +270,13 @@ impl World {
             .collect();
         if !left.is_empty() {
             self.fail(Failure::Deadlock(left.join(", ")));
+        }
+    }
+
+    /// What is due next lies behind the last moment of the run. If all threads have ended, nobody waits for it any more.
+    fn check_time(&mut self) {
+        if self.threads.iter().any(|it| it.doing != Doing::Ended) {
+            self.fail(Failure::Time(self.config.time_max_ns));
         }
     }
 

@@ -98,10 +98,6 @@ const PLACED: &str = "it needs two workers of which one ends first; loom kills i
 /// Why mutants of the words of push among urgent workers do not show.
 const PUSH: &str = "not hunted since the scenarios compare ranks of two workers; loom kills it";
 
-/// Why mutants of busy workers do not show.
-const BUSY: &str =
-    "busy workers have no bound in random programs; `scenario/tests/busy.rs` kills it";
-
 /// Why a worker that leaves parcels to its next pass does not show.
 const PARCELS: &str = "urgent workers are seldom all busy where others wake their tasks; `scenario/tests/push.rs` kills it";
 
@@ -266,7 +262,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     PushNoSecondLook: not_here PUSH,
     PushNoLook: Sc,
     PushPassTakesParcels: not_here PARCELS,
-    BusyLooksByCount: not_here BUSY,
-    DeferredInLine: not_here BUSY,
-    DeferredStarves: not_here BUSY,
+    BusyLooksByCount: Sc,
+    DeferredInLine: Sc,
+    DeferredStarves: Sc,
 ];

@@ -1,16 +1,16 @@
 //! The scenarios as shapes for any number of cores.
 
-use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
+use doorbell_machine::sim::{CPUS_MAX, Config, Outcome, RunError, Sink};
 
 use super::{Setup, Shape};
-use crate::scenario::{self, Classes, OWN_CPUS, Urgent, Wrong};
+use crate::scenario::{self, Busy, Classes, OWN_CPUS, Urgent, Wrong};
 
 /// The shapes that are fuzzed. A static, so that this crate has their code; of a constant each crate that names it would
 /// build all protocols anew.
-pub static SHAPES: [Shape; 9] = shapes::<0>();
+pub static SHAPES: [Shape; 10] = shapes::<0>();
 
 /// The same shapes, built with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 9] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
     [
         Shape {
             name: "two-workers",
@@ -56,6 +56,11 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 9] {
             name: "starved",
             about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no worker idles for long while another has waiting tasks",
             run: starved::<BUG>,
+        },
+        Shape {
+            name: "busy",
+            about: "sockets, timers, posts and spawns beside tasks that compute and yield, in polls of 1 us to 2 ms; none waits for more than a poll or two",
+            run: busy::<BUG>,
         },
     ]
 }
@@ -113,6 +118,20 @@ fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
         _ => scenario::Shape::starved(),
     };
     run::<BUG>(shape, setup, sink)
+}
+
+/// Most workers of busy ones. More show nothing else, and each keeps computing.
+const BUSY_MAX: usize = 6;
+
+fn busy<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    let busy = Busy::drawn(setup.seed, setup.cores.min(BUSY_MAX));
+    let config = Config {
+        seed: setup.seed,
+        machine: setup.machine(busy.workers + 1),
+        memory: setup.memory,
+        ..Config::default()
+    };
+    busy.run::<BUG>(config, sink)
 }
 
 /// How many seeds there are for one on a machine of small nodes, where the timer tree of few workers has levels. Only

@@ -10,6 +10,7 @@
 //! assert_eq!(first.outcome.hash, again.outcome.hash);
 //! ```
 
+mod busy;
 mod class;
 mod conserve;
 mod ledger;
@@ -26,6 +27,7 @@ mod tests;
 mod timer;
 mod told;
 
+pub(crate) use busy::Busy;
 pub(crate) use class::RT;
 pub use class::{Classes, Urgent};
 pub use program::Repertoire;

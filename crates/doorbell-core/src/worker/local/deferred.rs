@@ -11,7 +11,7 @@ use crate::link::Node;
 use crate::queue::{Ready, Round, Share, is_shareable};
 use crate::task::length::PollLength;
 use crate::task::queue_node::own_of;
-use crate::worker::pace::{LONG_NS, LOOK_NS, Pace, Passed, SOON_NS};
+use crate::worker::pace::{LONG_NS, LOOK_NS, Pace, Passed, READING_NS, SOON_NS};
 use doorbell_machine::{Bug, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -24,8 +24,7 @@ const SLICE_MAX_NS: u64 = 10_000_000;
 pub(super) struct Deferred<M: Machine> {
     pinned: Ready<M>,
     round: Round,
-    /// Length of the last slice. While nothing else is ready: length of the last deferred poll, or 0 if several ran
-    /// between two readings of the clock.
+    /// Length of the last slice. While nothing else is ready: length of the last deferred poll, or 0 if that was short.
     slice_ns: Cell<u64>,
     /// Start of the present slice. Without a slice: when the queue began to wait for one.
     since_ns: Cell<u64>,
@@ -65,7 +64,7 @@ impl<M: Machine> Deferred<M> {
             }
         } else if has_run {
             // Several polls between two readings are short ones.
-            let is_one = passed.polls == 1;
+            let is_one = passed.polls == 1 && passed.ns > READING_NS;
             let took_ns = passed.ns.min(SLICE_MAX_NS);
             self.slice_ns.set(if is_one { took_ns } else { 0 });
             self.since_ns.set(now_ns);
@@ -144,8 +143,9 @@ impl<M: Machine> Local<M> {
         let movable = first.or_else(|| unsafe { queue.pop_then(|| self.offer_refilled(queue)) });
         let next = movable.or_else(|| pinned.pop())?;
         self.deferred.has_run.set(true);
-        if self.deferred.has_slice.get() {
-            // A slice ends by time.
+        if self.deferred.has_slice.get() || self.deferred.slice_ns.get() > 0 {
+            // A slice ends by time. Without one the next poll may be as long as the last: tiny polls of ready tasks,
+            // after which the clock is read seldom, say nothing of it.
             self.pace.hasten();
         }
         Some(next)
