@@ -25,6 +25,29 @@ fn miri_a_task_runs_and_its_output_is_joined() {
 }
 
 #[test]
+fn miri_a_canceller_outlives_the_join_handle_and_keeps_no_future() {
+    let bench = Bench::new();
+    let drops = Count::default();
+    let owned = drops.on_drop();
+    let join = bench.spawn(async move {
+        std::future::pending::<()>().await;
+        drop(owned);
+    });
+    let canceller = join.canceller();
+    let another = canceller.clone();
+    assert_eq!((another.id(), bench.run()), (join.id(), 1));
+    drop((join, canceller));
+    assert_ne!(another.phase(), Phase::Complete);
+    another.cancel();
+    bench.run();
+    assert_eq!((another.phase(), drops.get()), (Phase::Complete, 1));
+    // It does nothing to a task that has ended.
+    another.cancel();
+    drop(another);
+    bench.end();
+}
+
+#[test]
 fn a_task_that_cancels_itself_ends_with_that_poll() {
     let bench = Bench::new();
     let handle: Arc<Mutex<Option<Join<()>>>> = Arc::default();
