@@ -38,11 +38,6 @@ pub(super) const ROUSED: u32 = 7;
 const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
 const _: () = assert!(ABANDONED < ROUSED);
 
-/// So many bytes make an entry 128 bytes long on a 64-bit host. glibc does not merge freed blocks of up to 120 bytes
-/// with their neighbours (its fast bins), and returns only what is merged to the OS: without this, the memory of a
-/// million timers would stay with the process when they are gone.
-const ROOM: usize = 24;
-
 /// What a worker found when it took a timer out of its wheel.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +83,8 @@ pub(crate) struct Entry<M: Machine, O> {
     node: Node<M>,
     state: M::U32,
     pub(crate) base: std::cell::Cell<Base>,
+    /// Whether it lies in a [`Roomy`].
+    has_room: bool,
     /// The [tag](Entry::tag) of the poll in which the waker was given; another tag if it was not given in a poll.
     pub(crate) polls: std::cell::Cell<u16>,
     /// The worker that has the entry. It changes when a worker takes a `MAILED` entry, so only that worker reads it
@@ -97,25 +94,46 @@ pub(crate) struct Entry<M: Machine, O> {
     link: M::Cell<Link<M, O>>,
     /// The handle's own: a copy of the waker that it sent by mail.
     handle_waker: M::Cell<Option<Waker>>,
-    /// For the allocator: see [`ROOM`].
-    room: MaybeUninit<[u8; ROOM]>,
+}
+
+/// An entry that a worker allocates, 128 bytes long on a 64-bit host. glibc does not merge freed blocks of up to 120
+/// bytes with their neighbours (its fast bins), and returns only what is merged to the OS: without the room the memory
+/// of a million timers would stay with the process when they are gone. An entry that is armed by mail has no room: it
+/// is allocated on one thread and freed on another, and that is cheaper without merging.
+#[repr(C)]
+pub(super) struct Roomy<M: Machine, O> {
+    entry: Entry<M, O>,
+    room: MaybeUninit<[u8; 24]>,
 }
 
 impl<M: Machine, O> Entry<M, O> {
-    /// A free entry of that worker.
-    pub(crate) fn allocate(owner: O) -> NonNull<Entry<M, O>> {
-        let entry = Box::new(Entry {
+    fn new(owner: O, has_room: bool) -> Self {
+        Entry {
             node: Node::new(deliver::<M>),
             state: M::U32::new(FREE),
             base: std::cell::Cell::new(Base::Global),
+            has_room,
             polls: std::cell::Cell::new(0),
             owner: M::Cell::new(owner),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
             handle_waker: M::Cell::new(None),
+        }
+    }
+
+    /// A free entry of that worker, to be armed by mail.
+    pub(crate) fn allocate(owner: O) -> NonNull<Entry<M, O>> {
+        NonNull::from(Box::leak(Box::new(Entry::new(owner, false))))
+    }
+
+    /// A free entry of the calling worker.
+    pub(super) fn allocate_here(owner: O) -> NonNull<Entry<M, O>> {
+        let roomy = Box::new(Roomy {
+            entry: Entry::<M, O>::new(owner, true),
             room: MaybeUninit::uninit(),
         });
-        NonNull::from(Box::leak(entry))
+        // The entry is its first field.
+        NonNull::from(Box::leak(roomy)).cast()
     }
 
     /// The part of a worker's count of polls that an entry keeps. Two polls that are 65,536 apart have the same
@@ -128,18 +146,24 @@ impl<M: Machine, O> Entry<M, O> {
     /// # Safety
     /// The caller alone has the entry.
     pub(crate) unsafe fn free(entry: NonNull<Entry<M, O>>) {
-        // SAFETY: it came from `allocate`, and the caller alone has it.
-        let entry = unsafe { Box::from_raw(entry.as_ptr()) };
+        // SAFETY: the caller alone has it.
+        let it = unsafe { entry.as_ref() };
         // In every build: it is a step of the machine.
-        assert!(!entry.is_linked(), "a timer was freed in the wheel");
+        assert!(!it.is_linked(), "a timer was freed in the wheel");
         // These are steps too: a model checks by them that the handle is done with both. They stand outside of
         // `drop_quietly`, which would catch the model's panic.
         // SAFETY: the caller alone has the entry.
-        let known = unsafe { entry.with_handle_waker(Option::take) };
-        let _ = entry.owner.with_mut(|owner| owner);
+        let known = unsafe { it.with_handle_waker(Option::take) };
+        let _ = it.owner.with_mut(|owner| owner);
         // Quietly, and one by one, because these are wakers and the caller may be the worker's own loop.
         drop_quietly(known);
-        drop_quietly(entry);
+        if it.has_room {
+            // SAFETY: it came from `allocate_here`, and the caller alone has it.
+            drop_quietly(unsafe { Box::from_raw(entry.cast::<Roomy<M, O>>().as_ptr()) });
+        } else {
+            // SAFETY: it came from `allocate`, and the caller alone has it.
+            drop_quietly(unsafe { Box::from_raw(entry.as_ptr()) });
+        }
     }
 
     /// Calls `f` with the link.

@@ -179,7 +179,7 @@ impl<M: Machine, O> Wheel<M, O> {
     #[inline]
     pub(crate) fn take_entry(&self, owner: impl FnOnce() -> O) -> NonNull<Entry<M, O>> {
         self.with_kept(Vec::pop)
-            .unwrap_or_else(|| Entry::allocate(owner()))
+            .unwrap_or_else(|| Entry::allocate_here(owner()))
     }
 
     /// Keeps an entry for the next timer.
