@@ -7,7 +7,7 @@
 use doorbell_sim::profile::{KEYS, Profile};
 
 use super::calls;
-use super::probe::{Id, PROBES, Round};
+use super::probe::{PROBES, Round, place_of};
 use super::stand::{Distance, Stand};
 use crate::measure::{Spread, median};
 
@@ -29,43 +29,48 @@ pub(super) struct Sources<'a> {
 impl Sources<'_> {
     /// The entry of the key with this name.
     pub(super) fn entry(&self, name: &str) -> Entry {
-        use Id::{
-            AwakeToRun, AwakeWake, Clock, EventfdCall, EventfdTurn, EventfdWake, Fence, FutexCall,
-            FutexToRun, FutexWake, Hop, Late, LateAwake, Memory, OwnHit, OwnRmw, Relax, Spawn,
-            Syscall,
-        };
         // With only one CPU there is no thread on another one to wake.
         let alone = self.stand.other().is_none();
         match name {
             "sockets" | "llc_groups_per_socket" | "cores_per_llc" | "smt" => self.extent(name),
-            "own_hit_ns" => self.sum(name, &[OwnHit], &[]),
-            "rmw_extra_ns" => self.sum(name, &[OwnRmw], &[OwnHit]),
-            "fence_ns" => self.sum(name, &[Fence], &[]),
-            "clock_ns" => self.sum(name, &[Clock], &[]),
-            "relax_ns" => self.sum(name, &[Relax], &[]),
+            "own_hit_ns" => self.sum(name, &["own_hit"], &[]),
+            "rmw_extra_ns" => self.sum(name, &["own_rmw"], &["own_hit"]),
+            "fence_ns" => self.sum(name, &["fence"], &[]),
+            "clock_ns" => self.sum(name, &["clock"], &[]),
+            "relax_ns" => self.sum(name, &["relax"], &[]),
             "smt_ns" => self.trip(name, Distance::Sibling),
             "llc_ns" => self.trip(name, Distance::Cache),
             "socket_ns" => self.trip(name, Distance::Socket),
             "cross_socket_ns" => self.trip(name, Distance::Remote),
-            "memory_ns" => self.sum(name, &[Memory], &[]),
-            "syscall_ns" => self.sum(name, &[Syscall], &[]),
-            "spawn_ns" => self.sum(name, &[Spawn], &[]),
-            "context_switch_ns" => self.sum(name, &[Hop], &[FutexCall, Syscall]),
-            "futex_wake_ns" if alone => self.sum(name, &[FutexCall], &[Syscall]),
-            "futex_wake_ns" => self.sum(name, &[FutexWake], &[Syscall]),
-            "eventfd_wake_ns" if alone => self.sum(name, &[EventfdCall], &[Syscall]),
-            "eventfd_wake_ns" => self.sum(name, &[EventfdWake], &[Syscall]),
-            "eventfd_wait_ns" => self.sum(name, &[EventfdTurn], &[EventfdCall, Syscall, Syscall]),
+            "memory_ns" => self.sum(name, &["memory"], &[]),
+            "syscall_ns" => self.sum(name, &["syscall"], &[]),
+            "spawn_ns" => self.sum(name, &["spawn"], &[]),
+            "context_switch_ns" => self.sum(name, &["hop"], &["futex_call", "syscall"]),
+            "futex_wake_ns" if alone => self.sum(name, &["futex_call"], &["syscall"]),
+            "futex_wake_ns" => self.sum(name, &["futex_wake"], &["syscall"]),
+            "eventfd_wake_ns" if alone => self.sum(name, &["eventfd_call"], &["syscall"]),
+            "eventfd_wake_ns" => self.sum(name, &["eventfd_wake"], &["syscall"]),
+            "eventfd_wait_ns" => self.sum(
+                name,
+                &["eventfd_turn"],
+                &["eventfd_call", "syscall", "syscall"],
+            ),
             "ipi_latency_ns" if alone => self.assumed(
                 name,
                 "this process may use one CPU, so no other one can be woken",
             ),
             // A wake without its system call and without the switch at its end.
-            "ipi_latency_ns" => {
-                self.sum(name, &[AwakeToRun, FutexCall, Syscall], &[AwakeWake, Hop])
-            }
-            "idle_exit_ns" if alone => self.sum(name, &[Late], &[LateAwake]),
-            "idle_exit_ns" => self.sum(name, &[FutexToRun, AwakeWake], &[FutexWake, AwakeToRun]),
+            "ipi_latency_ns" => self.sum(
+                name,
+                &["awake_to_run", "futex_call", "syscall"],
+                &["awake_wake", "hop"],
+            ),
+            "idle_exit_ns" if alone => self.sum(name, &["late"], &["late_awake"]),
+            "idle_exit_ns" => self.sum(
+                name,
+                &["futex_to_run", "awake_wake"],
+                &["futex_wake", "awake_to_run"],
+            ),
             "slice_ns" => self.slice(name),
             "smt_busy_percent" => self.busy(name),
             "jitter_percent" => self.assumed(name, "neighbours change it from minute to minute"),
@@ -74,13 +79,13 @@ impl Sources<'_> {
     }
 
     /// The median, over the rounds, of the sum of some probes minus the sum of others.
-    fn sum(&self, name: &str, plus: &[Id], minus: &[Id]) -> Entry {
+    fn sum(&self, name: &str, plus: &[&str], minus: &[&str]) -> Entry {
         let of = |round: &Round| -> Option<f64> {
-            let total = |ids: &[Id]| ids.iter().map(|id| round.of(*id)).sum::<Option<f64>>();
+            let total = |ids: &[&str]| ids.iter().map(|id| round.of(id)).sum::<Option<f64>>();
             Some(total(plus)? - total(minus)?)
         };
-        let list = |ids: &[Id]| {
-            let parts = ids.iter().map(|id| PROBES[*id as usize]);
+        let list = |ids: &[&str]| {
+            let parts = ids.iter().map(|id| PROBES[place_of(id)]);
             let parts = parts.map(|probe| format!("{} ({})", probe.name, probe.how));
             parts.collect::<Vec<_>>().join(" and ")
         };
@@ -93,8 +98,8 @@ impl Sources<'_> {
 
     /// How much longer a computation takes beside another one on the same core.
     fn busy(&self, name: &str) -> Entry {
-        let (alone, beside) = (Id::WorkAlone, Id::WorkBeside);
-        let [one, other] = [beside, alone].map(|id| PROBES[id as usize]);
+        let (alone, beside) = ("work_alone", "work_beside");
+        let [one, other] = [beside, alone].map(|id| PROBES[place_of(id)]);
         let how = format!("{} ({}) over {}", one.name, one.how, other.name);
         self.measured(name, &how, "per cent", |round| {
             Some(100.0 * round.of(beside)? / round.of(alone)?)
@@ -104,16 +109,16 @@ impl Sources<'_> {
     /// The cost of a line at a distance.
     fn trip(&self, name: &str, distance: Distance) -> Entry {
         let id = match distance {
-            Distance::Sibling => Id::TripSibling,
-            Distance::Cache => Id::TripCache,
-            Distance::Socket => Id::TripSocket,
-            Distance::Remote => Id::TripRemote,
+            Distance::Sibling => "trip_sibling",
+            Distance::Cache => "trip_cache",
+            Distance::Socket => "trip_socket",
+            Distance::Remote => "trip_remote",
         };
         if self.stand.partner(distance).is_none() {
             let why = format!("this process may not use two CPUs {}", distance.words());
             return self.assumed(name, &why);
         }
-        let how = format!("a quarter of {}", PROBES[id as usize].how);
+        let how = format!("a quarter of {}", PROBES[place_of(id)].how);
         self.measured(name, &how, "ns", |round| {
             Some(round.of(id)? / MOVES_PER_TRIP)
         })

@@ -76,37 +76,7 @@ const fn probe(
     Probe { name, how, run }
 }
 
-/// The index of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Id {
-    OwnHit,
-    OwnRmw,
-    Fence,
-    Clock,
-    Relax,
-    TripSibling,
-    TripCache,
-    TripSocket,
-    TripRemote,
-    Memory,
-    Syscall,
-    FutexCall,
-    EventfdCall,
-    EventfdTurn,
-    Hop,
-    Spawn,
-    FutexWake,
-    FutexToRun,
-    AwakeWake,
-    AwakeToRun,
-    EventfdWake,
-    Late,
-    LateAwake,
-    WorkAlone,
-    WorkBeside,
-}
-
-/// All probes, in the order of [`Id`].
+/// All probes, in the order in which they run.
 pub(super) const PROBES: [Probe; 25] = [
     probe(
         "own_hit",
@@ -243,23 +213,13 @@ impl Round {
     }
 
     /// The figure of a probe.
-    pub(super) fn of(&self, id: Id) -> Option<f64> {
-        self.0[id as usize]
+    pub(super) fn of(&self, probe: &str) -> Option<f64> {
+        self.0[place_of(probe)]
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_and_probes_have_one_order() {
-        assert_eq!(PROBES[Id::OwnHit as usize].name, "own_hit");
-        assert_eq!(PROBES[Id::TripRemote as usize].name, "trip_remote");
-        assert_eq!(PROBES[Id::Hop as usize].name, "hop");
-        assert_eq!(PROBES[Id::EventfdWake as usize].name, "eventfd_wake");
-        assert_eq!(PROBES[Id::LateAwake as usize].name, "late_awake");
-        assert_eq!(PROBES[Id::WorkBeside as usize].name, "work_beside");
-        assert_eq!(PROBES.len(), Id::WorkBeside as usize + 1);
-    }
+/// The place of a probe in [`PROBES`].
+pub(super) fn place_of(name: &str) -> usize {
+    let place = PROBES.iter().position(|probe| probe.name == name);
+    place.unwrap_or_else(|| panic!("there is no probe {name}"))
 }
