@@ -37,8 +37,8 @@
 //! }
 //! ```
 //!
-//! Handlers cannot use what needs tokio's runtime (`tokio::time`, `tokio::net`, `tokio::spawn`); use
-//! doorbell's instead. `tokio::sync` works.
+//! Handlers use doorbell's timers, sockets and `spawn`. Code that calls those of tokio (`tokio::time`,
+//! `tokio::net`, `tokio::spawn`) needs the crate `doorbell-tokio`. `tokio::sync` works without it.
 //!
 //! The address of the client is in the request's extensions ([`ConnectionInfo`]). With the feature `axum`,
 //! axum's own extractor works too, without `into_make_service_with_connect_info`:
@@ -76,8 +76,8 @@
 //! task that the handler spawns; that task inherits the handler's class. The upgraded connection first yields
 //! the bytes that the client sent behind its request. For a `WebSocket` crate, wrap the connection in
 //! `TokioIo` of `hyper-util`, or get the [`TcpStream`](doorbell::net::TcpStream) itself by [`ServerIo`].
-//! axum's extractor `WebSocketUpgrade` spawns on tokio's runtime, so it panics here. Pass the request to
-//! `hyper::upgrade::on` instead:
+//! axum's extractor `WebSocketUpgrade` spawns on tokio's runtime, so it panics without `doorbell-tokio`.
+//! Without it, pass the request to `hyper::upgrade::on` instead:
 //!
 //! ```
 //! use axum::extract::Request;
@@ -130,9 +130,9 @@
 //! # How a server ends
 //! When the future given to [`shutdown_on`](Server::shutdown_on) is ready, the server stops accepting, closes
 //! idle connections, and waits for requests in flight and upgraded connections for up to
-//! [`drain_timeout`](Server::drain_timeout) (default: 30 s). Then it drops the remaining connections, but for
-//! upgraded ones. A handler whose answer would go on for ever, and a task with an upgraded connection, learn
-//! it from the [`ServerEnd`] in the request's extensions.
+//! [`drain_timeout`](Server::drain_timeout) (default: 30 s). Then it drops the remaining connections, except
+//! upgraded ones. [`ServerEnd`], in the request's extensions, tells of the end to handlers whose answer would
+//! go on for ever, and to tasks with an upgraded connection.
 //!
 //! ```
 //! use doorbell::net::TcpListener;

@@ -14,9 +14,9 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Any number of listeners, of several runtimes and of other crates too, hear each signal. The first listener
-//! for a signal replaces what the OS does by default, for the rest of the process: after that a SIGTERM ends
-//! no process by itself, also when all listeners have been dropped. A process whose end may take long should
+//! All listeners of a signal hear it, those of other runtimes and of other crates too. The first listener for a
+//! signal replaces what the OS does by default, for the rest of the process. After that a SIGTERM does not end
+//! the process by itself, even when all listeners have been dropped. A process whose end may take long should
 //! therefore listen for a second signal too, and exit.
 
 use crate::net::UnixStream;
@@ -28,8 +28,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 
-/// A signal cannot be caught, or a program that caught it could not go on: SIGKILL and SIGSTOP; SIGBUS, SIGFPE,
-/// SIGILL and SIGSEGV. The inner error of what [`signal`] returns.
+/// The signal cannot be awaited. SIGKILL and SIGSTOP cannot be caught. A program that caught SIGBUS, SIGFPE,
+/// SIGILL or SIGSEGV could not go on. [`signal`] returns this as the inner error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("signal {} cannot be awaited: {}; choose another one, such as SIGTERM or SIGUSR1", .0.as_raw_value(), why(*.0))]
 pub struct UncatchableSignal(pub SignalKind);
@@ -131,15 +131,15 @@ impl From<SignalKind> for i32 {
 #[derive(Debug)]
 pub struct Signal {
     handler: SigId,
-    // Dropped after the handler's end has gone, so that the handler does not write to nobody.
+    // Dropped after the handler's end of the pair, so that the handler does not write to a closed socket.
     heard: UnixStream,
 }
 
 /// Begins to listen for a signal; for an example see [the module](self).
 ///
 /// # Errors
-/// [`UncatchableSignal`], of kind [`InvalidInput`](io::ErrorKind::InvalidInput), for those signals. The OS's
-/// error, if there is no signal of that number, or the process has no descriptor left.
+/// Of kind [`InvalidInput`](io::ErrorKind::InvalidInput), with an [`UncatchableSignal`] inside, if the signal
+/// cannot be awaited. The OS's error if there is no signal of that number, or the process has no descriptor left.
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     if signal_hook::consts::FORBIDDEN.contains(&kind.0) || kind.0 == number::SIGBUS {
         let error = UncatchableSignal(kind);

@@ -61,8 +61,9 @@ use std::time::Duration;
 /// An upgraded connection (`hyper::upgrade::on`) belongs to the task that took it. It still counts for
 /// [`connection_limit`](Server::connection_limit), and the end of the server waits for it as for a request in
 /// flight, but no timeout applies to it and the server does not close it. [`ServerEnd`] tells its task. A
-/// tunnel over HTTP/2 (`CONNECT`) stays part of its connection, and is a request in flight until it ends. A handler that answers every method with
-/// success opens a tunnel for any client: refuse `CONNECT` unless you want tunnels.
+/// tunnel over HTTP/2 (`CONNECT`) stays part of its connection, and is a request in flight until it ends. A
+/// handler that answers every method with success opens a tunnel for any client: refuse `CONNECT` unless you
+/// want tunnels.
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct Server<L = TcpListener> {
     listener: L,
@@ -129,10 +130,10 @@ impl<L: Listener> Server<L> {
     /// its requests. An answer whose handler has nothing to send is not limited, however long it lives.
     /// Default: 60 s; `None` means no limit.
     ///
-    /// Over HTTP/2 each answer counts for itself: the stream of one of which the client takes nothing is reset,
-    /// and the connection lives on. The connection is dropped if its socket takes nothing. The end of an answer
-    /// of up to 16 KiB is no stream's any more: h2 has all of it, and keeps what the client has no room for
-    /// while it takes other answers. If it takes nothing at all, its connection is dropped 5 s after the limit.
+    /// Over HTTP/2 each answer counts for itself. If the client takes nothing of one, the stream of that answer
+    /// is reset, and the connection lives on. The connection is dropped if its socket takes nothing. An answer of
+    /// up to 16 KiB is exempt once h2 has all of it: h2 keeps what the client has no room for, while the client
+    /// takes other answers. If the client takes nothing at all, its connection is dropped 5 s after the limit.
     ///
     /// Over a Unix socket the client must take about 160 kB within that time: until then the OS tells nothing.
     pub fn write_timeout(mut self, timeout: Option<Duration>) -> Self {
