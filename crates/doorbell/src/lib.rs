@@ -25,7 +25,8 @@
 //!
 //! # Libraries that work unchanged
 //! Any library that needs no runtime of its own. The tests of this crate use `mpsc`, `oneshot`, `watch` and
-//! `Semaphore` of `tokio::sync`, and `join!` and `select!` of `futures`.
+//! `Semaphore` of `tokio::sync`, and `join!` and `select!` of `futures`. Libraries that call `tokio::spawn`,
+//! `tokio::time` or `tokio::net` run in tasks of a runtime with the crate `doorbell-tokio`.
 //!
 //! The macros of `futures` await several things in one task. `join!` awaits all of them:
 //!

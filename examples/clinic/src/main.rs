@@ -31,7 +31,8 @@ use stop::Signals;
 /// Serves HTTP until SIGTERM or SIGINT, and then until requests in flight are answered, for 30 s at most.
 ///
 /// `/` greets. `/compute` computes for 5 ms inside the handler; `/batch` does the same only on otherwise
-/// idle CPUs. `/healthz` is urgent, and is usually answered within a millisecond while the others compute.
+/// idle CPUs. `/healthz` is urgent: its handler preempts the others. Its connection may wait for one of their
+/// polls to be read, and for one more to be answered.
 /// `/self` asks `/healthz` by reqwest. `/metrics` shows counts.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]

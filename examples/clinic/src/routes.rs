@@ -19,8 +19,8 @@ use std::time::Duration;
 /// How long a computing route computes.
 const WORK: Duration = Duration::from_millis(5);
 
-/// The class of requests for this path. Requests for `/healthz` and `/metrics` are urgent, so they are
-/// answered while all cores compute.
+/// The class of requests for this path. Requests for `/healthz` and `/metrics` are urgent, so their handlers
+/// preempt what computes.
 pub(crate) fn class_of(path: &str) -> Class {
     match path {
         "/healthz" | "/metrics" => Class::rt(50),
