@@ -10,7 +10,7 @@
 //! | `calibrate` | this host as a profile of the simulator |
 //! | `simulator` | the protocols on simulated machines: fuzz, replay, mutants |
 //! | `info` | what this machine allows a runtime, and what a runtime gets |
-//! | `tour` | every scenario in a short form, one after another |
+//! | `tour` | most scenarios in a short form, one after another |
 //! | `measure` | the instruments: clock, percentiles, interrupts, system calls, CPUs |
 //! | `report` | table, JSON and page |
 

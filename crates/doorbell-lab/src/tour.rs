@@ -1,4 +1,4 @@
-//! `doorbell lab`: every scenario in a short form, one after another.
+//! `doorbell lab`: most scenarios in a short form, one after another.
 
 use clap::Args;
 
