@@ -43,7 +43,7 @@ fn endless(produced: Arc<AtomicUsize>) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// `/frames` is endless, `/full` has one frame, and `/trailers` has one and trailers.
+/// `/frames` and `/late` are endless, `/full` has one frame, and `/trailers` has one and trailers.
 fn answer(path: &str, produced: Arc<AtomicUsize>) -> Body {
     let full = Full::new(Bytes::from_static(&FRAME));
     match path {
@@ -71,8 +71,14 @@ impl Held {
         let service = move || {
             let counts = Arc::clone(&counts);
             service_fn(move |request: Request<RequestBody>| {
+                let is_late = request.uri().path() == "/late";
                 let body = answer(request.uri().path(), Arc::clone(&counts));
-                async { Ok::<_, Infallible>(Response::new(body)) }
+                async move {
+                    if is_late {
+                        sleep(Duration::from_millis(1)).await;
+                    }
+                    Ok::<_, Infallible>(Response::new(body))
+                }
             })
         };
         let site = Site::of(with, |server| {
@@ -189,6 +195,38 @@ async fn a_stream_that_its_client_does_not_take_is_reset_beside_one_that_moves()
         drop(two);
         assert_eq!(held.site.end().await.timed_out, all);
     }
+}
+
+#[doorbell::test]
+async fn a_limit_for_the_request_leaves_the_one_for_writing_as_it_is() {
+    let held = Held::start(Class::FAIR, |server| {
+        let server = server.request_timeout(Some(60 * LIMIT));
+        server.write_timeout(Some(LIMIT))
+    });
+    let mut two = Two::connect(held.site.address, 0).await;
+    let moves = two.get("/frames").await;
+    two.gives(moves, 100_000).await;
+    // Nothing of its answer is held when its task is first polled.
+    let stalled = two.get("/late").await;
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < 30 * LIMIT, "it was not reset");
+        let frame = within(two.frame()).await.expect("the connection ended");
+        match frame.kind {
+            RST_STREAM => {
+                assert_eq!(frame.stream, stalled);
+                break;
+            }
+            DATA => {
+                assert_eq!(frame.stream, moves);
+                sleep(Duration::from_millis(20)).await;
+                two.gives(moves, frame.payload.len() as u32).await;
+            }
+            _ => {}
+        }
+    }
+    drop(two);
+    assert_eq!(held.site.end().await.timed_out, 1);
 }
 
 #[doorbell::test]

@@ -61,7 +61,9 @@ impl<F: Future<Output = ()>> Future for Limited<F> {
                 shared.limit_reached();
                 return Poll::Ready(());
             }
-            *this.sleep = Some(sleep_until(limit));
+            // Bytes that are held later stall after one write limit at the earliest.
+            let later = shared.limits().write.map(|write| now + write);
+            *this.sleep = Some(sleep_until(later.map_or(limit, |later| limit.min(later))));
         }
     }
 }
