@@ -27,7 +27,7 @@ const COSTS_NS: u64 = 75 * US;
 /// A slice of the deferred queue ends with the first poll behind so long.
 const SLICE_NS: u64 = 25 * US;
 /// Rounds of everything that comes from outside.
-const ROUNDS: u64 = 40;
+const ROUNDS: u64 = 24;
 
 /// What keeps the workers busy.
 #[derive(Clone, Copy, Debug)]
