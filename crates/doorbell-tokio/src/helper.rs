@@ -3,12 +3,16 @@
 use doorbell::{ClassKind, EnterGuard, Handle, WeakHandle};
 use std::cell::RefCell;
 use std::io;
+use std::sync::Once;
 use tokio::runtime::{Builder, Runtime};
 
 std::thread_local! {
     /// On a thread of a helper: doorbell's runtime, entered.
     static ENTERED: RefCell<Option<EnterGuard>> = const { RefCell::new(None) };
 }
+
+/// The name of a helper's threads for closures that block.
+const BLOCKING: &str = "doorbell-tok-b";
 
 /// Dropping it ends the helper without waiting: it may be dropped on any thread, also on one of its own.
 #[derive(Debug)]
@@ -19,18 +23,24 @@ pub(crate) struct Helper {
 
 impl Helper {
     pub(crate) fn start(runtime: &Handle, class: ClassKind) -> io::Result<Self> {
-        let is_urgent = class == ClassKind::Rt;
-        let name = if is_urgent {
+        let worker = if class == ClassKind::Rt {
             "doorbell-tok-rt"
         } else {
             "doorbell-tokio"
+        };
+        // Tokio asks for a name for each of its threads: for that of the worker first, as it builds.
+        let first = Once::new();
+        let name = move || {
+            let mut name = BLOCKING;
+            first.call_once(|| name = worker);
+            name.to_owned()
         };
         // Weak: tokio's threads may outlive the runtime, inside closures that block.
         let weak = runtime.downgrade();
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
-            .thread_name(name)
+            .thread_name_fn(name)
             .on_thread_start(move || enter(&weak, class))
             .on_thread_stop(|| drop(ENTERED.take()))
             .build()?;
@@ -44,12 +54,14 @@ impl Helper {
     }
 }
 
-/// Enters doorbell's runtime on the calling thread of a helper.
+/// Enters doorbell's runtime on the calling thread of a helper. Of its threads only the worker is as those of the
+/// class: it is one, while there may be hundreds for closures that block.
 fn enter(runtime: &WeakHandle, class: ClassKind) {
     let Some(runtime) = runtime.upgrade() else {
         return;
     };
-    runtime.schedule_thread_as(class);
+    let is_blocking = std::thread::current().name() == Some(BLOCKING);
+    runtime.schedule_thread_as(if is_blocking { ClassKind::Fair } else { class });
     ENTERED.set(Some(runtime.enter()));
 }
 

@@ -52,7 +52,8 @@ impl Bridge {
 
     /// Whether there is a second helper, for tasks of class Rt. Its thread asks the OS for the policy that Rt workers
     /// have. What an Rt task gives to tokio, as a connection that reqwest opens for it, then waits for no work of the
-    /// other helper. A connection pool that tasks of several classes share has its connections where they were opened:
+    /// other helper. The helper's threads for closures that block ask for no policy; after `block_in_place` in one of its
+    /// tasks, its tasks may go on on such a thread. A connection pool that tasks of several classes share has its connections where they were opened:
     /// give Rt tasks a client of their own.
     #[must_use]
     pub fn urgent_helper(mut self, is_wanted: bool) -> Self {

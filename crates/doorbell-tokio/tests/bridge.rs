@@ -8,7 +8,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Class, ClassKind, Runtime, StallKind};
+use doorbell::{Builder, Class, ClassKind, Policy, Runtime, StallKind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -117,6 +117,66 @@ fn what_urgent_tasks_give_to_tokio_runs_on_the_urgent_helper() {
     assert_eq!(of(Class::rt(1)), both("doorbell-tok-rt"));
     drop(ends);
     rt.block_on(busy).unwrap().unwrap_err();
+}
+
+/// The policy of the calling thread, and the CPUs that it may use.
+fn policy_and_cpus() -> (Option<Policy>, String) {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let cpus = status
+        .lines()
+        .find(|line| line.starts_with("Cpus_allowed:"));
+    let runtime = doorbell::Handle::current();
+    // As a Fair worker: it keeps its policy.
+    let policy = runtime.schedule_thread_as(ClassKind::Fair);
+    (policy, cpus.unwrap().to_owned())
+}
+
+#[test]
+fn tk1_one_thread_of_the_urgent_helper_is_urgent() {
+    let rt = doorbell_tokio::Bridge::new()
+        .urgent_helper(true)
+        .install(Builder::new().cores(1))
+        .build()
+        .unwrap();
+    let handle = rt.handle().clone();
+    let of_rt = std::thread::spawn(move || handle.schedule_thread_as(ClassKind::Rt));
+    let of_rt = of_rt.join().unwrap();
+    let of_fair = rt.handle().schedule_thread_as(ClassKind::Fair);
+    let task = rt.task().class(Class::rt(1)).spawn(async {
+        let of_worker = tokio::spawn(async { policy_and_cpus().0 }).await;
+        let closures = [(); 3].map(|()| tokio::task::spawn_blocking(|| policy_and_cpus().0));
+        let nested =
+            tokio::spawn(async { tokio::task::spawn_blocking(|| policy_and_cpus().0).await });
+        let mut of_closures = vec![nested.await.unwrap().unwrap()];
+        for closure in closures {
+            of_closures.push(closure.await.unwrap());
+        }
+        (of_worker.unwrap(), of_closures)
+    });
+    let (of_worker, of_closures) = rt.block_on(task).unwrap();
+    assert_eq!(of_worker, of_rt);
+    assert_eq!(of_closures, [of_fair; 4]);
+}
+
+#[test]
+fn tk2_closures_of_tokio_are_not_bound_to_the_cpu_of_a_worker() {
+    let rt = doorbell_tokio::builder()
+        .cores(1)
+        .pin(true)
+        .build()
+        .unwrap();
+    let cpus = {
+        let _entered = rt.enter();
+        policy_and_cpus().1
+    };
+    for class in [Class::FAIR, Class::BATCH] {
+        let task = rt.task().class(class).spawn(async {
+            let closure = tokio::task::spawn_blocking(|| policy_and_cpus().1);
+
+            closure.await.unwrap()
+        });
+        assert_eq!(rt.block_on(task).unwrap(), cpus);
+    }
 }
 
 #[test]

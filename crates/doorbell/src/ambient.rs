@@ -167,7 +167,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Runs what a thread for blocking closures does, inside the hooks around threads.
     fn around_blocking(&self, work: &mut dyn FnMut());
 
-    /// Has the OS schedule the calling thread as the workers of a class.
+    /// Has the OS schedule the calling thread as the workers of a class, on all CPUs of the runtime.
     fn schedule_thread_as(&self, kind: ClassKind) -> Option<Policy>;
 
     /// Whether the clock is paused.

@@ -122,6 +122,9 @@ impl Handle {
     /// to. For threads that work for tasks of that class and are not workers. A thread that is to be as a Fair worker
     /// keeps the policy that it has. Returns the policy that the OS reported; `None` if it did not report one.
     ///
+    /// If the runtime's workers are bound to their CPUs ([`Builder::pin`](crate::Builder::pin)), the thread is bound to
+    /// all CPUs on which the runtime was built: a thread that a worker starts begins on the one CPU of that worker.
+    ///
     /// ```
     /// use doorbell::ClassKind;
     ///

@@ -442,6 +442,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn schedule_thread_as(&self, kind: ClassKind) -> Option<Policy> {
+        self.blocking.leave_core();
         obtain::<M>(kind, self.urgent.priority).got()
     }
 

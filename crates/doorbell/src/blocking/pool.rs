@@ -254,6 +254,15 @@ impl<M: Machine> Pool<M> {
         if stranded { started } else { Ok(()) }
     }
 
+    /// Lets the calling thread, which began on the CPUs of its starter, use all CPUs of the mask. The starter may be a
+    /// worker, bound to the CPU of its core.
+    pub(crate) fn leave_core(&self) {
+        if !self.plan.cpus.is_empty() {
+            // If the OS refuses, because the mask has become smaller, the thread stays there.
+            let _ = M::bind_thread(&self.plan.cpus);
+        }
+    }
+
     /// Starts the thread that was counted. If that fails, the thread leaves the count.
     fn start_thread(self: &Arc<Self>, handle: &Handle) -> Result<(), ThreadError> {
         let number = self.named.add_shared(1);
@@ -272,12 +281,7 @@ impl<M: Machine> Pool<M> {
         };
         let handle = handle.clone();
         let body = move || {
-            let cpus = &leaving.pool.plan.cpus;
-            if !cpus.is_empty() {
-                // The thread begins on the CPUs of its starter, which may be the one CPU of a worker. If the
-                // OS refuses, because the mask has become smaller, the thread stays there.
-                let _ = M::bind_thread(cpus);
-            }
+            leaving.pool.leave_core();
             let entered = ambient::enter_blocking(handle.clone());
             let work = &mut || leaving.pool.work(&handle);
             handle.inner().around_blocking(work);
