@@ -85,10 +85,11 @@ fn nest(hooks: &[Quiet<Box<Hook>>], thread: &ThreadRole, body: &mut dyn FnMut())
 }
 
 impl<M: Machine> Rt<M> {
-    /// Runs `body` inside the hooks for this thread.
+    /// Runs `body` inside the hooks for this thread; without them in a child process, where the runtime has ended.
     pub(crate) fn run_around<R>(&self, thread: ThreadRole, body: impl FnOnce() -> R) -> R {
+        let around = self.around.get().filter(|_| !self.forked.is_child());
         // They are gone once the runtime has ended.
-        let Some(around) = self.around.get().and_then(Weak::upgrade) else {
+        let Some(around) = around.and_then(Weak::upgrade) else {
             return body();
         };
         let mut body = Some(body);
@@ -115,7 +116,10 @@ impl Builder {
     ///
     /// Each [`Builder::build`] calls `start` once, before there are workers, and `start` returns the hook of that
     /// runtime. So the hook can own something that belongs to the runtime. It is dropped when the runtime has ended and
-    /// no thread is inside the hook any more.
+    /// no thread is inside the hook any more. `start` must start nothing in the runtime: threads that it causes, by
+    /// [`Handle::open_class`](crate::Handle::open_class()) or by a blocking closure, are outside the hook.
+    ///
+    /// In a child process that fork(2) has made, the runtime has ended, and no thread enters the hook.
     ///
     /// The hook calls its second argument, which runs the thread's work and returns when the work is done. Panics of that
     /// work do not pass through the hook. If the hook does not call it, the runtime runs the work behind the hook; a

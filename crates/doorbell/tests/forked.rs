@@ -7,7 +7,8 @@
 )]
 
 use doorbell::net::UnixStream;
-use doorbell::{Builder, CallError, Class, Runtime, SpawnBlockingError};
+use doorbell::{Builder, CallError, Class, Runtime, SpawnBlockingError, ThreadRole};
+use std::cell::Cell;
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
@@ -120,6 +121,25 @@ fn c4_a_new_runtime_works_in_a_child() {
         ])
     });
     assert_eq!(said, Some(0));
+}
+
+#[test]
+fn c4_the_hooks_around_threads_are_not_entered_in_a_child() {
+    thread_local!(static INSIDE: Cell<bool> = Cell::default());
+    let rt = Builder::new()
+        .cores(1)
+        .around_threads(|_| {
+            Ok(|_: &ThreadRole, work: &mut dyn FnMut()| {
+                INSIDE.set(true);
+                work();
+                INSIDE.set(false);
+            })
+        })
+        .build()
+        .unwrap();
+    let is_inside = || rt.block_on(async { INSIDE.get() });
+    assert!(is_inside());
+    assert_eq!(in_child(|| u8::from(is_inside())), Some(0));
 }
 
 #[test]
