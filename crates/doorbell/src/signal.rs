@@ -151,7 +151,8 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
 }
 
 impl Signal {
-    /// Waits for the signal. `None` if it cannot wait: the thread has no runtime, or the runtime has ended.
+    /// Waits for the signal. `None` if it cannot wait: the thread has no runtime, the runtime has ended, or other code
+    /// has removed all handlers of the signal (`unregister_signal` of the crate `signal-hook-registry`).
     ///
     /// If the future is dropped before it is ready, no signal is lost.
     pub async fn recv(&mut self) -> Option<()> {
@@ -171,6 +172,10 @@ impl Signal {
         // One byte for each signal.
         let mut bytes = [0; 64];
         let mut read = ready!(self.heard.poll_read(cx, &mut bytes))?;
+        if read == 0 {
+            let error = "other code has removed the handlers of the signal; listen anew";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, error)));
+        }
         while read == bytes.len() {
             read = self.heard.try_read(&mut bytes).unwrap_or(0);
         }
@@ -187,7 +192,8 @@ impl Drop for Signal {
 /// Waits for SIGINT, which ctrl-c at the terminal sends. It listens from its first poll on.
 ///
 /// # Errors
-/// As for [`signal`]. An error if the thread has no runtime.
+/// As for [`signal`]. An error if the thread has no runtime. Of kind
+/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if other code removes all handlers of the signal.
 ///
 /// ```no_run
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {

@@ -102,6 +102,23 @@ fn a_listener_is_awaited_in_one_runtime_after_another_and_in_every_class() {
     assert_eq!(gone, None, "its runtime has ended");
 }
 
+#[doorbell::test]
+#[allow(deprecated, reason = "other code may call it")]
+async fn sg1_a_listener_whose_handler_was_removed_hears_nothing_more() {
+    let mut listener = signal(SignalKind::alarm()).unwrap();
+    raise(Os::ALARM);
+    hears(&mut listener).await;
+    assert!(signal_hook_registry::unregister_signal(libc::SIGALRM));
+    for _ in 0..2 {
+        assert_eq!(timeout(LONG, listener.recv()).await, Ok(None));
+    }
+    // One that comes later hears again, although the first one is dropped meanwhile.
+    let mut later = signal(SignalKind::alarm()).unwrap();
+    drop(listener);
+    raise(Os::ALARM);
+    hears(&mut later).await;
+}
+
 #[test]
 fn what_cannot_be_caught_is_refused_with_a_reason() {
     for number in [
