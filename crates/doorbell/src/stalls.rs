@@ -168,7 +168,9 @@ impl Builder {
     /// runtime or another one. Ending a runtime does not wait for its hook, so a running call of the hook may
     /// end later. A panic of the hook is caught and counted
     /// ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). There may be several hooks. The shortest `after` sets the
-    /// moments at which they are called, and each is called only at those at which its own `after` has passed.
+    /// moments at which they are called, and each is called only at those at which its own `after` has passed. So a poll of
+    /// one and a half times `after` is reported to the hook with the shortest one. Another hook may miss a poll that is
+    /// shorter than twice its own `after` and the shortest one together.
     ///
     /// With a hook, the thread looks at all workers twice in each `after`. While the runtime is idle the
     /// thread sleeps; the next poll or blocking closure wakes it by a syscall. Each poll stores a few words, and each task is a
