@@ -198,6 +198,10 @@
 //! [`DoorbellIo`], [`DoorbellExecutor`] and [`DoorbellTimer`] are always there.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
+#![allow(
+    clippy::disallowed_macros,
+    reason = "a thread-local in `server::tasks`; clippy reads this only here"
+)]
 
 #[cfg(feature = "server")]
 mod classes;

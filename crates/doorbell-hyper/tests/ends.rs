@@ -19,7 +19,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Greets at once, or behind `/slow` when told to; panics behind `/panic`.
+/// Greets at once, or behind `/slow` when told to; panics behind `/panic`, and when it is called behind
+/// `/panic-at-once`.
 #[derive(Clone, Default)]
 struct Gate {
     /// Cancelled when a slow request has come.
@@ -49,6 +50,7 @@ impl Service<Request<RequestBody>> for Gate {
 
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let (gate, inside) = (self.clone(), Arc::clone(&self.inside));
+        assert_ne!(request.uri().path(), "/panic-at-once");
         Box::pin(async move {
             match request.uri().path() {
                 "/slow" => {
@@ -235,6 +237,27 @@ async fn a_handler_that_panics_ends_its_own_connection() {
     end.cancel();
     let served = within(server).await.unwrap().unwrap();
     assert_eq!((served.accepted, served.cut), (4, 0));
+}
+
+#[doorbell::test]
+async fn a_service_that_panics_when_it_is_called_leaves_nothing_of_its_connection() {
+    let gate = Gate::new();
+    let (server, service, address, end) = server(&gate);
+    let kept = Arc::new(());
+    let left = Arc::downgrade(&kept);
+    // What the connections share has this closure.
+    let server = server.http2(move |_| _ = &kept);
+    let server = doorbell::spawn(server.serve(service));
+    let (client, _connection): (Client2, _) = client_2(address).await;
+    assert!(within(ask_2(&client, "/panic-at-once")).await.is_err());
+    end.cancel();
+    within(server).await.unwrap().unwrap();
+    within(async {
+        while left.strong_count() > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
 }
 
 #[doorbell::test]

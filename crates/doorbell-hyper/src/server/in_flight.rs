@@ -1,10 +1,10 @@
 //! [`Counting`]: a service whose requests count as in flight until their answers are written.
 
-use super::ConnectionInfo;
 use super::account::{InFlight, Piece};
 use super::progress::{Phase, Progress};
 use super::request_body::{Answered, RequestBody};
 use super::server_end::ServerEnd;
+use super::{ConnectionInfo, tasks};
 use crate::ending::Ending;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::{Buf, Bytes, Incoming};
@@ -48,9 +48,6 @@ where
         let phase = if is_two { Phase::Busy2 } else { Phase::Busy };
         self.progress.begins(phase);
         let in_flight = InFlight::new(&self.progress, is_two);
-        if is_two {
-            self.progress.has_next(in_flight.clone());
-        }
         let (mut head, incoming) = request.into_parts();
         let extensions = &mut head.extensions;
         extensions.insert(ServerEnd::new(Arc::clone(&self.progress)));
@@ -60,10 +57,14 @@ where
             extensions.insert(axum::extract::ConnectInfo(peer));
         }
         let (body, answered) = RequestBody::new(incoming, self.progress.shared().limits());
+        let answer = Box::pin(self.service.call(Request::from_parts(head, body)));
+        if is_two {
+            tasks::has_next(in_flight.clone());
+        }
         Answering {
             in_flight: Some(in_flight),
             answered,
-            answer: Box::pin(self.service.call(Request::from_parts(head, body))),
+            answer,
         }
     }
 }

@@ -1,10 +1,8 @@
 //! [`Progress`]: what a connection is doing, and what it owes to its client.
 
-use super::account::InFlight;
 use super::connection::Shared;
 use crossbeam_utils::atomic::AtomicCell;
 use futures_util::task::AtomicWaker;
-use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -56,17 +54,6 @@ pub(super) struct Progress {
     acknowledged: AtomicCell<u64>,
     /// Over HTTP/2 the number of the head that has begun and is not complete; 0 if there is none.
     open_head: AtomicCell<u32>,
-    next: Next,
-}
-
-/// The request for whose task hyper is about to call its executor.
-#[derive(Default)]
-struct Next(AtomicCell<Option<InFlight>>);
-
-impl fmt::Debug for Next {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Next").finish_non_exhaustive()
-    }
 }
 
 /// What a client has taken so far, of a connection that owes it something.
@@ -104,7 +91,6 @@ impl Progress {
             written: AtomicCell::new(0),
             acknowledged: AtomicCell::new(0),
             open_head: AtomicCell::new(0),
-            next: Next::default(),
         })
     }
 
@@ -216,16 +202,6 @@ impl Progress {
     /// Notes that so many bytes of an answer were written.
     pub(super) fn took(&self, count: usize) {
         self.taken.fetch_add(count as u64);
-    }
-
-    /// Notes the request for whose task hyper is about to call its executor, over HTTP/2.
-    pub(super) fn has_next(&self, request: InFlight) {
-        self.next.0.store(Some(request));
-    }
-
-    /// That request, if hyper calls its executor for one.
-    pub(super) fn take_next(&self) -> Option<InFlight> {
-        self.next.0.take()
     }
 
     /// Whether the socket has not taken all that hyper wanted to write.
