@@ -2,6 +2,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 #![allow(
     clippy::disallowed_macros,
+    clippy::disallowed_methods,
     clippy::disallowed_types,
     reason = "it bridges to threads of another runtime"
 )]
