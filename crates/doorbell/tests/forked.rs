@@ -1,6 +1,7 @@
 //! A child process that fork(2) has made: the runtime of the parent has ended there, and the parent's goes on.
 
 #![allow(
+    clippy::disallowed_macros,
     clippy::disallowed_types,
     clippy::disallowed_methods,
     reason = "tests play the outside world"
