@@ -170,11 +170,11 @@
 //! With the defaults an answer may go on for ever, as server-sent events and streams in both directions do,
 //! and pause as long as it likes.
 //!
-//! Of each answer the server holds less than 64 KiB and one frame beyond what the socket, or over HTTP/2 the
-//! stream's window, has room for. hyper asks for that frame before it knows whether there is room. It allows
-//! 200 requests at a time over HTTP/2 (`max_concurrent_streams`). So if no frame is longer than 64 KiB, a
-//! connection whose client takes nothing holds less than 200 × 128 KiB = 25 MiB, for as long as
-//! [`write_timeout`](Server::write_timeout) says.
+//! Of each answer over HTTP/2 the server holds less than 64 KiB and one frame beyond what the stream's window
+//! has room for. hyper asks for that frame before it knows whether there is room. It allows 200 requests at a time
+//! (`max_concurrent_streams`). So if no frame is longer than 64 KiB, a connection whose client takes nothing holds
+//! less than 200 × 128 KiB = 25 MiB, for as long as [`write_timeout`](Server::write_timeout) says. Over HTTP/1
+//! hyper holds up to 408 KiB and one frame (`max_buf_size`) beyond what the socket has room for.
 //!
 //! # Unix sockets
 //! A [`UnixListener`](doorbell::net::UnixListener) in place of a `TcpListener` serves them. Handlers learn the

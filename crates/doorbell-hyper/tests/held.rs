@@ -27,8 +27,8 @@ const LEN: usize = 256 << 10;
 
 static FRAME: [u8; LEN] = [b'x'; LEN];
 
-/// How much of an answer the server may hold beside one frame.
-const AHEAD: usize = 64 << 10;
+/// How much of an answer over HTTP/1 hyper (1.12) holds at most beside one frame.
+const AHEAD: usize = 408 << 10;
 
 const LIMIT: Duration = Duration::from_secs(1);
 

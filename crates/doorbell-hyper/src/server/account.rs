@@ -7,8 +7,9 @@ use futures_util::task::AtomicWaker;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// While hyper and h2 hold so many bytes of an answer, its handler is not asked for more. hyper asks ahead:
-/// it would take one frame that the client has no room for, and another one behind it.
+/// While hyper and h2 hold so many bytes of an answer over HTTP/2, its handler is not asked for more. hyper asks
+/// ahead: it would take one frame that the client has no room for, and another one behind it. Over HTTP/1 hyper has
+/// a bound of its own.
 const AHEAD: usize = 64 << 10;
 
 /// Over HTTP/2 the end of an answer that is longer is held back until the client has room for all of it. h2
@@ -70,7 +71,11 @@ impl Account {
 
     /// Ready when the handler may be asked for more.
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
-        self.poll_held(cx, |held| held < AHEAD)
+        if self.is_two {
+            self.poll_held(cx, |held| held < AHEAD)
+        } else {
+            Poll::Ready(())
+        }
     }
 
     /// Ready when hyper may be given the end of an answer that has so many bytes.
@@ -182,5 +187,26 @@ impl Drop for Piece {
     fn drop(&mut self) {
         self.account.lets_go(self.left);
         self.account.progress.piece_ends();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::Shared;
+    use super::super::limits::Limits;
+    use super::super::protocol::Settings;
+    use super::*;
+    use std::task::Waker;
+
+    #[test]
+    fn only_over_http_2_is_a_handler_held_back() {
+        let shared = Shared::new(Limits::DEFAULT, Settings::new());
+        let progress = Progress::new(shared);
+        let cx = Context::from_waker(Waker::noop());
+        for is_two in [false, true] {
+            let request = InFlight::new(&progress, is_two);
+            let _held = request.piece(AHEAD);
+            assert_eq!(request.account().poll_room(&cx).is_pending(), is_two);
+        }
     }
 }
