@@ -7,13 +7,16 @@ use doorbell::net::{TcpListener, TcpStream};
 use doorbell::sync::CancellationToken;
 use doorbell::time::{Duration, Instant, sleep};
 use doorbell::{Builder, Class, current_class};
-use doorbell_hyper::{RequestBody, ServeError, Served, Server, ServerEnd};
+use doorbell_hyper::{
+    ConnectionInfo, DoorbellIo, Listener, RequestBody, ServeError, Served, Server, ServerEnd,
+};
 use futures::{StreamExt as _, poll, stream};
 use http_body_util::{Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, Version};
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -315,6 +318,32 @@ async fn a_listener_that_was_shut_down_ends_the_server() {
     let listener = TcpListener::from_std(listener).unwrap();
     let ended = within(doorbell_hyper::serve(listener, hello)).await;
     assert!(matches!(ended, Err(ServeError::Listener(_))), "{ended:?}");
+}
+
+/// Fails with an error of one connection, and then with its own.
+struct Fails(Vec<io::Error>);
+
+impl Listener for Fails {
+    type Io = DoorbellIo;
+
+    async fn accept(&mut self) -> io::Result<(DoorbellIo, ConnectionInfo)> {
+        Err(self.0.pop().expect("the server has ended"))
+    }
+}
+
+#[doorbell::test]
+async fn a_listener_that_fails_by_itself_ends_the_server_with_its_error() {
+    for own in [
+        io::Error::other("its own"),
+        io::Error::new(io::ErrorKind::InvalidData, "its own"),
+    ] {
+        let listener = Fails(vec![own, io::ErrorKind::ConnectionReset.into()]);
+        let ended = within(doorbell_hyper::serve(listener, hello)).await;
+        let Err(ServeError::Listener(error)) = ended else {
+            panic!("{ended:?}");
+        };
+        assert_eq!(error.to_string(), "its own");
+    }
 }
 
 /// How long a server waits at most for clients without a request in flight, on a loaded machine.

@@ -148,6 +148,7 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         // Sockets.
         ALL => net::TcpListener, net::TcpStream, net::UdpSocket, net::UnixDatagram, net::UnixListener,
             net::UnixStream, net::AsyncFd<OwnedFd>, net::Addresses, net::NoAddress, net::AlreadyRegistered,
+            net::RuntimeEnded,
             net::Backlog, net::PeerCred, net::TcpSocket, net::UnixSocket, net::Interest, net::Ready, net::TryIoError,
             net::AsyncFdReadyGuard<'static, OwnedFd>, net::pipe::Sender, net::pipe::Receiver,
             net::pipe::OpenOptions, Direction, OwnedReadHalf, OwnedWriteHalf, ReadHalf<'static>,

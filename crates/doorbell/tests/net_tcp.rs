@@ -380,6 +380,7 @@ fn a_socket_goes_from_one_runtime_to_another() {
     drop(first);
     let error = second.block_on(listener.accept()).unwrap_err();
     assert!(error.to_string().contains("has ended"), "{error}");
+    assert!(error.get_ref().unwrap().is::<doorbell::net::RuntimeEnded>());
     let listener = TcpListener::try_from(listener.into_std()).unwrap();
     let (accepted, connected) =
         second.block_on(async { futures::join!(listener.accept(), connect()) });

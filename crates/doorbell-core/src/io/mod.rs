@@ -22,7 +22,7 @@ pub use driver::{Driver, ParkChoice, Swept};
 pub use interest::{Direction, Interest};
 pub use place::Place;
 pub use registration::{Fd, RegisterError, Registration};
-pub use source::{Source, WhenReady, gone};
+pub use source::{RuntimeEnded, Source, WhenReady, gone};
 pub use word::{Cleared, Event};
 
 use crate::bell::{Bell, Kick, Notified};

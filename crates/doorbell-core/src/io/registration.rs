@@ -35,13 +35,13 @@ pub enum RegisterError {
     WorkerGone,
 }
 
-/// The error of the OS, with its number, if there is one.
+/// The error of the OS, with its number, if there is one; or [`gone`].
 impl From<RegisterError> for io::Error {
     fn from(error: RegisterError) -> io::Error {
         match error {
             RegisterError::Poller(error) => error.into(),
             RegisterError::Refused { source } => source,
-            RegisterError::WorkerGone => io::Error::other(error),
+            RegisterError::WorkerGone => gone(),
         }
     }
 }

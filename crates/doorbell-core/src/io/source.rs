@@ -312,9 +312,18 @@ impl<M: Machine> Source<M> {
     }
 }
 
-/// The error of a task that waits for a descriptor whose worker has ended.
+/// The runtime that waits for the descriptor of a socket has ended, or is about to: the source of the
+/// [`io::Error`] of an operation that would have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the runtime that waits for the descriptor has ended, or is about to; into_std and from_std make an object that \
+     another runtime can wait for"
+)]
+pub struct RuntimeEnded;
+
+/// The error of a task that waits for a descriptor whose worker has ended: [`RuntimeEnded`].
 pub fn gone() -> io::Error {
-    io::Error::other("the runtime that the descriptor was registered with has ended")
+    io::Error::other(RuntimeEnded)
 }
 
 /// The future of [`Source::readiness`]. Its drop leaves no waker behind.

@@ -1,6 +1,8 @@
 //! [`ServeError`] and [`Served`].
 
+use doorbell::net;
 use doorbell::{JoinError, NoRuntime, SpawnError};
+use std::error::Error;
 use std::io;
 
 /// Why a server ended without its signal.
@@ -10,14 +12,15 @@ pub enum ServeError {
     /// The server was awaited outside of a runtime.
     #[error(transparent)]
     NoRuntime(#[from] NoRuntime),
-    /// The runtime has ended.
+    /// The runtime has ended, or the one that waits for the listener's descriptor.
     #[error("the runtime has ended, and its server with it")]
     RuntimeEnded,
     /// The OS did not start the threads of class Rt, which a server with [`classes`](crate::Server::classes)
     /// needs.
     #[error(transparent)]
     Class(#[from] SpawnError),
-    /// The listener accepts no connections: the error of the OS.
+    /// The listener accepts no connections: the error of the OS, or one of the listener's own: see
+    /// [`Listener::accept`](crate::Listener::accept).
     #[error("the listener takes no connections: {0}; bind another one")]
     Listener(#[source] io::Error),
 }
@@ -65,9 +68,10 @@ pub(super) enum AfterRefusal {
     MakeRoom,
     /// Pause: it is not known what ails the OS.
     Pause,
-    /// End: the worker that watched the listener's descriptor has ended.
+    /// End: the runtime that waits for the listener's descriptor has ended.
     RuntimeEnded,
-    /// End: the socket does not listen, or the worker already waits for it, for another object.
+    /// End: the socket does not listen, or the worker already waits for it, for another object, or the listener has an
+    /// error of its own.
     End,
 }
 
@@ -86,6 +90,12 @@ impl AfterRefusal {
             Some(number) if OUT_OF_ROOM.contains(&number) => return AfterRefusal::MakeRoom,
             _ => {}
         }
+        let is_end = |source: &(dyn Error + Send + Sync + 'static)| {
+            source.is::<NoRuntime>() || source.is::<net::RuntimeEnded>()
+        };
+        if error.get_ref().is_some_and(is_end) {
+            return AfterRefusal::RuntimeEnded;
+        }
         match error.kind() {
             Kind::ConnectionAborted
             | Kind::ConnectionReset
@@ -95,9 +105,9 @@ impl AfterRefusal {
             | Kind::NetworkUnreachable
             | Kind::NotConnected
             | Kind::TimedOut => AfterRefusal::Next,
-            // Every error of the OS has a number.
-            Kind::Other if error.raw_os_error().is_none() => AfterRefusal::RuntimeEnded,
             Kind::InvalidInput | Kind::AlreadyExists => AfterRefusal::End,
+            // Every error of the OS has a number.
+            _ if error.raw_os_error().is_none() => AfterRefusal::End,
             _ => AfterRefusal::Pause,
         }
     }
@@ -136,9 +146,12 @@ mod tests {
         assert_eq!(of(libc::EINVAL), AfterRefusal::End, "shut down");
         let anothers = io::Error::new(io::ErrorKind::AlreadyExists, AlreadyRegistered);
         assert_eq!(AfterRefusal::of(&anothers), AfterRefusal::End);
-        assert_eq!(
-            AfterRefusal::of(&io::Error::other(NoRuntime)),
-            AfterRefusal::RuntimeEnded
-        );
+        let ends = [
+            io::Error::other(NoRuntime),
+            io::Error::other(net::RuntimeEnded),
+        ];
+        for error in ends {
+            assert_eq!(AfterRefusal::of(&error), AfterRefusal::RuntimeEnded);
+        }
     }
 }

@@ -42,7 +42,10 @@ pub trait Listener: Send + 'static {
     /// # Errors
     /// What accept(2) says of one connection is skipped. If it says that the OS is out of descriptors or memory,
     /// the server makes room and tries again. Any other error with a number of the OS is tried again after a
-    /// pause. After an error without one the server ends.
+    /// pause. An error without one is the listener's own: the server ends with it
+    /// ([`ServeError::Listener`](crate::ServeError::Listener)), unless its kind is one of a single connection, which is
+    /// skipped too: [`ConnectionAborted`](io::ErrorKind::ConnectionAborted), `ConnectionReset`, `HostUnreachable`,
+    /// `Interrupted`, `NetworkDown`, `NetworkUnreachable`, `NotConnected` or `TimedOut`.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Io, ConnectionInfo)>> + Send;
 
     /// Whether a connection waits to be accepted. The server asks after the OS has refused an accept, to count

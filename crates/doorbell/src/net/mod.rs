@@ -11,7 +11,7 @@
 //!
 //! A socket that has waited in one runtime may be used in another while the first one lives: the workers of
 //! the first one still poll its descriptor. When the first one has ended, waiting for the socket returns an
-//! error that says so. `into_std` and `from_std` make a socket that can be registered again.
+//! error that says so ([`RuntimeEnded`]). `into_std` and `from_std` make a socket that can be registered again.
 //!
 //! Any number of tasks may wait for one socket in `accept`, `read`, `recv_from` and the like. Each of them is
 //! woken, the one that has waited longest first. `readable` and `writable` end for all tasks that wait when the
@@ -68,7 +68,7 @@ mod unix_stream;
 pub use addresses::{Addresses, NoAddress, ToSocketAddrs, lookup_host};
 pub use async_fd::{AsyncFd, AsyncFdReadyGuard, AsyncFdRegisterError, TryIoError};
 pub use bytes::ByteStream;
-pub use doorbell_core::io::{Direction, Interest};
+pub use doorbell_core::io::{Direction, Interest, RuntimeEnded};
 pub use io::AlreadyRegistered;
 pub(crate) use io::{Registered, register};
 pub use ready::Ready;
