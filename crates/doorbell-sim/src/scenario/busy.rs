@@ -1,15 +1,13 @@
 //! Busy workers keep time: what comes from outside waits for about one poll, whatever is queued, and tasks that yield
 //! get their turns, whatever is ready.
 
+use super::oracle;
 use super::program::{below, one_in, yield_now};
-use super::scheduler::{SchedulerConfig, Workers};
+use super::scheduler::{SchedulerConfig, Workers, one_scheduler};
 use super::shape::Lot;
 use super::timer::Sleep;
-use super::{Classes, oracle};
 use doorbell_core::call;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::scheduler::Turns;
-use doorbell_core::switches::Switches;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{self, Config, Outcome, RunError, SimCounter, SimFd, Sink};
@@ -39,7 +37,7 @@ pub(crate) struct Busy {
     pub(crate) tasks: u64,
     /// How long each of their polls takes, at most. The polls of half of the tasks are shorter.
     pub(crate) poll_ns: u64,
-    /// The polls of tasks of which each launches the next one; 0 without them.
+    /// How long each poll of a chain takes: tasks that each launch the next. 0 without a chain.
     pub(crate) flood_ns: u64,
     /// The longest timer.
     pub(crate) sleep_ns: u64,
@@ -88,14 +86,8 @@ impl Busy {
         let bound = Sim::<BUG>::bind_thread(&[self.workers]);
         assert!(bound.is_ok(), "the machine has a CPU for this thread");
         let scheduler = SchedulerConfig {
-            workers: self.workers,
-            classes: Classes::One,
             idle: self.idle,
-            switches: Switches::default(),
-            paused: false,
-            turns: Turns::ByArrival,
-            groups: false,
-            budget: None,
+            ..one_scheduler(self.workers)
         };
         let (workers, threads) = Workers::<BUG>::start(scheduler, Arc::default()).unwrap();
         let waits = Arc::<Waits>::default();

@@ -67,6 +67,20 @@ const WAKE_NS: u64 = 8_000;
 /// The threads of a run's workers.
 pub(crate) type Threads = Vec<SimThread>;
 
+/// A scheduler of parking workers, without classes, groups or a budget.
+pub(crate) fn one_scheduler(workers: usize) -> SchedulerConfig {
+    SchedulerConfig {
+        workers,
+        classes: Classes::One,
+        idle: IdlePolicy::Park,
+        switches: Switches::default(),
+        paused: false,
+        turns: Turns::ByArrival,
+        groups: false,
+        budget: None,
+    }
+}
+
 impl<const BUG: u8> Workers<BUG> {
     /// Starts the workers.
     pub(crate) fn start(

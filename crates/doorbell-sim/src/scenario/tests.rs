@@ -23,11 +23,9 @@ mod tick;
 mod trees;
 mod waiting;
 
-use super::scheduler::{SchedulerConfig, Workers};
+use super::scheduler::{SchedulerConfig, Workers, one_scheduler};
 use super::{Classes, Shape, Urgent, run};
 use doorbell_core::scheduler::Turns;
-use doorbell_core::switches::Switches;
-use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{self, CHOSEN, Config, MachineSpec};
 use doorbell_machine::{Bug, Machine, Sim};
 use futures_channel::mpsc::unbounded;
@@ -46,20 +44,6 @@ fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
             "{} under seed {seed} is not one run",
             shape.name
         );
-    }
-}
-
-/// A scheduler of parking workers, without classes, groups or a budget.
-fn one_scheduler(workers: usize) -> SchedulerConfig {
-    SchedulerConfig {
-        workers,
-        classes: Classes::One,
-        idle: IdlePolicy::Park,
-        switches: Switches::default(),
-        paused: false,
-        turns: Turns::ByArrival,
-        groups: false,
-        budget: None,
     }
 }
 

@@ -1,6 +1,6 @@
-//! The deferred queue: tasks that can wait for what is ready. Those are tasks that yielded,
-//! which their own poll woke, and tasks whose last polls were [long](PollLength). There is none where tasks run by rank. Of the groups,
-//! only the default group has one.
+//! The deferred queue: tasks that can wait for what is ready. Those are tasks that yielded, which means that their own
+//! poll woke them, and tasks whose last polls were [long](PollLength). There is none where tasks run by rank. Of the
+//! groups, only the default group has one.
 //!
 //! They run when nothing else is ready, behind a pass if the last one is old ([`Pace::is_old`]). While other tasks are
 //! always ready, they get half of the worker's time, in slices. The next slice comes when the others have run as long as
