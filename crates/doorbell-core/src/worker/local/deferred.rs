@@ -19,6 +19,9 @@ use std::ptr::NonNull;
 /// A slice counts for at most this long: the process may have been stopped meanwhile.
 const SLICE_MAX_NS: u64 = 10_000_000;
 
+/// A poll that takes less than this part of the last deferred one is not long.
+const SHORTER: u64 = 8;
+
 /// The part of the queue that only the worker touches. Movable tasks are in a queue of the remote half.
 #[derive(Debug)]
 pub(super) struct Deferred<M: Machine> {
@@ -51,31 +54,46 @@ impl<M: Machine> Deferred<M> {
     /// The clock was read.
     fn note_time(&self, now_ns: u64, passed: Passed, is_empty: bool) {
         let has_run = self.has_run.replace(false);
+        let since_ns = self.since_ns.get();
+        match (self.has_slice.get(), has_run) {
+            // The slice ends only after a deferred task has run: a stolen task goes before it.
+            (true, true) if Pace::is_over(since_ns, now_ns, SOON_NS) => {
+                self.note_slice(now_ns.saturating_sub(since_ns), now_ns);
+            }
+            (false, true) => {
+                // Several polls between two readings are short ones.
+                let is_one = passed.polls == 1 && passed.ns > READING_NS;
+                self.note_slice(if is_one { passed.ns } else { 0 }, now_ns);
+            }
+            (false, false) if Pace::is_over(since_ns, now_ns, self.slice_ns.get().max(SOON_NS)) => {
+                self.since_ns.set(now_ns);
+                self.has_slice.set(true);
+            }
+            _ => {}
+        }
         if is_empty {
             self.has_slice.set(false);
             self.since_ns.set(now_ns);
-        } else if self.has_slice.get() {
-            // The slice ends only after a deferred task has run: a stolen task goes before it.
-            if has_run && Pace::is_over(self.since_ns.get(), now_ns, SOON_NS) {
-                let took_ns = now_ns.saturating_sub(self.since_ns.get());
-                self.slice_ns.set(took_ns.min(SLICE_MAX_NS));
-                self.since_ns.set(now_ns);
-                self.has_slice.set(false);
-            }
-        } else if has_run {
-            // Several polls between two readings are short ones.
-            let is_one = passed.polls == 1 && passed.ns > READING_NS;
-            let took_ns = passed.ns.min(SLICE_MAX_NS);
-            self.slice_ns.set(if is_one { took_ns } else { 0 });
-            self.since_ns.set(now_ns);
-        } else if Pace::is_over(
-            self.since_ns.get(),
-            now_ns,
-            self.slice_ns.get().max(SOON_NS),
-        ) {
-            self.since_ns.set(now_ns);
-            self.has_slice.set(true);
         }
+    }
+
+    /// A slice has ended that took so long.
+    fn note_slice(&self, took_ns: u64, now_ns: u64) {
+        self.slice_ns.set(took_ns.min(SLICE_MAX_NS));
+        self.since_ns.set(now_ns);
+        self.has_slice.set(false);
+    }
+
+    /// Whether a poll with this CPU time is long. Beside deferred tasks that compute for milliseconds, one that reads a
+    /// request and wakes a handler is short, also where the system makes that dear.
+    fn is_long(&self, ran_ns: u64) -> bool {
+        let slice_ns = self.slice_ns.get();
+        let is_long = ran_ns >= LONG_NS.max(slice_ns / SHORTER);
+        if !is_long && ran_ns >= LONG_NS {
+            // What was deferred may have ended long ago: then such a poll is long again after a few of them.
+            self.slice_ns.set(slice_ns - slice_ns / SHORTER);
+        }
+        is_long
     }
 
     /// The worker was idle: it had nothing to run.
@@ -224,7 +242,7 @@ impl<M: Machine> Local<M> {
             .cpu_time_ns()
             .zip(ran_before_ns)
             .map(|(after_ns, before_ns)| after_ns.saturating_sub(before_ns));
-        let is_long = ran_ns.is_none_or(|ran_ns| ran_ns >= LONG_NS);
+        let is_long = ran_ns.is_none_or(|ran_ns| self.deferred.is_long(ran_ns));
         let length = if is_long {
             PollLength::long()
         } else {

@@ -221,6 +221,41 @@ fn what_is_short_goes_before_a_task_whose_polls_were_long() {
     }
 }
 
+/// As a connection that reads a request and wakes an urgent handler, where the system makes that dear.
+#[test]
+fn w32_beside_deferred_polls_of_milliseconds_a_much_shorter_one_is_not_long() {
+    for kind in KINDS {
+        let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+        worker.shared.remote().note_thread();
+        worker.local.enter(|| {
+            let slow = [1, 2].map(|name| computes(&worker, &turns, name, kind));
+            let (brief, brief_ns) = computes(&worker, &turns, 3, kind);
+            slow.iter()
+                .for_each(|(_, ns)| ns.store(64 * LONG_NS, Relaxed));
+            brief_ns.store(LONG_NS + LONG_NS / 8, Relaxed);
+            let round = || {
+                turns.take();
+                slow.iter().for_each(|(waker, _)| waker.wake_by_ref());
+                brief.wake_by_ref();
+                while worker.local.run_one() {
+                    let _ = worker.local.pace().count();
+                    worker.local.note_time(Host::now_ns());
+                }
+                turns.take()
+            };
+            worker.local.note_time(Host::now_ns());
+            // The first rounds show which tasks are long; all three may seem so.
+            let rounds: Vec<_> = std::iter::repeat_with(round).take(12).collect();
+            assert!(
+                rounds[8..].iter().all(|round| round[0] == 3),
+                "{kind:?}: {rounds:?}"
+            );
+            drop((slow, brief));
+            worker.local.close();
+        });
+    }
+}
+
 /// Its thread loses the CPU in its polls, or waits there.
 #[test]
 fn a_task_whose_polls_are_long_by_the_wall_clock_alone_is_not_deferred() {
