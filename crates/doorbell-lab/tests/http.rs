@@ -382,6 +382,18 @@ fn a_probe_looks_while_it_computes() {
 }
 
 #[test]
+fn what_one_client_costs_at_a_fixed_rate_is_measured() {
+    let rows = rows("tokio (one connection, 1,000");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(rows.len(), 1);
+    let metrics = ["p50_us", "server_cpu_us_per_op", "switches_per_op"];
+    assert_metrics(&rows, &metrics);
+    assert!(rows[0]["metrics"]["switches_per_op"].as_f64() > Some(0.1));
+}
+
+#[test]
 fn idle_connections_cost_memory_and_nothing_is_left() {
     let rows = rows("raw epoll (idle");
     if rows.is_empty() {

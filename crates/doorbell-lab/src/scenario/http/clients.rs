@@ -113,6 +113,40 @@ impl Probe {
     }
 }
 
+/// One kept connection that greets so often: how late the answers are, and what a request costs the server.
+pub(super) fn fixed_rate(site: &Site, per_s: u32, seconds: u32) -> Result<Outcome, LabError> {
+    let (address, process) = (site.address, site.process());
+    let mut stream = connect(address).map_err(LabError::system("connecting"))?;
+    let (cpu, switches) = (process.cpu()?, process.switches()?);
+    let client = move || {
+        Want::Waker.ask();
+        let (mut late, mut errors) = (Samples::default(), 0);
+        let begin = Instant::now();
+        for number in 0..per_s * seconds {
+            let due = begin + Duration::from_secs(1) * number / per_s;
+            sleep_until(due);
+            match get(&mut stream, "/") {
+                Ok(()) => late.record(due.elapsed().as_nanos() as u64),
+                Err(_) => errors += 1,
+            }
+        }
+        (late, errors)
+    };
+    let (late, errors) = join(thread_on(THREAD, None, client)?, THREAD)?;
+    let switches = process.switches()?.since(&switches);
+    let cpu = process.cpu()?.saturating_sub(cpu);
+    let requests = (per_s * seconds).max(1);
+    let figures = [
+        ("switches_per_op", switches as f64 / f64::from(requests)),
+        (
+            "server_cpu_us_per_op",
+            cpu.as_secs_f64() * 1e6 / f64::from(requests),
+        ),
+        ("errors_count", f64::from(errors)),
+    ];
+    Ok(Outcome::of(requests.into(), figures).late(late))
+}
+
 fn look(address: SocketAddr, keeps: bool, dues: impl Iterator<Item = Instant>) -> (Samples, u64) {
     Want::Waker.ask();
     let (mut late, mut errors) = (Samples::default(), 0);

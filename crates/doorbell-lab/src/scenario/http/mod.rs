@@ -44,6 +44,8 @@ const PROBED: Duration = Duration::from_millis(10);
 /// Idle connections; in the warm-up so many.
 const CONNECTIONS: u64 = 10_000;
 const FEW: u64 = 100;
+/// Time without a long poll before a row that rests.
+const RESTS: Duration = Duration::from_secs(11);
 /// Plain threads beside a flood, and the part of a computation that they count.
 const PLAIN: usize = 2;
 const COUNTED: u64 = 50;
@@ -63,9 +65,18 @@ enum Part {
     },
     Flood,
     Idle,
+    /// One kept connection asks so often, directly behind a long poll or long after it.
+    Rate {
+        per_s: u32,
+        rests: bool,
+    },
 }
 
-const ACTS: [(&str, Part); 5] = [
+const fn rate(per_s: u32, rests: bool) -> Part {
+    Part::Rate { per_s, rests }
+}
+
+const ACTS: [(&str, Part); 9] = [
     ("hello, 64 connections", Part::Hello),
     (
         "computing, probe on new connections",
@@ -77,15 +88,20 @@ const ACTS: [(&str, Part); 5] = [
     ),
     ("a flood of /healthz", Part::Flood),
     ("idle connections", Part::Idle),
+    ("one connection, 100/s", rate(100, false)),
+    ("one connection, 100/s, after 11 s", rate(100, true)),
+    ("one connection, 1,000/s", rate(1_000, false)),
+    ("one connection, 5,000/s", rate(5_000, false)),
 ];
 
 const RATE: Metric = figure("req/s", "rate_per_s").spread("spread");
 const COMPUTE: Metric = figure("compute/s", "rate_per_s").spread("spread");
 const PROBE_P99: Metric = P99.spread("spread");
+const CPU_US: &str = "server_cpu_us_per_op";
 const ERRORS: Metric = figure("errors", "errors_count");
 
 /// The tables: a caption, the variants' beginning, and columns; `x NAME` is the rate divided by NAME's.
-const TABLES: [(&str, &str, &[Metric]); 4] = [
+const TABLES: [(&str, &str, &[Metric]); 5] = [
     (
         "Greetings, 64 connections",
         "hello",
@@ -96,7 +112,7 @@ const TABLES: [(&str, &str, &[Metric]); 4] = [
             figure("x tokio", BASELINE),
             figure("x two", TWO),
             ERRORS,
-            figure("CPU us/req", "server_cpu_us_per_op").spread("spread"),
+            figure("CPU us/req", CPU_US).spread("spread"),
         ],
     ),
     (
@@ -136,6 +152,18 @@ const TABLES: [(&str, &str, &[Metric]); 4] = [
             figure("RSS left/conn", "rss_left_per_connection_bytes"),
         ],
     ),
+    (
+        "One kept connection that asks at a fixed rate",
+        "one connection",
+        &[
+            P50.spread("spread"),
+            P99,
+            figure("CPU us/req", CPU_US).spread("spread"),
+            figure("CPU x tokio", "cpu x tokio"),
+            figure("switches/req", "switches_per_op").spread("spread"),
+            ERRORS,
+        ],
+    ),
 ];
 
 pub(super) const PLAN: Plan = Plan {
@@ -160,10 +188,11 @@ pub(super) const PLAN: Plan = Plan {
         P50.hidden(),
         P99.hidden(),
         MAX.hidden(),
-        figure("", "server_cpu_us_per_op").hidden(),
+        figure("", CPU_US).hidden(),
         figure("", "kept_x").hidden(),
         figure("", "plain_per_s").hidden(),
         figure("", "idle_wakeups_per_s").hidden(),
+        figure("", "switches_per_op").hidden(),
         figure("", "rss_per_connection_bytes").hidden(),
     ],
     chart: chart(
@@ -232,6 +261,11 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
         Part::Hello => hello(site, seconds),
         Part::Computing { keeps } => computing(site, keeps, seconds),
         Part::Flood => flood(site, seconds),
+        Part::Rate { per_s, rests } => {
+            site.touch()?;
+            thread::sleep(if rests { RESTS } else { EDGE });
+            clients::fixed_rate(site, per_s, seconds)
+        }
     }
 }
 
@@ -241,10 +275,7 @@ fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let cpu_us = site.process().cpu()?.saturating_sub(before).as_secs_f64() * 1e6;
     let figures = [
         ("rate_per_s", found.per_s),
-        (
-            "server_cpu_us_per_op",
-            cpu_us / found.requests.max(1) as f64,
-        ),
+        (CPU_US, cpu_us / found.requests.max(1) as f64),
         ("errors_count", found.errors as f64),
     ];
     Ok(Outcome::of(found.requests, figures).and(found.percentiles()))
@@ -316,7 +347,7 @@ fn beside_plain<R>(during: impl FnOnce() -> R) -> (f64, R) {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let [hello, _, kept, _, idle] = ACTS.map(|(name, _)| name);
+    let [hello, _, kept, _, idle, ..] = ACTS.map(|(name, _)| name);
     let of = |who, how, metric| results.show(who, how, metric);
     let gist = format!(
         "doorbell greets {} times a second, tokio with the same features {}, bare epoll {}; while they \
@@ -354,6 +385,7 @@ fn side_table(
         _ if is_spread => spread(one.row, name),
         BASELINE | TWO => known(results.ratio(one, name, "rate_per_s")),
         "x tokio" => known(results.ratio(one, BASELINE, "plain_per_s")),
+        "cpu x tokio" => known(results.ratio(one, BASELINE, CPU_US)),
         _ => known(one.metric(name)),
     };
     let rows = results
@@ -397,12 +429,7 @@ fn goals(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
             ),
             Goal::new("hello req/s", "x two", AtLeast(0.98), x(TWO, "rate_per_s")),
             Goal::new("hello p99", "x tokio", AtMost(1.0), x(BASELINE, "p99_us")),
-            Goal::new(
-                "hello CPU",
-                "us/req",
-                AtMost(14.0),
-                one.metric("server_cpu_us_per_op"),
-            ),
+            Goal::new("hello CPU", "us/req", AtMost(14.0), one.metric(CPU_US)),
         ],
         Some(Part::Computing { .. }) => {
             let most = AtMost(if first { 1_000.0 } else { 2_000.0 });
@@ -452,6 +479,13 @@ fn goals(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
                 Goal::new("idle memory", "x tokio", AtMost(1.0), memory),
             ]
         }
+        Some(Part::Rate { .. }) => [
+            ("CPU", "x tokio", 1.1, x(BASELINE, CPU_US)),
+            ("switches", "a request", 1.1, one.metric("switches_per_op")),
+            ("p50", "x tokio", 1.0, x(BASELINE, "p50_us")),
+        ]
+        .map(|(what, of, most, is)| Goal::new(format!("{what}, {how}"), of, AtMost(most), is))
+        .into(),
     }
 }
 

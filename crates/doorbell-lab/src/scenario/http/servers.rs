@@ -76,6 +76,10 @@ fn computes(part: Part) -> bool {
     matches!(part, Part::Computing { .. })
 }
 
+fn has_many_clients_and_no_flood(part: Part) -> bool {
+    !matches!(part, Part::Flood | Part::Rate { .. })
+}
+
 fn rests(part: Part) -> bool {
     matches!(part, Part::Hello | Part::Idle)
 }
@@ -89,7 +93,7 @@ pub(super) static ALL: [Server; 10] = [
     server(
         TWO,
         "two-tokios",
-        |part| part != Part::Flood,
+        has_many_clients_and_no_flood,
         WORKERS,
         two_tokios,
     ),
@@ -133,7 +137,7 @@ pub(super) static ALL: [Server; 10] = [
     server(
         "raw epoll",
         "raw-epoll",
-        |part| part != Part::Flood,
+        has_many_clients_and_no_flood,
         WORKERS,
         |listeners, work| epoll::start(listeners, work, false),
     ),
