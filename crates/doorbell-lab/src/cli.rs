@@ -295,7 +295,7 @@ struct LabArgs {
     /// Measure threads only: the effect of slices and nice values on a woken thread
     #[arg(long)]
     slices: bool,
-    /// Seconds of each pass of a contestant [default: 3, with --quick 0.5]
+    /// Seconds of each pass of a contestant, of a minute if the longest wait counts [default: depends on the scenario]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: Option<u32>,
     /// Microseconds between two ticks

@@ -80,7 +80,7 @@ pub(crate) const ALL: &[&Scenario] = &[
     scenario!(pingpong, Some(1)),
     scenario!(stuck, Some(2)),
     scenario!(busy, None, "seconds"),
-    scenario!(http, None, "unprivileged"),
+    scenario!(http, None, "unprivileged", "seconds"),
 ];
 
 /// The scenario of this name.

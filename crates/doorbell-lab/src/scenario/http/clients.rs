@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: usize = 4_096;
 /// The probe's threads take turns.
 const PROBES: u32 = 32;
 /// A probe that could not be sent by then counts as an error.
-const GRACE: Duration = Duration::from_secs(3);
+pub(super) const GRACE: Duration = Duration::from_secs(3);
 const THREAD: &str = "http-probe";
 /// A child ends within this, and is looked at so often.
 const END_MAX: Duration = Duration::from_secs(5);

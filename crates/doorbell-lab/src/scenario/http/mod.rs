@@ -6,6 +6,7 @@
 mod clients;
 mod epoll;
 mod servers;
+mod streams;
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -21,14 +22,18 @@ use crate::frame::{
     Bound, Conclusion, Contestant, Goal, MAX, Metric, Outcome, P50, P99, Plan, Rated, Results,
     Work, chart, figure,
 };
+use crate::measure::Samples;
 use crate::peers::{Want, give_up_privileges};
 use crate::report::{SideTable, known, spread};
+use crate::scenario::Options;
 use crate::tools::{compute, steps_for};
 use servers::{Computation, Server};
 
 pub(super) use clients::{Probe, Site, connect, get};
 
 const SECONDS: [u32; 2] = [5, 1];
+/// A pass may take so much longer.
+const SPARE: Duration = Duration::from_mins(1);
 /// The work of `/compute`.
 const COMPUTATION: Duration = Duration::from_millis(5);
 /// The longest life of a server, in seconds; and of a child process, however it is asked.
@@ -37,8 +42,12 @@ const CHILD_MAX_S: u64 = 3_600;
 /// Connections of `wrk` that greet, and that compute.
 const GREETED: u32 = 64;
 const COMPUTING: u32 = 32;
-/// The probe begins later than the load, and ends earlier.
-const EDGE: Duration = Duration::from_millis(300);
+const MANY: u32 = 200;
+/// Computing streams of one connection over HTTP/2.
+const STREAMS: u32 = 100;
+/// The probe begins later than the load, and ends earlier: by this part of the time, and at most a second.
+const EDGE: u32 = 4;
+const EDGE_MAX: Duration = Duration::from_secs(1);
 /// A probe is due so often.
 const PROBED: Duration = Duration::from_millis(10);
 /// Idle connections; in the warm-up so many.
@@ -59,10 +68,13 @@ const TOKIO_IDLE_THREADS: &str = "tokio, two SCHED_IDLE threads";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Hello,
-    /// With probes on kept connections, or on new ones.
+    /// So many connections compute, beside probes on kept connections or on new ones.
     Computing {
         keeps: bool,
+        connections: u32,
     },
+    /// Streams of one connection compute, beside probes on that connection.
+    Streams,
     Flood,
     Idle,
     /// One kept connection asks so often, directly behind a long poll or long after it.
@@ -76,15 +88,21 @@ const fn rate(per_s: u32, rests: bool) -> Part {
     Part::Rate { per_s, rests }
 }
 
-const ACTS: [(&str, Part); 9] = [
+const ACTS: [(&str, Part); 12] = [
     ("hello, 64 connections", Part::Hello),
     (
         "computing, probe on new connections",
-        Part::Computing { keeps: false },
+        computes(false, COMPUTING),
     ),
+    ("computing, probe on kept ones", computes(true, COMPUTING)),
     (
-        "computing, probe on kept ones",
-        Part::Computing { keeps: true },
+        "computing by 200, probe on new connections",
+        computes(false, MANY),
+    ),
+    ("computing by 200, probe on kept ones", computes(true, MANY)),
+    (
+        "computing by 100 streams, probe on their connection",
+        Part::Streams,
     ),
     ("a flood of /healthz", Part::Flood),
     ("idle connections", Part::Idle),
@@ -93,6 +111,10 @@ const ACTS: [(&str, Part); 9] = [
     ("one connection, 1,000/s", rate(1_000, false)),
     ("one connection, 5,000/s", rate(5_000, false)),
 ];
+
+const fn computes(keeps: bool, connections: u32) -> Part {
+    Part::Computing { keeps, connections }
+}
 
 const RATE: Metric = figure("req/s", "rate_per_s").spread("spread");
 const COMPUTE: Metric = figure("compute/s", "rate_per_s").spread("spread");
@@ -116,7 +138,7 @@ const TABLES: [(&str, &str, &[Metric]); 5] = [
         ],
     ),
     (
-        "A probe while 32 connections compute",
+        "A probe while connections or streams compute",
         "computing",
         &[
             P50.spread(""),
@@ -170,16 +192,14 @@ pub(super) const PLAN: Plan = Plan {
     scenario: "http",
     work: |options| {
         // The system calls of this process say nothing about the servers.
-        Work::of(
-            options.full_or_quick(SECONDS),
-            options.full_or_quick([1, 0]),
-            0,
-        )
+        let seconds = options.seconds.unwrap_or(options.full_or_quick(SECONDS));
+        let work = Work::of(seconds, options.full_or_quick([1, 0]), 0);
+        work.at_most(SPARE + Duration::from_secs(seconds.into()))
     },
     contestants: |stage| {
         clients::look_for_wrk()?;
         clients::allow_descriptors()?;
-        Ok(contestants(stage.options.unprivileged))
+        Ok(contestants(&stage.options))
     },
     compared: "rate_per_s",
     // For the JSON; the tables have columns of their own.
@@ -224,9 +244,11 @@ fn steps() -> u64 {
     *STEPS.get_or_init(|| steps_for(COMPUTATION))
 }
 
-fn contestants(unprivileged: bool) -> Vec<Contestant> {
+fn contestants(options: &Options) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
     let _ = steps();
+    let unprivileged = options.unprivileged;
+    let life_s = SERVER_MAX_S + u64::from(options.seconds.unwrap_or(0) * options.effort.rounds);
     let mut all = Vec::new();
     for (variant, part) in ACTS {
         for server in servers::ALL
@@ -234,7 +256,7 @@ fn contestants(unprivileged: bool) -> Vec<Contestant> {
             .filter(|server| (server.takes_part)(part))
         {
             let start = move || {
-                let mut more = vec![format!("--seconds-max={SERVER_MAX_S}")];
+                let mut more = vec![format!("--seconds-max={life_s}")];
                 more.extend(unprivileged.then(|| "--unprivileged".to_owned()));
                 Ok((Site::start(server.flag, steps(), &more)?, true))
             };
@@ -259,11 +281,23 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
         }
         _ if seconds == 0 => Ok(Outcome::default()),
         Part::Hello => hello(site, seconds),
-        Part::Computing { keeps } => computing(site, keeps, seconds),
+        Part::Computing { keeps, connections } => {
+            let load = |seconds| site.wrk("/compute", connections, seconds);
+            computing(seconds, |span, delay| {
+                let probe = Probe::start(site.address, keeps, PROBED, delay, span)?;
+                let found = load(seconds)?.finish();
+                let (late, errors) = probe.finish()?;
+                let found = found?;
+                Ok((found.requests, found.per_s, late, found.errors + errors))
+            })
+        }
+        Part::Streams => computing(seconds, |span, delay| {
+            streams::probed(site.address, STREAMS, PROBED, delay, span)
+        }),
         Part::Flood => flood(site, seconds),
         Part::Rate { per_s, rests } => {
             site.touch()?;
-            thread::sleep(if rests { RESTS } else { EDGE });
+            thread::sleep(if rests { RESTS } else { EDGE_MAX });
             clients::fixed_rate(site, per_s, seconds)
         }
     }
@@ -281,19 +315,21 @@ fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     Ok(Outcome::of(found.requests, figures).and(found.percentiles()))
 }
 
-fn computing(site: &Site, keeps: bool, seconds: u32) -> Result<Outcome, LabError> {
-    let span = Duration::from_secs(seconds.into()).saturating_sub(2 * EDGE);
-    let probe = Probe::start(site.address, keeps, PROBED, EDGE, span)?;
-    let load = site.wrk("/compute", COMPUTING, seconds)?;
-    let probed = probe.finish();
-    let found = load.finish()?;
-    let (late, errors) = probed?;
+/// Calls `probed` with how long it is to probe, and after which delay. It returns how much was computed, how much in a
+/// second, and the latenesses and errors.
+fn computing(
+    seconds: u32,
+    probed: impl FnOnce(Duration, Duration) -> Result<(u64, f64, Samples, u64), LabError>,
+) -> Result<Outcome, LabError> {
+    let all = Duration::from_secs(seconds.into());
+    let edge = (all / EDGE).min(EDGE_MAX);
+    let (requests, per_s, late, errors) = probed(all.saturating_sub(2 * edge), edge)?;
     let figures = [
-        ("rate_per_s", found.per_s),
+        ("rate_per_s", per_s),
         ("probes_count", late.len() as f64),
-        ("errors_count", (found.errors + errors) as f64),
+        ("errors_count", errors as f64),
     ];
-    Ok(Outcome::of(found.requests, figures).late(late))
+    Ok(Outcome::of(requests, figures).late(late))
 }
 
 /// A flood of requests that are urgent on servers with classes, and what it leaves to other work.
@@ -347,7 +383,7 @@ fn beside_plain<R>(during: impl FnOnce() -> R) -> (f64, R) {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let [hello, _, kept, _, idle, ..] = ACTS.map(|(name, _)| name);
+    let [hello, _, kept, _, _, _, _, idle, ..] = ACTS.map(|(name, _)| name);
     let of = |who, how, metric| results.show(who, how, metric);
     let gist = format!(
         "doorbell greets {} times a second, tokio with the same features {}, bare epoll {}; while they \
@@ -431,7 +467,7 @@ fn goals(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
             Goal::new("hello p99", "x tokio", AtMost(1.0), x(BASELINE, "p99_us")),
             Goal::new("hello CPU", "us/req", AtMost(14.0), one.metric(CPU_US)),
         ],
-        Some(Part::Computing { .. }) => {
+        Some(Part::Computing { .. } | Part::Streams) => {
             let most = AtMost(if first { 1_000.0 } else { 2_000.0 });
             let (p99, computed) = (format!("/healthz p99, {how}"), format!("compute/s, {how}"));
             vec![
@@ -584,7 +620,7 @@ mod tests {
 
     #[test]
     fn every_part_has_one_baseline_and_names_are_unique() {
-        let all = contestants(false);
+        let all = contestants(&Options::default());
         for (act, _) in ACTS {
             let group: Vec<_> = all.iter().filter(|one| one.group == act).collect();
             assert!(group.len() >= 3, "{act}");

@@ -24,7 +24,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{BASELINE, OURS, Part, TOKIO_IDLE_THREADS, TWO, epoll};
+use super::{BASELINE, COMPUTING, OURS, Part, TOKIO_IDLE_THREADS, TWO, epoll};
 use crate::error::LabError;
 use crate::peers::{Want, thread_on, tokio_error};
 use crate::tools::compute;
@@ -36,6 +36,7 @@ const DRAIN: Duration = Duration::from_secs(4);
 const BACKLOG: i32 = 4_096;
 /// Time before a listener that was refused a connection tries again.
 const REFUSED: Duration = Duration::from_millis(10);
+const URGENT: Class = Class::rt(50);
 pub(super) const HELLO: &str = "hello, world";
 pub(super) const COMPUTED: &str = "computed";
 pub(super) const HEALTHY: &str = "ok";
@@ -73,11 +74,23 @@ fn in_all(_: Part) -> bool {
 }
 
 fn computes(part: Part) -> bool {
-    matches!(part, Part::Computing { .. })
+    matches!(part, Part::Computing { .. } | Part::Streams)
 }
 
-fn has_many_clients_and_no_flood(part: Part) -> bool {
-    !matches!(part, Part::Flood | Part::Rate { .. })
+/// Beside few connections, where more contestants say more.
+fn computes_for_few(part: Part) -> bool {
+    part == Part::Computing {
+        keeps: false,
+        connections: COMPUTING,
+    } || part
+        == Part::Computing {
+            keeps: true,
+            connections: COMPUTING,
+        }
+}
+
+fn rests_or_computes(part: Part) -> bool {
+    rests(part) || computes_for_few(part)
 }
 
 fn rests(part: Part) -> bool {
@@ -85,46 +98,34 @@ fn rests(part: Part) -> bool {
 }
 
 /// In the order of the tables.
-pub(super) static ALL: [Server; 10] = [
+pub(super) static ALL: [Server; 11] = [
     server(BASELINE, "tokio", in_all, 1, |listeners, work| {
         tokio(listeners, move || compute_here(work))
     }),
     server("tokio, bare hyper", "tokio-bare", rests, 1, tokio_bare),
-    server(
-        TWO,
-        "two-tokios",
-        has_many_clients_and_no_flood,
-        WORKERS,
-        two_tokios,
-    ),
+    server(TWO, "two-tokios", rests_or_computes, WORKERS, two_tokios),
     server(OURS, "doorbell", in_all, 1, |listeners, work| {
-        doorbell(
-            listeners,
-            work,
-            Some(|path| {
-                if path == "/healthz" {
-                    Class::rt(50)
-                } else {
-                    Class::FAIR
-                }
-            }),
-        )
+        doorbell(listeners, work, Some(by_route), Class::FAIR)
     }),
-    // In all other parts it is the same as the one before.
+    server(
+        "doorbell, connections in class Rt",
+        "doorbell-urgent-connections",
+        |part| computes(part) || part == Part::Hello,
+        1,
+        |listeners, work| doorbell(listeners, work, Some(by_route), URGENT),
+    ),
+    // In all other parts it is the same as doorbell.
     server(
         "doorbell, / in class Rt",
         "doorbell-urgent-hello",
         |part| part == Part::Hello,
         1,
         |listeners, work| {
-            doorbell(
-                listeners,
-                work,
-                Some(|path| match path {
-                    "/healthz" | "/" => Class::rt(50),
-                    _ => Class::FAIR,
-                }),
-            )
+            let class_of = |path: &str| match path {
+                "/" => URGENT,
+                path => by_route(path),
+            };
+            doorbell(listeners, work, Some(class_of), Class::FAIR)
         },
     ),
     server(
@@ -132,19 +133,19 @@ pub(super) static ALL: [Server; 10] = [
         "doorbell-one-class",
         in_all,
         1,
-        |listeners, work| doorbell(listeners, work, None),
+        |listeners, work| doorbell(listeners, work, None, Class::FAIR),
     ),
     server(
         "raw epoll",
         "raw-epoll",
-        has_many_clients_and_no_flood,
+        rests_or_computes,
         WORKERS,
         |listeners, work| epoll::start(listeners, work, false),
     ),
     server(
         "tokio, spawn_blocking",
         "tokio-blocking",
-        computes,
+        computes_for_few,
         1,
         |listeners, work| {
             tokio(listeners, move || async move {
@@ -163,7 +164,7 @@ pub(super) static ALL: [Server; 10] = [
     server(
         "raw epoll, idle-class pool",
         "raw-epoll-pool",
-        computes,
+        computes_for_few,
         WORKERS,
         |listeners, work| epoll::start(listeners, work, true),
     ),
@@ -285,11 +286,20 @@ async fn answer<B, W: Future<Output = ()>>(
     })
 }
 
-/// hyper on doorbell, with classes by path or without.
+fn by_route(path: &str) -> Class {
+    if path == "/healthz" {
+        URGENT
+    } else {
+        Class::FAIR
+    }
+}
+
+/// hyper on doorbell, with classes by path or without; the connections are in class `connections`.
 fn doorbell(
     listeners: Vec<TcpListener>,
     work: Computation,
     class_of: Option<fn(&str) -> Class>,
+    connections: Class,
 ) -> Result<Running, LabError> {
     let runtime = doorbell::Builder::new().cores(WORKERS).build()?;
     let (mut running, mut tasks) = (Running::default(), Vec::new());
@@ -309,11 +319,12 @@ fn doorbell(
                 answer(request, move || work.run_in_slices(doorbell::yield_now))
             })
         };
+        let task = runtime.task().class(connections);
         tasks.push(match class_of {
-            None => runtime.spawn(server.serve(service)),
+            None => task.spawn(server.serve(service)),
             Some(class_of) => {
                 let server = server.classes(move |request| class_of(request.uri().path()));
-                runtime.spawn(server.serve(service))
+                task.spawn(server.serve(service))
             }
         });
     }
