@@ -93,6 +93,83 @@ fn doorbell_is_found_in_tasks_of_tokio_and_on_its_blocking_threads() {
     assert!(blocking.unwrap());
 }
 
+doorbell::task_local! {
+    static REQUEST: u64;
+}
+
+#[test]
+fn a_task_of_tokio_has_no_class_and_no_task_local_and_what_it_spawns_is_fair() {
+    let rt = doorbell_tokio::Bridge::new()
+        .urgent_helper(true)
+        .install(Builder::new().cores(1))
+        .build()
+        .unwrap();
+    for class in [Class::FAIR, Class::BATCH, Class::rt(3)] {
+        let task = rt.task().class(class).spawn(REQUEST.scope(7, async {
+            let of_tokio = async {
+                let here = (doorbell::current_class(), REQUEST.try_with(|id| *id).ok());
+                (here, where_a_task_runs().await.0)
+            };
+            tokio::spawn(of_tokio).await.unwrap()
+        }));
+        assert_eq!(
+            rt.block_on(task).unwrap(),
+            ((None, None), Some(Class::FAIR))
+        );
+    }
+}
+
+#[test]
+fn what_a_scope_gives_to_tokio_outlives_the_scope() {
+    let rt = runtime(1);
+    let ended = rt.block_on(async {
+        let (ends, end) = tokio::sync::oneshot::channel();
+        let task = doorbell::scope(async |_| tokio::spawn(end)).await;
+        ends.send(7).unwrap();
+        task.await.unwrap()
+    });
+    assert_eq!(ended, Ok(7));
+}
+
+/// A value of a worker, which ends behind all its tasks.
+struct Last(mpsc::Sender<&'static str>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let found = tokio::runtime::Handle::try_current().is_ok();
+        let _ = self.0.send(if found { "last" } else { "last, alone" });
+    }
+}
+
+doorbell::worker_local! {
+    static LAST: std::cell::OnceCell<Last> = std::cell::OnceCell::new();
+}
+
+#[test]
+fn tk3_the_workers_guard_of_tokio_is_the_first_and_the_last_of_its_thread() {
+    let (says, hears) = mpsc::channel();
+    let (starts, stops) = (says.clone(), says.clone());
+    let rt = doorbell_tokio::builder()
+        .cores(1)
+        .on_worker_start(move |_| {
+            drop(tokio::spawn(async {}));
+            starts.send("first").unwrap();
+        })
+        .on_worker_stop(move |_| {
+            drop(tokio::spawn(async {}));
+            stops.send("stops").unwrap();
+        })
+        .build()
+        .unwrap();
+    let task = rt.spawn(async { LAST.with(|last| last.set(Last(says)).is_ok()) });
+    assert!(rt.block_on(task).unwrap());
+    drop(rt);
+    let mut heard: Vec<_> = hears.iter().collect();
+    assert_eq!(heard.remove(0), "first");
+    heard.sort_unstable();
+    assert_eq!(heard, ["last", "stops"]);
+}
+
 #[test]
 fn what_urgent_tasks_give_to_tokio_runs_on_the_urgent_helper() {
     let builder = Builder::new().cores(1);
@@ -286,6 +363,22 @@ fn block_in_place_and_block_on_of_tokio_on_a_worker_are_told_as_stalls() {
     assert_eq!(told(&hears), Some(ClassKind::Fair));
     drop(ends);
     rt.block_on(task).unwrap().unwrap_err();
+}
+
+#[test]
+fn a_loop_over_what_tokio_always_has_ready_is_told_as_a_stall() {
+    let (rt, hears) = telling(1);
+    let (stops, stop) = tokio::sync::watch::channel(false);
+    let free = tokio::sync::Semaphore::new(1);
+    // In a task of tokio each acquisition would spend of its budget.
+    let task = rt.spawn(async move {
+        while !*stop.borrow() {
+            drop(free.acquire().await);
+        }
+    });
+    assert_eq!(told(&hears), Some(ClassKind::Fair));
+    stops.send(true).unwrap();
+    rt.block_on(task).unwrap();
 }
 
 /// Reads from a socket of tokio that always has something, until `stop`.

@@ -323,12 +323,15 @@ impl EnteredRuntime {
     pub(crate) fn begin_poll(&self) {
         self.frame.budget.refill();
     }
+
+    /// Drops the `worker_local!` values of a worker that has ended, while their destructors still find the runtime.
+    pub(crate) fn end_locals(&self) {
+        self.frame.locals.end();
+    }
 }
 
 impl Drop for EnteredRuntime {
     fn drop(&mut self) {
-        // Nothing else runs on this worker any more. The destructors of the values still find the frame.
-        self.frame.locals.end();
         let mine = Rc::as_ptr(&self.frame);
         let older = self.frame.older.get();
         let mut newer = slots::ambient().cast::<Frame>();

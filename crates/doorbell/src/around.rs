@@ -110,7 +110,7 @@ impl<M: Machine> Rt<M> {
 
 impl Builder {
     /// Runs all that a thread does for the runtime inside a hook, so that the hook can enter something before and leave
-    /// it afterwards: the work of each worker, the work of each thread for
+    /// it afterwards: the work of each worker up to the drop of its `worker_local!` values, the work of each thread for
     /// [`spawn_blocking`](crate::spawn_blocking()), each [`block_on`](crate::Runtime::block_on), and the drops of futures on
     /// the thread that ends the runtime. [`ThreadRole`] says which of these it is.
     ///

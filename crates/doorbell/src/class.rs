@@ -157,7 +157,8 @@ impl fmt::Display for ClassKind {
     }
 }
 
-/// The class of the task or call that runs on this thread; `None` on a thread that is not a worker.
+/// The class of the task or call that runs on this thread; `None` on a thread that is not a worker: inside `block_on`,
+/// in a blocking closure, on a thread of another runtime that has entered this one.
 pub fn current_class() -> Option<Class> {
     ambient::with_worker(|worker| worker.map(ambient::Frame::class))
 }

@@ -167,6 +167,8 @@ impl<M: Machine> Rt<M> {
             let goes_first = class.kind == ClassKind::Rt && obtained.is_fifo();
             let abort = AbortOnUnwind;
             rt.urgent.run(shared, goes_first);
+            // Inside the hooks, as all that runs code of a user here.
+            entered.end_locals();
             std::mem::forget(abort);
         });
         drop(rt);
