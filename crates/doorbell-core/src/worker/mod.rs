@@ -387,7 +387,9 @@ impl<M: Machine> Worker<M> {
         self.local.note_time(now_ns);
         self.local.look_at_groups();
         self.balance_groups();
-        self.expire();
+        if self.expire() {
+            self.offer_surplus();
+        }
         if M::breaks(Bug::BusyLooksByCount) {
             return self.shared.tally.polls.get().is_multiple_of(64);
         }
@@ -396,18 +398,20 @@ impl<M: Machine> Worker<M> {
 
     /// Fires the timers that are due, also those of sleepers that this worker looks after. A worker that has run nothing
     /// since it idled leaves its own ones that may still wait: fired now, a few at a time, they would make it wake
-    /// others to help it. Under a paused clock it fires them: the task that advanced the clock waits for them.
+    /// others to help it. Under a paused clock it fires them: the task that advanced the clock waits for them. Returns
+    /// whether it fired any.
     #[inline]
-    fn expire(&self) {
+    fn expire(&self) -> bool {
         let has_run = self.shared.tally.polls.get() != self.idle_polls.get();
         let may_fire = has_run || self.local.needs_a_look() || self.shared.clock.is_frozen();
+        let mut fired = 0;
         if may_fire || M::breaks(Bug::IdleWorkerFiresEarly) {
-            let fired = self.local.expire();
+            fired = self.local.expire();
             if fired > 0 {
                 self.shared.tally.timers_fired.add_owned(fired);
             }
         }
-        let _ = self.pull_timers();
+        self.pull_timers() || fired > 0
     }
 
     /// Looks at mailbox, inject queue, closing flag, timers, descriptors and queues.
@@ -424,7 +428,7 @@ impl<M: Machine> Worker<M> {
             return Pass::Closing;
         }
         self.take_common();
-        self.expire();
+        let _ = self.expire();
         if self.local.pace().begin_pass(now_ns) {
             let _ = self.look_at_descriptors();
         }

@@ -80,7 +80,8 @@ impl<M: Machine> Worker<M> {
     /// Before mail is delivered: a call in it may be long. If tasks, or anything in the common mailbox, wait here, asks
     /// for another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
     ///
-    /// A watchdog stays one during the calls, and a worker with a timed check keeps it: calls are to be short.
+    /// A watchdog that leaves nothing to others stays one during the calls, and a worker with a timed check keeps it: calls
+    /// are to be short.
     #[inline]
     pub(super) fn leave_behind_calls(&self) -> Option<u64> {
         let remote = self.shared.remote();
@@ -100,6 +101,8 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         if remote.has_work() || self.has_common_mail() {
             self.leave_idle_set();
+            // While it is in the calls it looks at no worker. Before the fence: one that falls asleep takes its place.
+            self.resign();
             remote.queue().show_stored();
             remote.scheduler().offer_one(remote.worker());
         }

@@ -3,6 +3,7 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod between_polls;
 mod budget;
 mod common;
 mod deferred;

@@ -217,7 +217,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Stops being a watchdog, if it is one.
-    fn resign(&self) {
+    pub(super) fn resign(&self) {
         let remote = self.shared.remote();
         if remote.is_watchdog() {
             // Counted before another worker can be one in its place.

@@ -2,6 +2,7 @@
 //! class. If nothing else waits on the worker, it runs the woken task next, so it asks for no watchdog.
 
 use super::Local;
+use crate::queue::{Queue, is_shareable};
 use doorbell_machine::Machine;
 use std::cell::Cell;
 
@@ -55,6 +56,24 @@ impl<M: Machine> Local<M> {
     pub(in crate::worker) fn leave_to_itself(&self) {
         if !self.brings.get() || self.runs_another_first() {
             self.remote.scheduler().offer_one(self.remote.worker());
+        }
+    }
+
+    /// Call it after the push of one movable task to `queue` between two polls; `movable` is about how many there are now,
+    /// ready and deferred ones. Offers what waits here if that is more than one. If only tasks that no other worker can
+    /// take may run before it, asks for a watchdog.
+    #[inline]
+    pub(in crate::worker) fn leave_between_polls(&self, queue: &Queue<M>, movable: u64) {
+        let is_more = is_shareable(movable) || self.groups.any();
+        if !is_more && !self.has_stolen_or_pinned() {
+            return;
+        }
+        queue.show_stored();
+        let (scheduler, worker) = (self.remote.scheduler(), self.remote.worker());
+        if is_more {
+            scheduler.offer(worker);
+        } else {
+            scheduler.offer_one(worker);
         }
     }
 

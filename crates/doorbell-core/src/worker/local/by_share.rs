@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 pub(crate) enum Tell {
     /// An idle worker, if there is work for one more. Else a watchdog, if the task may wait behind something long.
     Always,
-    /// An idle worker, if there is work for one more.
+    /// An idle worker, if there is work for one more. Else a watchdog, if another task may run first: no poll is under way.
     Surplus,
     /// None: the caller notifies them.
     Nobody,
@@ -80,6 +80,8 @@ impl<M: Machine> Local<M> {
             scheduler.offer(self.remote().worker());
         } else if tell == Tell::Always {
             self.leave_to_itself();
+        } else if self.has_stolen_or_pinned() {
+            scheduler.offer_one(self.remote().worker());
         }
     }
 

@@ -8,7 +8,7 @@
 
 use super::Local;
 use crate::link::Node;
-use crate::queue::{Ready, Round, Share, is_shareable};
+use crate::queue::{Ready, Round, Share};
 use crate::task::length::PollLength;
 use crate::task::queue_node::own_of;
 use crate::worker::pace::{LONG_NS, LOOK_NS, Pace, Passed, READING_NS, SOON_NS};
@@ -29,6 +29,8 @@ pub(super) struct Deferred<M: Machine> {
     round: Round,
     /// Length of the last slice. While nothing else is ready: length of the last deferred poll, or 0 if that was short.
     slice_ns: Cell<u64>,
+    /// The same length. It shrinks with each poll that is short only beside it.
+    lately_ns: Cell<u64>,
     /// Start of the present slice. Without a slice: when the queue began to wait for one.
     since_ns: Cell<u64>,
     /// The queue has a slice, whatever else is ready.
@@ -43,6 +45,7 @@ impl<M: Machine> Default for Deferred<M> {
             pinned: Ready::default(),
             round: Round::default(),
             slice_ns: Cell::new(0),
+            lately_ns: Cell::new(0),
             since_ns: Cell::new(0),
             has_slice: Cell::new(false),
             has_run: Cell::new(false),
@@ -80,6 +83,7 @@ impl<M: Machine> Deferred<M> {
     /// A slice has ended that took so long.
     fn note_slice(&self, took_ns: u64, now_ns: u64) {
         self.slice_ns.set(took_ns.min(SLICE_MAX_NS));
+        self.lately_ns.set(self.slice_ns.get());
         self.since_ns.set(now_ns);
         self.has_slice.set(false);
     }
@@ -87,11 +91,11 @@ impl<M: Machine> Deferred<M> {
     /// Whether a poll with this CPU time is long. Beside deferred tasks that compute for milliseconds, one that reads a
     /// request and wakes a handler is short, also where the system makes that dear.
     fn is_long(&self, ran_ns: u64) -> bool {
-        let slice_ns = self.slice_ns.get();
-        let is_long = ran_ns >= LONG_NS.max(slice_ns / SHORTER);
+        let lately_ns = self.lately_ns.get();
+        let is_long = ran_ns >= LONG_NS.max(lately_ns / SHORTER);
         if !is_long && ran_ns >= LONG_NS {
             // What was deferred may have ended long ago: then such a poll is long again after a few of them.
-            self.slice_ns.set(slice_ns - slice_ns / SHORTER);
+            self.lately_ns.set(lately_ns - lately_ns / SHORTER);
         }
         is_long
     }
@@ -99,6 +103,7 @@ impl<M: Machine> Deferred<M> {
     /// The worker was idle: it had nothing to run.
     fn note_idle(&self) {
         self.slice_ns.set(0);
+        self.lately_ns.set(0);
         self.has_slice.set(false);
     }
 }
@@ -178,18 +183,11 @@ impl<M: Machine> Local<M> {
             // SAFETY: passed on.
             return unsafe { self.deferred.pinned.push(node) };
         }
-        let share = if self.groups.any() {
-            Share::Always
-        } else {
-            Share::Surplus
-        };
         // SAFETY: passed on; this worker owns its remote half's queues.
-        let len = unsafe { self.remote.deferred().push(node, share) };
+        let len = unsafe { self.remote.deferred().push(node, Share::Surplus) };
         self.list();
-        if is_shareable(len + self.remote.queue().len()) || self.groups.any() {
-            self.remote.deferred().show_stored();
-            self.remote.scheduler().offer(self.remote.worker());
-        }
+        let movable = len + self.remote.queue().len();
+        self.leave_between_polls(self.remote.deferred(), movable);
     }
 
     /// Puts a task that was taken from a queue into the deferred queue if its polls are long. Returns whether it did.
@@ -253,3 +251,25 @@ impl<M: Machine> Local<M> {
 }
 
 const _: () = assert!(LONG_NS >= LOOK_NS && SOON_NS <= LOOK_NS);
+
+#[cfg(test)]
+mod tests {
+    use super::{Deferred, LONG_NS, Passed, SLICE_MAX_NS};
+    use doorbell_machine::Host;
+
+    /// A connection beside tasks that compute for 10 ms: its polls are short only beside theirs.
+    #[test]
+    fn w35_polls_that_are_short_beside_a_slice_do_not_bring_the_next_slice_sooner() {
+        let deferred = Deferred::<Host>::default();
+        deferred.note_slice(SLICE_MAX_NS, 0);
+        let polls = 1 + (0..).position(|_| deferred.is_long(LONG_NS)).unwrap() as u64;
+        assert!((8..64).contains(&polls), "{polls}");
+        let polls = SLICE_MAX_NS / LONG_NS;
+        for now_ns in (1..=polls).map(|poll| poll * LONG_NS) {
+            assert!(!deferred.has_slice.get(), "{now_ns}");
+            let (ns, polls) = (LONG_NS, 1);
+            deferred.note_time(now_ns, Passed { ns, polls }, false);
+        }
+        assert!(deferred.has_slice.get());
+    }
+}

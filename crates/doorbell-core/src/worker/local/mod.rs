@@ -374,6 +374,9 @@ impl<M: Machine> Local<M> {
         if is_shareable(len) || has_groups {
             M::fence_recheck();
             self.remote.scheduler().offer(self.remote.worker());
+        } else {
+            let movable = len + self.remote.deferred().len();
+            self.leave_between_polls(self.remote.queue(), movable);
         }
     }
 
@@ -529,10 +532,14 @@ impl<M: Machine> Local<M> {
         } else {
             self.remote.queue().len() + self.remote.deferred().len()
         };
+        is_shareable(len) || (len > 0 && self.has_stolen_or_pinned())
+    }
+
+    /// Whether there is a task that no other worker can take.
+    pub(in crate::worker) fn has_stolen_or_pinned(&self) -> bool {
         let pinned =
             || !self.ready.is_empty() || self.pinned_deferred() > 0 || self.has_pinned_of_groups();
-        let runs_another = || self.stolen.get().is_some() || pinned();
-        is_shareable(len) || (len > 0 && runs_another())
+        self.stolen.get().is_some() || pinned()
     }
 
     /// Takes out the next task. A stolen task goes first. Then the order is by group, by rank, or as in

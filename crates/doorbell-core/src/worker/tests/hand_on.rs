@@ -40,7 +40,7 @@ pub(super) fn falls_asleep(worker: &Worker<Host>) {
 }
 
 /// Whether somebody has claimed and told the worker, which fell asleep.
-fn is_told(worker: &Worker<Host>) -> bool {
+pub(super) fn is_told(worker: &Worker<Host>) -> bool {
     let remote = worker.shared.remote();
     let is_claimed = !remote.scheduler().idle().holds(remote.worker());
     assert_eq!(remote.bell().signalled(), is_claimed);
@@ -377,6 +377,26 @@ fn a_task_in_the_inject_queue_is_looked_after_while_its_worker_runs_calls_in_its
     assert_eq!(worker.local.enter(|| worker.spin()), SpinEnd::Busy);
     assert!(is_told(asleep));
     assert_eq!((counts(worker).delivered, take_injected(remote)), (1, 1));
+    end(workers);
+}
+
+/// The call may wait for the task.
+#[test]
+fn w34_a_watchdog_with_a_task_and_a_call_has_another_one_woken() {
+    let workers = scheduler_by_hand();
+    let [watchdog, asleep] = &workers;
+    let remote = watchdog.shared.remote();
+    let idle = remote.scheduler().idle();
+    assert_eq!(idle.begin_watchdog(), Watchdog::Begun);
+    remote.set_watchdog(true);
+    idle.enter(1);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
+    post_one(remote, asleep.shared.remote());
+    gets_call(watchdog);
+    assert!(!is_told(asleep), "the watchdog sees both");
+    assert_eq!(watchdog.local.enter(|| watchdog.take()).delivered, 1);
+    assert!(is_told(asleep) && idle.wants_watchdog() && !remote.is_watchdog());
+    assert_eq!(take_injected(remote), 1);
     end(workers);
 }
 
