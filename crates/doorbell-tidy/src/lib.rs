@@ -16,8 +16,8 @@
 //! # Layers
 //!
 //! - [`Tree`]: the paths and texts, from disk or (in unit tests) from memory.
-//! - [`parsed`]: one Rust file as tokens, comments, and an [`outline`] of its syntax.
-//! - [`modules`]: which files the `mod` declarations reach, and which are test code.
+//! - [`parsed`]: one Rust file as tokens and comments.
+//! - [`modules`]: which files are test code.
 //! - [`rules`]: one file per rule, each with unit tests of what it catches and what it passes.
 //! - [`orderings`]: the sweep that weakens one ordering at a time, a separate program.
 
@@ -25,7 +25,6 @@ pub mod finding;
 pub mod markdown;
 pub mod modules;
 pub mod orderings;
-pub mod outline;
 pub mod parsed;
 pub mod rules;
 pub mod tree;

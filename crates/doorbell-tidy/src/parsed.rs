@@ -1,31 +1,33 @@
-//! One Rust file as a flat list of tokens, its comments, and an outline of its syntax.
+//! One Rust file as a flat list of tokens, and its comments.
 //!
 //! Tokens come from the lexer, so text in string literals and comments never looks like code, and the
 //! contents of macro calls are seen like everything else. Comments are the text between two tokens.
 
 use std::ops::Range;
 
-use proc_macro2::{Delimiter, LineColumn, TokenStream, TokenTree};
-
-use crate::outline::Outline;
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// A place in a file: line from 1, column from 0, in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pos {
-    /// Line, counted from 1.
-    pub line: usize,
-    /// Column, counted from 0.
-    pub column: usize,
-}
+pub use proc_macro2::LineColumn as Pos;
 
-impl From<LineColumn> for Pos {
-    fn from(at: LineColumn) -> Self {
-        Self {
-            line: at.line,
-            column: at.column,
-        }
-    }
-}
+/// The words with which an item begins.
+const ITEMS: [&str; 15] = [
+    "async",
+    "const",
+    "enum",
+    "extern",
+    "fn",
+    "impl",
+    "macro_rules",
+    "mod",
+    "static",
+    "struct",
+    "trait",
+    "type",
+    "union",
+    "unsafe",
+    "use",
+];
 
 /// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +36,8 @@ pub enum Kind {
     Ident(String),
     /// One character of punctuation.
     Punct(char),
-    /// A literal of any kind.
-    Literal,
+    /// A literal of any kind, as it is written.
+    Literal(String),
     /// The opening half of a group.
     Open(Delimiter),
     /// The closing half of a group.
@@ -79,6 +81,17 @@ enum Line {
     Code,
 }
 
+/// A `mod name;` whose code is in another file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its name, with those of the inline modules around it: `outer/name`.
+    pub name: String,
+    /// The value of `#[path]`.
+    pub path: Option<String>,
+    /// Whether only tests compile it.
+    pub test: bool,
+}
+
 /// A Rust file, split into its parts.
 #[derive(Debug)]
 pub struct Parsed {
@@ -86,8 +99,8 @@ pub struct Parsed {
     pub tokens: Vec<Token>,
     /// All comments in order.
     pub comments: Vec<Comment>,
-    /// Statements, functions, modules.
-    pub outline: Outline,
+    /// The tokens of items under `#[cfg(test)]` or `#[test]`.
+    tests: Vec<Range<usize>>,
     lines: Vec<Line>,
 }
 
@@ -96,25 +109,28 @@ impl Parsed {
     ///
     /// # Errors
     ///
-    /// The line and the message, if it is not valid Rust.
+    /// The line and the message, if it does not consist of Rust's tokens.
     pub fn of(text: &str) -> Result<Self, (usize, String)> {
         let stream: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
             (error.span().start().line, error.to_string())
         })?;
-        let mut flat = Flat::default();
-        flat.push_all(stream.clone(), None);
-        let file: syn::File =
-            syn::parse2(stream).map_err(|error| (error.span().start().line, error.to_string()))?;
+        let mut flat = Flat {
+            text,
+            ..Flat::default()
+        };
+        flat.push_all(stream, None);
         let mut comments = flat.docs;
         comments.extend(comments_between(text, &flat.spans));
         comments.sort_by_key(|comment| comment.start);
-        let lines = classify(text, &flat.tokens, &comments);
-        Ok(Self {
+        let mut parsed = Self {
+            lines: classify(text, &flat.tokens, &comments),
             tokens: flat.tokens,
             comments,
-            outline: Outline::of(&file),
-            lines,
-        })
+            tests: Vec::new(),
+        };
+        let attributes = 0..parsed.tokens.len();
+        parsed.tests = attributes.filter_map(|at| parsed.test_item(at)).collect();
+        Ok(parsed)
     }
 
     /// The identifier at `index`, if it is one.
@@ -127,9 +143,8 @@ impl Parsed {
 
     /// Whether the token at `index` is the character `sign`.
     pub fn is_punct(&self, index: usize, sign: char) -> bool {
-        self.tokens
-            .get(index)
-            .is_some_and(|token| token.kind == Kind::Punct(sign))
+        let token = self.tokens.get(index);
+        token.is_some_and(|token| token.kind == Kind::Punct(sign))
     }
 
     /// Whether `::` starts at `index`.
@@ -139,9 +154,13 @@ impl Parsed {
 
     /// Whether a group with `delimiter` opens at `index`.
     pub fn opens(&self, index: usize, delimiter: Delimiter) -> bool {
-        self.tokens
-            .get(index)
-            .is_some_and(|token| token.kind == Kind::Open(delimiter))
+        let token = self.tokens.get(index);
+        token.is_some_and(|token| token.kind == Kind::Open(delimiter))
+    }
+
+    /// The index behind the token or group at `index`.
+    fn behind(&self, index: usize) -> usize {
+        self.tokens[index].mate.max(index) + 1
     }
 
     /// All paths that start at the identifier `index`, each with its line. Groups of a `use` are expanded.
@@ -161,7 +180,10 @@ impl Parsed {
                 Some(name) => path.push(name),
                 None if self.is_punct(at, '*') => path.push("*"),
                 None if self.opens(at, Delimiter::Brace) => {
-                    return self.expand_group(at, &path, out);
+                    for (first, _) in self.parts(at) {
+                        self.expand(first, &path, out);
+                    }
+                    return;
                 }
                 None => break,
             }
@@ -173,18 +195,22 @@ impl Parsed {
         out.push((line, path.into_iter().map(str::to_owned).collect()));
     }
 
-    /// The paths in the group of a `use` that opens at `open`.
-    fn expand_group(&self, open: usize, path: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
+    /// The parts of the group at `open`, which commas divide: the first token of each, and the one behind its last.
+    pub fn parts(&self, open: usize) -> Vec<(usize, usize)> {
         let close = self.tokens[open].mate;
-        let mut first = true;
-        let mut at = open + 1;
-        while at < close {
-            if first {
-                self.expand(at, path, out);
+        let mut found = Vec::new();
+        let (mut start, mut index) = (open + 1, open + 1);
+        while index < close {
+            if self.is_punct(index, ',') {
+                found.push((start, index));
+                start = index + 1;
             }
-            first = self.is_punct(at, ',');
-            at = self.tokens[at].mate.max(at) + 1;
+            index = self.behind(index);
         }
+        if start < close {
+            found.push((start, close));
+        }
+        found
     }
 
     /// Indices of the opening halves of the enclosing groups, innermost first.
@@ -193,40 +219,109 @@ impl Parsed {
         std::iter::successors(self.tokens[index].parent, parent)
     }
 
-    /// Whether the token stands in code that only tests compile.
-    pub fn in_test(&self, index: usize) -> bool {
-        let at = self.tokens[index].start;
-        self.outline
-            .test_spans
-            .iter()
-            .any(|span| span.contains(&at))
+    /// The same, braces only.
+    pub fn braces_around(&self, index: usize) -> impl Iterator<Item = usize> {
+        let groups = self.groups_around(index);
+        groups.filter(|&open| self.opens(open, Delimiter::Brace))
     }
 
-    /// Where the enclosing statement (or match arm, item or field) starts.
-    ///
-    /// The contents of a macro call's braces have no syntax of their own. There a statement starts after a
-    /// `;`, a `,`, a `}` or the opening brace.
-    pub fn statement_start(&self, index: usize) -> Pos {
-        let at = self.tokens[index].start;
-        let units = self.outline.units.iter().filter(|unit| unit.contains(&at));
-        let parsed = units.map(|unit| unit.start).max().unwrap_or(at);
-        let scanned = self.scan_statement_start(index);
-        let in_macro = self
-            .outline
-            .macro_braces
-            .iter()
-            .any(|span| span.contains(&at));
-        if in_macro {
-            parsed.max(scanned)
-        } else {
-            parsed
+    /// Whether the token stands in code that only tests compile.
+    pub fn in_test(&self, index: usize) -> bool {
+        self.tests.iter().any(|span| span.contains(&index))
+    }
+
+    /// Whether the whole file does: it starts with `#![cfg(test)]`.
+    fn all_test(&self) -> bool {
+        self.is_punct(1, '!') && self.is_test_attribute(2)
+    }
+
+    /// The name of the function around the token.
+    pub fn function_around(&self, index: usize) -> Option<&str> {
+        self.braces_around(index).find_map(|open| {
+            let head = self.statement_first(open, &[';'])..open;
+            let mut names = head.filter(|&at| self.ident(at) == Some("fn"));
+            names.find_map(|at| self.ident(at + 1))
+        })
+    }
+
+    /// The modules in other files.
+    pub fn modules(&self) -> impl Iterator<Item = Module> {
+        let names = (1..self.tokens.len()).filter_map(|at| Some((at, self.ident(at)?)));
+        let modules =
+            names.filter(|(at, _)| self.ident(at - 1) == Some("mod") && self.is_punct(at + 1, ';'));
+        modules.map(|(at, name)| {
+            let around = self.braces_around(at);
+            let mut names: Vec<_> = around
+                .filter(|open| *open > 1 && self.ident(open - 2) == Some("mod"))
+                .filter_map(|open| self.ident(open - 1))
+                .collect();
+            names.reverse();
+            names.push(name);
+            Module {
+                name: names.join("/"),
+                path: self.path_attribute(at),
+                test: self.all_test() || self.in_test(at),
+            }
+        })
+    }
+
+    /// The value of a `#[path = "…"]` of the statement around the token.
+    fn path_attribute(&self, index: usize) -> Option<String> {
+        let head = self.statement_first(index, &[';'])..index;
+        let mut names = head.filter(|&at| self.ident(at) == Some("path"));
+        names.find_map(|at| match &self.tokens.get(at + 2)?.kind {
+            Kind::Literal(text) => Some(text.trim_matches('"').to_owned()),
+            _ => None,
+        })
+    }
+
+    /// Whether the group at `open` is `[test]`, or `[cfg(…)]` with a condition that holds in tests only.
+    fn is_test_attribute(&self, open: usize) -> bool {
+        let conditions = || self.parts(open + 2).into_iter();
+        match self.ident(open + 1) {
+            _ if !self.opens(open, Delimiter::Bracket) => false,
+            Some("test") => self.tokens[open].mate == open + 2,
+            Some("cfg") => conditions().any(|(first, _)| self.needs_test(first)),
+            _ => false,
         }
     }
 
-    fn scan_statement_start(&self, index: usize) -> Pos {
-        let brace = self
-            .groups_around(index)
-            .find(|&open| self.opens(open, Delimiter::Brace));
+    /// Whether the condition that begins at `index` holds in tests only.
+    fn needs_test(&self, index: usize) -> bool {
+        let parts = || self.parts(index + 1).into_iter().map(|(first, _)| first);
+        match self.ident(index) {
+            Some("all") => parts().any(|part| self.needs_test(part)),
+            Some("any") => parts().all(|part| self.needs_test(part)) && parts().next().is_some(),
+            name => name == Some("test"),
+        }
+    }
+
+    /// The item whose attribute begins at `index`, if the attribute makes it test code.
+    fn test_item(&self, index: usize) -> Option<Range<usize>> {
+        if !self.is_punct(index, '#') || !self.is_test_attribute(index + 1) {
+            return None;
+        }
+        let mut at = self.behind(index + 1);
+        while self.is_punct(at, '#') {
+            at = self.behind(at + 1);
+        }
+        if self.ident(at) == Some("pub") {
+            at += 1;
+            if self.opens(at, Delimiter::Parenthesis) {
+                at = self.behind(at);
+            }
+        }
+        self.ident(at).filter(|word| ITEMS.contains(word))?;
+        while !self.is_punct(at, ';') && !self.opens(at, Delimiter::Brace) {
+            at = self.behind(at);
+            self.tokens.get(at)?;
+        }
+        Some(index..self.behind(at))
+    }
+
+    /// Where the enclosing statement (or match arm, item or field) starts.
+    pub fn statement_start(&self, index: usize) -> Pos {
+        let brace = self.braces_around(index).next();
         let mut first = index;
         while self.tokens[first].parent != brace {
             match self.tokens[first].parent {
@@ -234,15 +329,26 @@ impl Parsed {
                 None => break,
             }
         }
-        while first > 0 {
-            let before = &self.tokens[first - 1];
-            match before.kind {
-                Kind::Punct(';' | ',') | Kind::Open(_) | Kind::Close(Delimiter::Brace) => break,
-                Kind::Close(_) => first = before.mate,
-                _ => first -= 1,
+        self.tokens[self.statement_first(first, &[';', ','])].start
+    }
+
+    /// The first token of the statement around `index`: behind one of the signs `ends`, or a brace. What goes on
+    /// behind a closing brace is one statement: `} else`, `}.method()`, `}?`, and `} =`.
+    pub fn statement_first(&self, index: usize, ends: &[char]) -> usize {
+        let goes_on = |at| {
+            let sign = ['.', '?', '='].iter().any(|sign| self.is_punct(at, *sign));
+            sign || self.ident(at) == Some("else")
+        };
+        let mut first = index;
+        while let Some(before) = first.checked_sub(1) {
+            match self.tokens[before].kind {
+                Kind::Punct(sign) if ends.contains(&sign) => break,
+                Kind::Open(_) => break,
+                Kind::Close(Delimiter::Brace) if !goes_on(first) => break,
+                _ => first = self.tokens[before].mate.min(before),
             }
         }
-        self.tokens[first].start
+        first
     }
 
     /// The comments on the lines directly above `line`, with no blank line or code in between. Attributes
@@ -254,25 +360,22 @@ impl Parsed {
         self.comments.iter().filter(above).collect()
     }
 
-    /// The opening half of the innermost braces around a position.
-    fn braces_around(&self, at: Pos) -> Option<usize> {
-        let after = self.tokens.partition_point(|token| token.start < at);
-        let brace = |open: &usize| self.opens(*open, Delimiter::Brace);
-        let last = after.checked_sub(1)?;
-        let own = Some(last).filter(brace);
-        own.or_else(|| self.groups_around(last).find(brace))
-    }
-
     /// The comments from `start` to the end of the line `last_line` that are in the same braces as the
     /// token, or in braces further out.
     pub fn comments_beside(&self, index: usize, start: Pos, last_line: usize) -> Vec<&Comment> {
         let around: Vec<usize> = self.groups_around(index).collect();
+        let is_around = |at: Pos| {
+            let behind = self.tokens.partition_point(|token| token.start < at);
+            let Some(last) = behind.checked_sub(1) else {
+                return true;
+            };
+            let own = Some(last).filter(|last| self.opens(*last, Delimiter::Brace));
+            let brace = own.or_else(|| self.braces_around(last).next());
+            brace.is_none_or(|open| around.contains(&open))
+        };
         let beside = |comment: &&Comment| {
-            comment.start >= start
-                && comment.start.line <= last_line
-                && self
-                    .braces_around(comment.start)
-                    .is_none_or(|open| around.contains(&open))
+            let lines = comment.start >= start && comment.start.line <= last_line;
+            lines && is_around(comment.start)
         };
         self.comments.iter().filter(beside).collect()
     }
@@ -285,185 +388,139 @@ pub fn tagged(comments: &[&Comment], tag: &str) -> Option<String> {
     let mut lines = plain.flat_map(|comment| &comment.lines);
     let first = lines.find_map(|line| line.strip_prefix(tag))?;
     let rest: Vec<&str> = lines.map(String::as_str).collect();
-    Some(
-        format!("{} {}", first.trim(), rest.join(" "))
-            .trim()
-            .to_owned(),
-    )
+    let text = format!("{} {}", first.trim(), rest.join(" "));
+    Some(text.trim().to_owned())
 }
 
 /// Tokens and documentation while a stream is flattened.
 #[derive(Default)]
-struct Flat {
+struct Flat<'a> {
+    text: &'a str,
     tokens: Vec<Token>,
     docs: Vec<Comment>,
-    /// Start and end of every token and documentation comment, in order.
-    spans: Vec<Range<Pos>>,
+    /// The bytes of every token and documentation comment, in order.
+    spans: Vec<Range<usize>>,
 }
 
-impl Flat {
+impl Flat<'_> {
     fn push_all(&mut self, stream: TokenStream, parent: Option<usize>) {
         // The start of the documentation comment whose tokens are being skipped.
         let mut doc = None;
         for tree in stream {
-            let span = tree.span();
-            let (start, end) = (Pos::from(span.start()), Pos::from(span.end()));
-            if doc == Some(start) {
+            let bytes = tree.span().byte_range();
+            if doc == Some(bytes.start) {
                 continue;
             }
             // The lexer gives a documentation comment as an attribute whose tokens all have the comment's
             // span.
             let is_hash = matches!(&tree, TokenTree::Punct(sign) if sign.as_char() == '#');
-            if is_hash && (end.line > start.line || end.column > start.column + 1) {
-                doc = Some(start);
-                self.docs
-                    .push(comment(&span.source_text().unwrap_or_default(), start));
-                self.spans.push(start..end);
+            if is_hash && bytes.len() > 1 {
+                doc = Some(bytes.start);
+                let text = &self.text[bytes.clone()];
+                self.docs.push(comment(text, tree.span().start()));
+                self.spans.push(bytes);
                 continue;
             }
-            self.push(tree, start, end, parent);
+            self.push(tree, parent);
         }
     }
 
-    fn push(&mut self, tree: TokenTree, start: Pos, end: Pos, parent: Option<usize>) {
+    fn push(&mut self, tree: TokenTree, parent: Option<usize>) {
+        let span = tree.span();
         let kind = match tree {
             TokenTree::Ident(ident) => Kind::Ident(ident.to_string()),
             TokenTree::Punct(sign) => Kind::Punct(sign.as_char()),
-            TokenTree::Literal(_) => Kind::Literal,
+            TokenTree::Literal(literal) => Kind::Literal(literal.to_string()),
             TokenTree::Group(group) => {
-                let span = |span: proc_macro2::Span| (span.start().into(), span.end().into());
-                let (start, end) = span(group.span_open());
-                let open = self.add(Kind::Open(group.delimiter()), start, end, parent);
+                let open = self.add(Kind::Open(group.delimiter()), group.span_open(), parent);
                 self.push_all(group.stream(), Some(open));
-                let (start, end) = span(group.span_close());
-                let close = self.add(Kind::Close(group.delimiter()), start, end, parent);
+                let close = self.add(Kind::Close(group.delimiter()), group.span_close(), parent);
                 self.tokens[open].mate = close;
                 self.tokens[close].mate = open;
                 return;
             }
         };
-        self.add(kind, start, end, parent);
+        self.add(kind, span, parent);
     }
 
-    fn add(&mut self, kind: Kind, start: Pos, end: Pos, parent: Option<usize>) -> usize {
+    fn add(&mut self, kind: Kind, span: proc_macro2::Span, parent: Option<usize>) -> usize {
         let mate = self.tokens.len();
         self.tokens.push(Token {
             kind,
-            start,
-            end,
+            start: span.start(),
+            end: span.end(),
             mate,
             parent,
         });
-        self.spans.push(start..end);
+        self.spans.push(span.byte_range());
         mate
     }
 }
 
 /// The comment with this text, including its comment signs.
 fn comment(text: &str, start: Pos) -> Comment {
-    let doc = ["///", "//!", "/**", "/*!"]
-        .iter()
-        .any(|sign| text.starts_with(sign));
+    let docs = ["///", "//!", "/**", "/*!"];
+    let doc = docs.iter().any(|sign| text.starts_with(sign)) && !text.starts_with("////");
     let signs = |line: &str| {
         let line = line.trim().trim_end_matches("*/");
         line.trim_start_matches(['/', '*', '!']).trim().to_owned()
     };
     let lines: Vec<String> = text.lines().map(signs).collect();
-    let last_line = start.line + lines.len().max(1) - 1;
     Comment {
         start,
-        last_line,
-        doc: doc && !text.starts_with("////"),
+        last_line: start.line + lines.len().max(1) - 1,
+        doc,
         lines,
     }
 }
 
-/// The comments between the spans.
-fn comments_between(text: &str, spans: &[Range<Pos>]) -> Vec<Comment> {
-    let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
-    let first = Pos { line: 1, column: 0 };
-    let last = Pos {
-        line: lines.len() + 1,
-        column: 0,
+/// The comments between the spans, where there is only white space beside them.
+fn comments_between(text: &str, spans: &[Range<usize>]) -> Vec<Comment> {
+    let ends = text.match_indices('\n').map(|(end, _)| end + 1);
+    let starts: Vec<usize> = std::iter::once(0).chain(ends).collect();
+    let place = |at: usize| {
+        let line = starts.partition_point(|start| *start <= at);
+        let column = text[starts[line - 1]..at].chars().count();
+        Pos { line, column }
     };
-    let starts = std::iter::once(first).chain(spans.iter().map(|span| span.end));
-    let ends = spans
-        .iter()
-        .map(|span| span.start)
-        .chain(std::iter::once(last));
-    starts
-        .zip(ends)
-        .flat_map(|(start, end)| comments_in_gap(&lines, start, end))
-        .collect()
-}
-
-/// A gap contains only white space and comments.
-fn comments_in_gap(lines: &[Vec<char>], start: Pos, end: Pos) -> Vec<Comment> {
     let mut found = Vec::new();
-    let mut at = start;
-    while at < end {
-        let Some(rest) = lines
-            .get(at.line - 1)
-            .and_then(|line| line.get(at.column..))
-        else {
-            at = Pos {
-                line: at.line + 1,
-                column: 0,
+    let mut at = 0;
+    for span in spans.iter().cloned().chain([text.len()..text.len()]) {
+        let end = span.start;
+        while let Some(skipped) = text.get(at..end).and_then(|gap| gap.find('/')) {
+            let start = at + skipped;
+            let rest = &text[start..end];
+            let length = if rest.starts_with("//") {
+                rest.find('\n').unwrap_or(rest.len())
+            } else {
+                block_length(rest)
             };
-            continue;
-        };
-        if rest.starts_with(&['/', '/']) {
-            found.push(comment(&rest.iter().collect::<String>(), at));
-            at = Pos {
-                line: at.line + 1,
-                column: 0,
-            };
-        } else if rest.starts_with(&['/', '*']) {
-            let (text, after) = block_comment(lines, at);
-            found.push(comment(&text, at));
-            at = after;
-        } else if rest.is_empty() {
-            at = Pos {
-                line: at.line + 1,
-                column: 0,
-            };
-        } else {
-            at.column += 1;
+            found.push(comment(rest[..length].trim_end(), place(start)));
+            at = start + length;
         }
+        at = span.end;
     }
     found
 }
 
-/// The text and end of the block comment that starts at `at`. Block comments nest.
-fn block_comment(lines: &[Vec<char>], mut at: Pos) -> (String, Pos) {
-    let (mut text, mut depth) = (String::new(), 0);
-    while let Some(line) = lines.get(at.line - 1) {
-        let rest = line.get(at.column..).unwrap_or_default();
-        let step = match rest {
-            ['/', '*', ..] => 1,
-            ['*', '/', ..] => -1,
-            [] => {
-                text.push('\n');
-                at = Pos {
-                    line: at.line + 1,
-                    column: 0,
-                };
+/// The length of the block comment with which the text begins. Block comments nest.
+fn block_length(text: &str) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while let Some(sign) = text.as_bytes().get(at..at + 2) {
+        match sign {
+            b"/*" => depth += 1,
+            b"*/" => depth -= 1,
+            _ => {
+                at += 1;
                 continue;
             }
-            [next, ..] => {
-                text.push(*next);
-                at.column += 1;
-                continue;
-            }
-        };
-        depth += step;
-        text.extend(&rest[..2]);
-        at.column += 2;
+        }
+        at += 2;
         if depth == 0 {
-            break;
+            return at;
         }
     }
-    (text, at)
+    text.len()
 }
 
 /// The content of each line; index 0 is unused.
@@ -472,30 +529,22 @@ fn classify(text: &str, tokens: &[Token], comments: &[Comment]) -> Vec<Line> {
     for comment in comments {
         lines[comment.start.line..=comment.last_line].fill(Line::Note);
     }
+    let is = |at: usize, kind: Kind| tokens.get(at).is_some_and(|token| token.kind == kind);
     let mut index = 0;
     while let Some(token) = tokens.get(index) {
-        let bracket = |at: usize| {
-            tokens
-                .get(at)
-                .filter(|t| t.kind == Kind::Open(Delimiter::Bracket))
-        };
-        let inner = usize::from(
-            tokens
-                .get(index + 1)
-                .is_some_and(|t| t.kind == Kind::Punct('!')),
-        );
-        let attribute = bracket(index + 1 + inner).filter(|_| token.kind == Kind::Punct('#'));
-        let (kind, last) = match attribute {
-            Some(open) => (Line::Note, open.mate),
-            None => (Line::Code, index),
+        let open = index + 1 + usize::from(is(index + 1, Kind::Punct('!')));
+        let is_attribute =
+            token.kind == Kind::Punct('#') && is(open, Kind::Open(Delimiter::Bracket));
+        let (kind, last) = if is_attribute {
+            (Line::Note, tokens[open].mate)
+        } else {
+            (Line::Code, index)
         };
         for line in &mut lines[token.start.line..=tokens[last].end.line] {
             // A line with any code counts as code.
-            *line = if *line == Line::Code {
-                Line::Code
-            } else {
-                kind
-            };
+            if *line != Line::Code {
+                *line = kind;
+            }
         }
         index = last + 1;
     }

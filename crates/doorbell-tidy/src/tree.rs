@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::finding::Finding;
+use crate::modules;
 use crate::parsed::Parsed;
 
 /// Extensions of the files whose text is kept. Of other files only the path is kept.
@@ -36,6 +37,8 @@ pub struct Tree {
     texts: BTreeMap<String, Source>,
     /// Every file and folder.
     paths: BTreeSet<String>,
+    /// The modules of tests, once a rule has asked for them.
+    tests: OnceLock<BTreeSet<String>>,
 }
 
 impl Tree {
@@ -90,6 +93,12 @@ impl Tree {
         let source = self.texts.get(path)?;
         let parsed = source.parsed.get_or_init(|| Parsed::of(&source.text));
         Some(parsed.as_ref())
+    }
+
+    /// Whether only tests compile the Rust file at `path`.
+    pub fn is_test(&self, path: &str) -> bool {
+        let declared = self.tests.get_or_init(|| modules::of_tests(self));
+        modules::is_test(path, declared)
     }
 
     /// Whether a file or folder exists at `path`. The empty path is the root.

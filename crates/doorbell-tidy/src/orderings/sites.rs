@@ -4,7 +4,6 @@ use proc_macro2::Delimiter;
 use serde::{Deserialize, Serialize};
 
 use crate::Tree;
-use crate::modules::Modules;
 use crate::parsed::{Kind, Parsed};
 use crate::rules::order_reason;
 
@@ -81,10 +80,9 @@ impl Site {
 
 /// All sites in order of place, except tests and accesses with only `Relaxed`.
 pub fn sites(tree: &Tree) -> Vec<Site> {
-    let modules = Modules::of(tree);
     let mut found = Vec::new();
     tree.each_rust("orderings", |path, parsed, _| {
-        if !path.starts_with(SWEPT) || modules.is_test(path) {
+        if !path.starts_with(SWEPT) || tree.is_test(path) {
             return;
         }
         let indices = (0..parsed.tokens.len()).filter(|&index| !parsed.in_test(index));
@@ -95,27 +93,14 @@ pub fn sites(tree: &Tree) -> Vec<Site> {
 
 /// Whether the token is inside braces that only a mutant enters: `if M::breaks(…) {`.
 fn in_mutant(parsed: &Parsed, index: usize) -> bool {
-    let mut braces = parsed
-        .groups_around(index)
-        .filter(|&open| parsed.opens(open, Delimiter::Brace));
-    braces.any(|open| {
-        let mut before = open;
-        while before > 0 && !ends_statement(parsed, before - 1) {
-            before = parsed.tokens[before - 1].mate.min(before - 1);
-        }
-        let is_bug = |at: &usize| parsed.ident(*at) == Some("breaks");
+    parsed.braces_around(index).any(|open| {
+        // An `else` is not entered by its `if`.
+        let head = (parsed.statement_first(open, &[';', ','])..open).rev();
+        let brace = Kind::Close(Delimiter::Brace);
+        let mut head = head.take_while(|&at| parsed.tokens[at].kind != brace);
         let negated = |at: usize| at > 3 && parsed.is_punct(at - 4, '!');
-        (before..open).filter(is_bug).any(|at| !negated(at))
+        head.any(|at| parsed.ident(at) == Some("breaks") && !negated(at))
     })
-}
-
-/// Whether the statement after the token is another one.
-fn ends_statement(parsed: &Parsed, index: usize) -> bool {
-    let kind = &parsed.tokens[index].kind;
-    matches!(
-        kind,
-        Kind::Punct(';' | ',') | Kind::Open(_) | Kind::Close(Delimiter::Brace)
-    )
 }
 
 /// The site whose method or fence is named at `index`.
@@ -135,17 +120,11 @@ fn site(path: &str, parsed: &Parsed, index: usize) -> Option<Site> {
         return None;
     };
     let at = parsed.tokens[start].start;
-    let around = |line: usize| {
-        let functions = parsed.outline.functions.iter();
-        functions
-            .filter(move |function| (function.first_line..=function.last_line).contains(&line))
-            .min_by_key(|function| function.last_line - function.first_line)
-    };
     Some(Site {
         path: path.to_owned(),
         line: at.line,
         column: at.column + 1,
-        function: around(at.line).map_or(String::new(), |function| function.name.clone()),
+        function: parsed.function_around(index).unwrap_or_default().to_owned(),
         access: access.to_owned(),
         of_mutant: in_mutant(parsed, index),
         redundant: reason(parsed, index, REDUNDANT),
@@ -158,7 +137,7 @@ fn site(path: &str, parsed: &Parsed, index: usize) -> Option<Site> {
 /// `Relaxed`. Other types also have methods `load`, `store` and `swap`: a variable counts as an ordering if
 /// its name says so.
 fn orderings(parsed: &Parsed, open: usize, wanted: usize) -> Option<Vec<Option<String>>> {
-    let arguments = arguments(parsed, open);
+    let arguments = parsed.parts(open);
     let access = parsed.ident(open - 1)?;
     let last = arguments.len().checked_sub(wanted)?;
     let literal = |&(start, end): &(usize, usize)| {
@@ -179,24 +158,6 @@ fn orderings(parsed: &Parsed, open: usize, wanted: usize) -> Option<Vec<Option<S
         || arguments[last..].iter().any(named);
     let is_relaxed = found.iter().all(|name| name.as_deref() == Some("Relaxed"));
     (is_atomic && !is_relaxed).then_some(found)
-}
-
-/// The first token of each argument, and the token after its last.
-fn arguments(parsed: &Parsed, open: usize) -> Vec<(usize, usize)> {
-    let close = parsed.tokens[open].mate;
-    let mut found = Vec::new();
-    let (mut start, mut index) = (open + 1, open + 1);
-    while index < close {
-        if parsed.is_punct(index, ',') {
-            found.push((start, index));
-            start = index + 1;
-        }
-        index = parsed.tokens[index].mate.max(index) + 1;
-    }
-    if start < close {
-        found.push((start, close));
-    }
-    found
 }
 
 /// The reason that the access's ORDER note gives after these words.

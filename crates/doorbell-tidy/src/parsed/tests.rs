@@ -124,11 +124,25 @@ fn tags_take_the_lines_that_follow() {
 #[test]
 fn broken_files_say_where() {
     assert_eq!(Parsed::of("\n\n)").map(|_| ()).unwrap_err().0, 3);
-    assert_eq!(
-        Parsed::of("fn f() {}\nlet x = 1;")
-            .map(|_| ())
-            .unwrap_err()
-            .0,
-        2
-    );
+}
+
+#[test]
+fn functions_and_tests_are_told_by_their_tokens() {
+    let text = "pub fn f<A, B>(x: fn(u8)) -> u8 where A: B, B: A {\n    match x { C { .. } => { g(); } }\n}\n\
+        #[cfg(test)]\n#[inline]\npub(crate) mod t { fn u() { v; } }\n#[cfg(any(test, unix))]\nconst W: u8 = 1;\n";
+    let parsed = parse(text);
+    let function = |name| parsed.function_around(at(&parsed, name));
+    assert_eq!(function("g"), Some("f"));
+    assert_eq!(function("v"), Some("u"));
+    assert_eq!(function("W"), None);
+    assert!(parsed.in_test(at(&parsed, "v")) && !parsed.in_test(at(&parsed, "g")));
+    assert!(!parsed.in_test(at(&parsed, "W")));
+}
+
+#[test]
+fn a_statement_goes_on_behind_a_brace() {
+    let text = "fn f() {\n    if a {\n    } else if b {\n    }\n    S {\n    }\n    .c();\n}\n";
+    let parsed = parse(text);
+    let line = |name| parsed.statement_start(at(&parsed, name)).line;
+    assert_eq!((line("b"), line("c")), (2, 5));
 }

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::modules::Modules;
 use crate::parsed::Parsed;
 use crate::{Finding, Tree};
 
@@ -32,10 +31,9 @@ type Arrows = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// Dependencies that run upward, and cycles of rooms.
 pub fn core_floors(tree: &Tree) -> Vec<Finding> {
-    let modules = Modules::of(tree);
     let mut arrows = Arrows::new();
     let mut findings = tree.each_rust(RULE, |path, parsed, findings| {
-        let Some(file) = path.strip_prefix(CORE).filter(|_| !modules.is_test(path)) else {
+        let Some(file) = path.strip_prefix(CORE).filter(|_| !tree.is_test(path)) else {
             return;
         };
         let from = room(file);

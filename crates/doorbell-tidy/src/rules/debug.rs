@@ -5,7 +5,6 @@
 
 use proc_macro2::Delimiter;
 
-use crate::modules::Modules;
 use crate::parsed::{Kind, Parsed};
 use crate::{Finding, Tree};
 
@@ -25,9 +24,8 @@ const PLAIN: [&str; 7] = [
 
 /// Calls in debug assertions that may access the machine, and code that exists only in debug builds.
 pub fn debug(tree: &Tree) -> Vec<Finding> {
-    let modules = Modules::of(tree);
     tree.each_rust(RULE, |path, parsed, findings| {
-        if !path.starts_with(HOLDS) || modules.is_test(path) {
+        if !path.starts_with(HOLDS) || tree.is_test(path) {
             return;
         }
         for index in (0..parsed.tokens.len()).filter(|index| !parsed.in_test(*index)) {

@@ -6,7 +6,6 @@
 
 use proc_macro2::Delimiter;
 
-use crate::modules::Modules;
 use crate::parsed::{Parsed, tagged};
 use crate::{Finding, Tree};
 
@@ -39,9 +38,8 @@ const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst
 
 /// Orderings that are passed to a call without an `// ORDER:` comment.
 pub fn order(tree: &Tree) -> Vec<Finding> {
-    let modules = Modules::of(tree);
     tree.each_rust(RULE, |path, parsed, findings| {
-        if !holds(path, &modules) {
+        if !holds(path, tree) {
             return;
         }
         let mut last = 0;
@@ -70,10 +68,9 @@ pub fn order(tree: &Tree) -> Vec<Finding> {
 
 /// How many orderings the rule checks. Without any it would pass vacuously.
 pub fn order_sites(tree: &Tree) -> usize {
-    let modules = Modules::of(tree);
     let mut count = 0;
     tree.each_rust(RULE, |path, parsed, _| {
-        count += if holds(path, &modules) {
+        count += if holds(path, tree) {
             sites(path, parsed).len()
         } else {
             0
@@ -82,9 +79,9 @@ pub fn order_sites(tree: &Tree) -> usize {
     count
 }
 
-fn holds(path: &str, modules: &Modules) -> bool {
+fn holds(path: &str, tree: &Tree) -> bool {
     let within = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
-    within(&HOLDS) && !within(&MODELS) && !modules.is_test(path)
+    within(&HOLDS) && !within(&MODELS) && !tree.is_test(path)
 }
 
 /// The orderings that are passed to a call, outside of test code.

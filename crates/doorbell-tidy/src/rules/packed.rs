@@ -3,7 +3,6 @@
 //! A table in prose becomes outdated when a width changes; with an assert beside it the change does not
 //! compile.
 
-use crate::modules::Modules;
 use crate::{Finding, Tree};
 
 const RULE: &str = "packed";
@@ -16,12 +15,11 @@ const WORDS: [&str; 3] = ["u32", "u64", "usize"];
 
 /// Files with a packed word but without its table or its assert.
 pub fn packed(tree: &Tree) -> Vec<Finding> {
-    let modules = Modules::of(tree);
     let mut findings = Vec::new();
     let files = tree
         .with_ending("rs")
         .filter(|(path, _)| path.starts_with(HOLDS));
-    for (path, text) in files.filter(|(path, _)| !modules.is_test(path)) {
+    for (path, text) in files.filter(|(path, _)| !tree.is_test(path)) {
         let Some(line) = text.lines().position(is_packing) else {
             continue;
         };
