@@ -1,23 +1,17 @@
 //! The command line. The scenarios' commands are made of the list of scenarios.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Error, FromArgMatches, Parser, Subcommand};
-use doorbell_machine::sim::CPUS_MAX;
+use clap::{ArgMatches, Args as _, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::calibrate::CalibrateOptions;
 use crate::info::InfoArgs;
 use crate::scenario::http::{ClientOptions, ServerOptions};
-use crate::scenario::{self, Effort, Options, Scenario, SimOptions};
+use crate::scenario::{self, Options, Scenario};
 use crate::simulator::{FuzzOptions, MutantsOptions, ReplayOptions};
 use crate::tour::TourOptions;
 
 /// The most rounds.
 pub(crate) const ROUNDS_MAX: i64 = 1_000;
-/// How many seeds each row of a simulated machine is run with.
-const SEEDS: u32 = 5;
 /// Options that only some scenarios have.
 const EXTRAS: [&str; 5] = ["calls", "unprivileged", "slices", "seconds", "period_us"];
 
@@ -200,7 +194,7 @@ impl Subcommand for Chosen {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
         scenario::ALL.iter().fold(command, |command, scenario| {
             let text = scenario.text;
-            let one = LabArgs::augment_args(clap::Command::new(scenario.name));
+            let one = Options::augment_args(clap::Command::new(scenario.name));
             let one = one.about(text.about()).long_about(text.long());
             let one = one.after_long_help(text.after_help());
             let is_strange = |id: &str| EXTRAS.contains(&id) && !scenario.extras.contains(&id);
@@ -240,92 +234,13 @@ impl FromArgMatches for Chosen {
             );
             return Err(Error::raw(clap::error::ErrorKind::UnknownArgument, said));
         }
-        let options = LabArgs::from_arg_matches(matches)?.options();
+        let options = Options::from_arg_matches(matches)?;
         Ok(Self { scenario, options })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
-    }
-}
-
-/// Options of the scenarios; the last five only of some.
-#[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
-struct LabArgs {
-    /// How often each contestant runs [default: 7, with --quick 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
-    rounds: Option<u32>,
-    /// Few rounds with little work: a first look, not reliable figures
-    #[arg(long)]
-    quick: bool,
-    /// Measure only contestants whose name or variant contains this, and those that they are compared with
-    #[arg(long, value_name = "SUBSTRING")]
-    only: Option<String>,
-    /// Print JSON instead of the table
-    #[arg(long)]
-    json: bool,
-    /// Show all columns; by default columns beyond a width of 120 characters are omitted
-    #[arg(long)]
-    wide: bool,
-    /// Also write a page with a chart to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Measure doorbell on a simulated machine, a built-in profile or the path of a file; only some scenarios
-    /// can
-    #[arg(long, value_name = "PROFILE", conflicts_with = "rounds")]
-    sim: Option<String>,
-    /// With --sim: the number of cores with a worker of doorbell [default: depends on the scenario]
-    #[arg(long, value_name = "N", requires = "sim", value_parser = clap::value_parser!(u32).range(1..=CPUS_MAX as i64))]
-    workers: Option<u32>,
-    /// With --sim: how many seeds each row is run with [default: 5, with --quick 1]
-    #[arg(long, value_name = "N", requires = "sim", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
-    seeds: Option<u32>,
-    /// Calls of each contestant in a round; contestants that park make a twentieth [default: 100000, with
-    /// --quick 10000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    calls: Option<u32>,
-    /// First give up the privilege to run threads before all others
-    #[arg(long, conflicts_with = "sim")]
-    unprivileged: bool,
-    /// Measure threads only: the effect of slices and nice values on a woken thread
-    #[arg(long)]
-    slices: bool,
-    /// Seconds of each pass of a contestant, of a minute if the longest wait counts [default: depends on the scenario]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
-    seconds: Option<u32>,
-    /// Microseconds between two ticks
-    #[arg(long, value_name = "N", default_value_t = 1_000, conflicts_with = "sim", value_parser = clap::value_parser!(u64).range(50..=100_000))]
-    period_us: u64,
-}
-
-impl LabArgs {
-    fn options(self) -> Options {
-        let mut effort = Effort::of(self.quick);
-        effort.rounds = self.rounds.unwrap_or(effort.rounds);
-        effort.calls = self.calls.unwrap_or(effort.calls);
-        Options {
-            effort,
-            quick: self.quick,
-            only: self.only,
-            json: self.json,
-            is_wide: self.wide,
-            html: self.html,
-            place: None,
-            sim: self.sim.map(|profile| SimOptions {
-                profile,
-                workers: self.workers.map(|workers| workers as usize),
-                seeds: self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS }),
-            }),
-            unprivileged: self.unprivileged,
-            slices: self.slices,
-            seconds: self.seconds,
-            period: Duration::from_micros(self.period_us),
-        }
     }
 }
 

@@ -44,18 +44,6 @@ pub(crate) enum LabError {
         source: io::Error,
     },
 
-    /// A contestant answered calls in a different number or order than they were made.
-    #[error(
-        "a call was lost or ran twice: answer {expected} was due, but answer {found} came \
-         (answers count up from 1)"
-    )]
-    CallMiscounted {
-        /// The serial number expected next.
-        expected: u64,
-        /// The serial number found.
-        found: u64,
-    },
-
     /// A contestant dropped a call.
     #[error("a call was never answered: {reason}")]
     CallLost {
@@ -96,24 +84,16 @@ pub(crate) enum LabError {
         source: Box<LabError>,
     },
 
-    /// `--only` matches no contestant.
-    #[error("no contestant contains `{filter}`; there are:\n  {}", known.join("\n  "))]
-    NoSuchContestant {
-        /// The text given with `--only`.
-        filter: String,
-        /// Every contestant, as "name (variant)".
+    /// There is nothing with a name that was given.
+    #[error("no {what} contains `{name}`; there are:\n  {}", known.join("\n  "))]
+    Unknown {
+        /// A contestant, a scenario, a shape or a mutant.
+        what: &'static str,
+        /// The name, or a part of it.
+        name: String,
+        /// All names.
         known: Vec<String>,
     },
-
-    /// `--only` matches no scenario of the tour.
-    #[error("no scenario contains `{filter}`; there are: {}", known.join(", "))]
-    NoSuchScenario {
-        /// The text given with `--only`.
-        filter: String,
-        /// Every scenario.
-        known: Vec<&'static str>,
-    },
-
     /// `--sim` was given with a scenario that runs on this host only.
     #[error(
         "`{scenario}` has no form for simulated machines: leave out --sim, or measure {} there",
@@ -141,7 +121,7 @@ pub(crate) enum LabError {
         /// The scenario.
         scenario: &'static str,
         /// What it needs.
-        needs: &'static str,
+        needs: String,
         /// The given number.
         given: usize,
     },
@@ -164,24 +144,6 @@ pub(crate) enum LabError {
     /// A machine could not be simulated.
     #[error(transparent)]
     Simulation(#[from] doorbell_machine::sim::RunError),
-
-    /// There is no shape with that name.
-    #[error("there is no shape `{name}`; there are: {}", known.join(", "))]
-    NoSuchShape {
-        /// The given name.
-        name: String,
-        /// All shapes.
-        known: Vec<&'static str>,
-    },
-
-    /// `--only` matches no mutant.
-    #[error("no mutant contains `{filter}`; there are: {}", known.join(", "))]
-    NoSuchMutant {
-        /// The text given with `--only`.
-        filter: String,
-        /// All mutants.
-        known: Vec<String>,
-    },
 
     /// Mutants need a different build.
     #[error(
@@ -235,6 +197,16 @@ impl LabError {
         }
     }
 
+    /// A file or folder could not be read.
+    pub(crate) fn reading(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File {
+            action: "read",
+            path,
+            source,
+        }
+    }
+
     /// An error if the counts differ.
     pub(crate) fn check_count(what: &'static str, expected: u64, found: u64) -> Result<(), Self> {
         if expected == found {
@@ -245,6 +217,19 @@ impl LabError {
             expected,
             found,
         })
+    }
+
+    /// There is no such thing among these.
+    pub(crate) fn unknown<K: ToString>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = K>,
+    ) -> Self {
+        Self::Unknown {
+            what,
+            name: name.to_owned(),
+            known: known.into_iter().map(|name| name.to_string()).collect(),
+        }
     }
 
     /// Names the contestant in which this error happened.

@@ -36,10 +36,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use serde::Serialize;
 
 use crate::cli::{Chosen, Cli, ClientCommand, Command, ServerCommand, SimCommand};
 use crate::error::LabError;
-use crate::report::Report;
+use crate::report::{Report, to_json};
 use crate::scenario::{Options, http, simulated};
 
 pub use scenario::http::server_flags;
@@ -73,11 +74,11 @@ fn run(cli: Cli) -> Result<(), LabError> {
         } => tour::run(&tour, print),
         Command::Info(args) => {
             let info = info::run()?;
-            print_one_of(args.json, || info.to_json(), || info.to_table())
+            print_one_of(args.json, &info, || info.to_table())
         }
         Command::Calibrate(options) => {
             let report = calibrate::run(&options)?;
-            print_one_of(options.json, || report.to_json(), || report.to_table())
+            print_one_of(options.json, &report.json(), || report.to_table())
         }
         Command::Sim { command } => run_simulator(command),
         Command::LabServer {
@@ -91,8 +92,8 @@ fn run(cli: Cli) -> Result<(), LabError> {
 
 fn run_scenario(chosen: &Chosen) -> Result<(), LabError> {
     let Chosen { scenario, options } = chosen;
-    let report = match &options.sim {
-        Some(sim) => simulated::run(scenario.name, sim, options)?,
+    let report = match options.simulated() {
+        Some(sim) => simulated::run(scenario.name, &sim, options)?,
         None => scenario.run(options)?,
     };
     give_out(&report, options)
@@ -102,7 +103,7 @@ fn run_simulator(command: SimCommand) -> Result<(), LabError> {
     match command {
         SimCommand::Fuzz(options) => {
             let report = simulator::fuzz(&options)?;
-            print_one_of(options.json, || report.to_json(), || report.to_table())?;
+            print_one_of(options.json, &report.json(), || report.to_table())?;
             report.check()
         }
         SimCommand::Replay(options) => {
@@ -112,7 +113,7 @@ fn run_simulator(command: SimCommand) -> Result<(), LabError> {
         }
         SimCommand::Mutants(options) => {
             let report = simulator::mutants(&options)?;
-            print_one_of(options.json, || report.to_json(), || report.to_table())?;
+            print_one_of(options.json, &report, || report.to_table())?;
             report.check()
         }
     }
@@ -121,22 +122,17 @@ fn run_simulator(command: SimCommand) -> Result<(), LabError> {
 /// Prints the JSON or the table, also of a failed run; the failure is returned afterwards.
 fn print_one_of(
     json: bool,
-    to_json: impl FnOnce() -> Result<String, LabError>,
+    value: &impl Serialize,
     to_table: impl FnOnce() -> String,
 ) -> Result<(), LabError> {
-    let text = if json { to_json()? } else { to_table() };
+    let text = if json { to_json(value)? } else { to_table() };
     print(&text).map(drop)
 }
 
 /// Writes the table or the JSON, then the page if requested. So a page that cannot be written does not lose
 /// the figures.
 fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
-    let text = if options.json {
-        report.to_json()? + "\n"
-    } else {
-        report.to_table(options.is_wide)
-    };
-    print(&text)?;
+    print_one_of(options.json, report, || report.to_table(options.wide))?;
     match &options.html {
         Some(path) => fs::write(path, report.to_html()).map_err(|source| file_error(path, source)),
         None => Ok(()),

@@ -43,6 +43,35 @@ impl Text {
         all
     }
 
+    /// What the rows show together, from a section with a figure's name in each place:
+    /// `{contestant | variant | metric}`. `None` without the section.
+    pub(crate) fn gist(
+        self,
+        section: &str,
+        figure: impl Fn(&str, &str, &str) -> String,
+    ) -> Option<String> {
+        let text = paragraphs(self.section(section), "\n\n").join(" ");
+        let mut parts = text.split('{');
+        let mut gist = parts.next().filter(|_| !text.is_empty())?.to_owned();
+        for part in parts {
+            let (place, rest) = part.split_once('}')?;
+            let names: Vec<_> = place.split('|').map(str::trim).collect();
+            let [contestant, variant, metric] = names[..] else {
+                return None;
+            };
+            gist += &figure(contestant, variant, metric);
+            gist += rest;
+        }
+        Some(gist)
+    }
+
+    /// The goals, as `frame::goals` reads them.
+    pub(crate) fn goals(self) -> Vec<String> {
+        let goals = paragraphs(self.section("Goals"), "\n- ");
+        let goals = goals.iter().map(|goal| goal.trim_start_matches("- "));
+        goals.map(str::to_owned).collect()
+    }
+
     /// What follows the options in its help.
     pub(crate) fn after_help(self) -> String {
         let mut text = format!("Examples:\n  {}\n", self.examples().join("\n  "));

@@ -1,11 +1,12 @@
 //! `doorbell lab`: most scenarios in a short form, one after another.
 
 use clap::Args;
+use serde::Serialize;
 
 use crate::cli::ROUNDS_MAX;
 use crate::error::LabError;
-use crate::report::{Report, notes_once, to_json_list};
-use crate::scenario::{self, Effort, Options, Scenario};
+use crate::report::{Report, notes_once, to_json};
+use crate::scenario::{self, Options, Scenario};
 
 /// Options of the tour.
 #[derive(Debug, Args)]
@@ -27,6 +28,13 @@ pub(crate) struct TourOptions {
     wide: bool,
 }
 
+/// All reports as one JSON object.
+#[derive(Serialize)]
+struct Tour<'a> {
+    scenario: &'static str,
+    reports: &'a [Report],
+}
+
 /// Runs the scenarios of the tour. `print` says whether anybody still reads.
 pub(crate) fn run(
     tour: &TourOptions,
@@ -37,12 +45,8 @@ pub(crate) fn run(
     for (at, (scenario, usual)) in stops.iter().enumerate() {
         let place = format!("{} of {}, {}", at + 1, stops.len(), scenario.name);
         let rounds = tour.rounds.unwrap_or(if tour.quick { 1 } else { *usual });
-        let effort = Effort {
-            rounds,
-            ..Effort::of(true)
-        };
         let report = scenario.run(&Options {
-            effort,
+            rounds: Some(rounds),
             quick: true,
             place: Some(place.clone()),
             ..Options::default()
@@ -58,7 +62,10 @@ pub(crate) fn run(
         reports.push(report);
     }
     let end = if tour.json {
-        to_json_list("tour", &reports)? + "\n"
+        to_json(&Tour {
+            scenario: "tour",
+            reports: &reports,
+        })?
     } else {
         farewell(&reports)
     };
@@ -75,10 +82,8 @@ fn stops(only: Option<&str>) -> Result<Vec<(&'static Scenario, u32)>, LabError> 
         .filter(|(one, _)| one.name.contains(wanted))
         .collect();
     if found.is_empty() {
-        return Err(LabError::NoSuchScenario {
-            filter: wanted.to_owned(),
-            known: all.map(|(one, _)| one.name).collect(),
-        });
+        let known = all.map(|(one, _)| one.name);
+        return Err(LabError::unknown("scenario", wanted, known));
     }
     Ok(found)
 }

@@ -69,7 +69,10 @@ fn ordinary_tasks_beside_batch_are_compared_with_a_bare_thread() {
     assert_eq!(names(&report), expected);
     assert_metrics(&report, &["p50_us", "max_max_us", "polls_per_s"]);
     assert_no_metric(&report, "p999_us");
-    let both = ["Fair on a core beside Batch p99", "Fair beside Batch p99"];
+    let both = [
+        "p99 Fair on a core beside Batch, from a thread",
+        "p99 Fair beside Batch, from a thread",
+    ];
     assert_eq!(promises(&report), both);
     // Where the limits give the privilege to everybody, it cannot be given up.
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
@@ -121,16 +124,19 @@ fn wakes_are_compared_with_tokio() {
     };
     let both = ["tokio", "spinning pool"].map(|who| (who, "light, pinned"));
     assert_eq!(names(&report), both);
-    // As many wakes as it takes for all that the table shows.
-    assert_metrics(
-        &report,
-        &["p50_us", "p99_us", "p995_us", "max_us", "ratio_x"],
-    );
     for row in report["rows"].as_array().expect("rows are a list") {
         let metric = |name: &str| row["metrics"][name].as_f64().expect("it is a number");
         let all = metric("operations_count") + metric("skipped_count");
         assert!((all - 4_000.0).abs() < 0.5, "{row}");
-        assert!(metric("cpu_us_per_op") > 0.0, "{row}");
+        // On a loaded computer most wakes may be skipped. There is what there are enough times for.
+        for (name, least) in [("p50_us", 20.0), ("p99_us", 1_000.0), ("p995_us", 2_000.0)] {
+            let is_there = row["metrics"][name].is_number();
+            assert_eq!(
+                is_there,
+                metric("operations_count") >= least,
+                "{name} of {row}"
+            );
+        }
     }
 }
 

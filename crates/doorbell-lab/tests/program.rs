@@ -332,7 +332,7 @@ fn the_tour_shows_each_scenario_with_a_sentence() {
     assert!(json["reports"][0]["gist"].is_string());
 
     let refused = doorbell(&["lab", "--only", "nothing"]);
-    assert!(text(&refused.stderr).contains("there are: call, spawn"));
+    assert!(text(&refused.stderr).contains("there are:\n  call\n  spawn"));
 }
 
 #[test]
@@ -553,7 +553,7 @@ fn what_the_simulator_cannot_do_is_a_clear_error() {
         ),
         (
             &["replay", "1", "--shape", "strom"],
-            "there is no shape `strom`",
+            "no shape contains `strom`",
         ),
         (
             &["mutants", "--only", "Nonsense"],

@@ -485,8 +485,8 @@ fn comments_between(text: &str, spans: &[Range<usize>]) -> Vec<Comment> {
     };
     let mut found = Vec::new();
     let mut at = 0;
-    for span in spans.iter().cloned().chain([text.len()..text.len()]) {
-        let end = span.start;
+    let ends = spans.iter().map(|span| (span.start, span.end));
+    for (end, next) in ends.chain([(text.len(), text.len())]) {
         while let Some(skipped) = text.get(at..end).and_then(|gap| gap.find('/')) {
             let start = at + skipped;
             let rest = &text[start..end];
@@ -498,7 +498,7 @@ fn comments_between(text: &str, spans: &[Range<usize>]) -> Vec<Comment> {
             found.push(comment(rest[..length].trim_end(), place(start)));
             at = start + length;
         }
-        at = span.end;
+        at = next;
     }
     found
 }

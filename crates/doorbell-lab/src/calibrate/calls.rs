@@ -153,10 +153,16 @@ pub(super) fn hop_ns(stand: &Stand) -> Result<f64, LabError> {
 }
 
 fn each_ns(clock: Clock, call: impl Fn()) -> f64 {
+    mean_ns(clock, CALLS, |_| call())
+}
+
+/// The time of one of many calls in a row, each with its number.
+#[inline(always)]
+pub(super) fn mean_ns(clock: Clock, count: u32, mut call: impl FnMut(u32)) -> f64 {
     let start = clock.now();
-    for _ in 0..CALLS {
-        call();
+    for turn in 0..count {
+        call(turn);
     }
     let end = clock.now();
-    clock.ns_between(start, end) as f64 / f64::from(CALLS)
+    clock.ns_between(start, end) as f64 / f64::from(count)
 }

@@ -3,6 +3,7 @@
 use std::hint;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
+use super::calls::mean_ns;
 use super::stand::Stand;
 use super::trips::{self, Apart, Trips};
 use crate::error::LabError;
@@ -25,13 +26,10 @@ const SMALL_BYTES: usize = 4 << 10;
 /// A locked add to a line in the first-level cache.
 pub(super) fn own_rmw_ns(clock: Clock) -> f64 {
     let word = Apart(AtomicU32::new(0));
-    let start = clock.now();
-    for _ in 0..HITS {
+    mean_ns(clock, HITS, |_| {
         // ORDER: no other thread sees the word; SeqCst is what the instruction is anyway.
         word.0.fetch_add(1, Ordering::SeqCst);
-    }
-    let end = clock.now();
-    clock.ns_between(start, end) as f64 / f64::from(HITS)
+    })
 }
 
 /// A sequentially consistent fence behind a store, its usual place.
@@ -39,14 +37,11 @@ pub(super) fn fence_ns(clock: Clock) -> f64 {
     let word = Apart(AtomicU32::new(0));
     // Another thread could see the word, so the compiler must not drop the stores or merge the fences.
     hint::black_box(&word);
-    let start = clock.now();
-    for turn in 0..HITS {
+    mean_ns(clock, HITS, |turn| {
         // ORDER: relaxed; no other thread sees the word, and only the instruction is measured.
         word.0.store(turn, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-    }
-    let end = clock.now();
-    clock.ns_between(start, end) as f64 / f64::from(HITS)
+    })
 }
 
 /// A line to the CPU `there` and back, while both sides spin on one word.
@@ -97,14 +92,12 @@ impl Pool {
     fn chase_ns(&mut self, clock: Clock, steps: u32) -> f64 {
         // Starts where the last chase ended: the lines at its start are cached.
         let mut at = self.next;
-        let start = clock.now();
-        for _ in 0..steps {
+        let each_ns = mean_ns(clock, steps, |_| {
             // ORDER: relaxed; the lines are no longer written.
             at = self.lines[at].0.load(Ordering::Relaxed);
-        }
-        let end = clock.now();
+        });
         self.next = at;
-        clock.ns_between(start, end) as f64 / f64::from(steps)
+        each_ns
     }
 
     /// A load of a line in the first-level cache.

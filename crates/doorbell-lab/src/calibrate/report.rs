@@ -1,7 +1,6 @@
 //! The result of a calibration.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 
 use doorbell_sim::profile::Profile;
@@ -9,8 +8,7 @@ use serde::Serialize;
 
 use super::probe::{PROBES, Round};
 use super::stand::Stand;
-use crate::error::LabError;
-use crate::measure::{Spread, median};
+use crate::measure::{Spread, idle_driver, line_of, median, processor};
 
 /// The figures, and the profile made from them.
 #[derive(Debug)]
@@ -20,27 +18,21 @@ pub(crate) struct Calibration {
     out: Option<PathBuf>,
 }
 
-/// The figures of one probe over the rounds.
-struct Figures {
-    median_ns: f64,
-    spread: Spread,
-}
-
 #[derive(Serialize)]
 struct Json<'a> {
     program: &'a str,
     about: &'a str,
     rounds: usize,
-    probes: Vec<JsonProbe>,
+    probes: Vec<Figures>,
     entries: Vec<JsonEntry<'a>>,
     profile: String,
 }
 
+/// The figures of one probe over the rounds; absent where this host lacks what the probe needs.
 #[derive(Serialize)]
-struct JsonProbe {
+struct Figures {
     probe: &'static str,
     how: &'static str,
-    /// Absent where this host lacks what the probe needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     median_ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,15 +62,18 @@ impl Calibration {
         &self.profile
     }
 
-    fn figures(&self, index: usize) -> Option<Figures> {
-        let values: Vec<f64> = self
-            .rounds
-            .iter()
-            .filter_map(|round| round.0[index])
-            .collect();
-        Some(Figures {
-            median_ns: median(&values)?,
-            spread: Spread::of(&values)?,
+    fn figures(&self) -> impl Iterator<Item = Figures> {
+        PROBES.iter().enumerate().map(|(index, probe)| {
+            let values = self.rounds.iter().filter_map(|round| round.0[index]);
+            let values: Vec<f64> = values.collect();
+            let spread = Spread::of(&values);
+            Figures {
+                probe: probe.name,
+                how: probe.how,
+                median_ns: median(&values),
+                min_ns: spread.map(|spread| spread.min),
+                max_ns: spread.map(|spread| spread.max),
+            }
         })
     }
 
@@ -91,19 +86,19 @@ impl Calibration {
             "{:<13} {:>11} {:>11} {:>11}  measured",
             "probe", "median ns", "least", "most"
         );
-        for (index, probe) in PROBES.iter().enumerate() {
-            let _ = match self.figures(index) {
-                Some(of) => writeln!(
-                    text,
-                    "{:<13} {:>11.1} {:>11.1} {:>11.1}  {}",
-                    probe.name, of.median_ns, of.spread.min, of.spread.max, probe.how
-                ),
-                None => writeln!(
-                    text,
-                    "{:<13} {:>11} {:>11} {:>11}  {}: not on this host",
-                    probe.name, "-", "-", "-", probe.how
-                ),
+        for one in self.figures() {
+            let [middle, least, most] = [one.median_ns, one.min_ns, one.max_ns]
+                .map(|ns| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.1}")));
+            let lacking = if one.median_ns.is_none() {
+                ": not on this host"
+            } else {
+                ""
             };
+            let (name, how) = (one.probe, one.how);
+            let _ = writeln!(
+                text,
+                "{name:<13} {middle:>11} {least:>11} {most:>11}  {how}{lacking}"
+            );
         }
         let _ = writeln!(text, "\n{:<28} {:>10}", "key of the profile", "value");
         for (key, value, source) in self.profile.entries() {
@@ -126,26 +121,13 @@ impl Calibration {
     }
 
     /// One JSON object.
-    ///
-    /// # Errors
-    /// [`LabError::Json`] if a figure has no JSON form.
-    pub(crate) fn to_json(&self) -> Result<String, LabError> {
-        let probes = PROBES.iter().enumerate().map(|(index, probe)| {
-            let of = self.figures(index);
-            JsonProbe {
-                probe: probe.name,
-                how: probe.how,
-                median_ns: of.as_ref().map(|of| of.median_ns),
-                min_ns: of.as_ref().map(|of| of.spread.min),
-                max_ns: of.as_ref().map(|of| of.spread.max),
-            }
-        });
+    pub(crate) fn json(&self) -> impl Serialize + use<'_> {
         let entries = self.profile.entries();
-        let json = Json {
+        Json {
             program: "calibrate",
             about: self.profile.about(),
             rounds: self.rounds.len(),
-            probes: probes.collect(),
+            probes: self.figures().collect(),
             entries: entries
                 .map(|(key, value, source)| JsonEntry {
                     key: key.path(),
@@ -154,33 +136,22 @@ impl Calibration {
                 })
                 .collect(),
             profile: self.profile.to_toml(),
-        };
-        Ok(serde_json::to_string_pretty(&json)? + "\n")
+        }
     }
 }
 
 /// One sentence about this host, for the profile.
 pub(super) fn about_this_host(stand: &Stand) -> String {
-    let line = |path: &str| {
-        fs::read_to_string(path)
-            .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
-    };
-    let cpuidle = |file: &str| line(&format!("/sys/devices/system/cpu/cpuidle/current_{file}"));
-    let info = line("/proc/cpuinfo");
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
-        .map_or("an unknown processor", |(_, model)| model.trim());
-    let guest = info
-        .lines()
-        .find(|line| line.starts_with("flags"))
-        .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
+    let (model, is_virtual) = processor();
     format!(
-        "{model}{}, {} CPUs of it, Linux {}, idle {}/{}",
-        if guest { " under a hypervisor" } else { "" },
+        "{model}{}, {} CPUs of it, Linux {}, idle {}",
+        if is_virtual {
+            " under a hypervisor"
+        } else {
+            ""
+        },
         stand.extent.cpus(),
-        line("/proc/sys/kernel/osrelease"),
-        cpuidle("driver"),
-        cpuidle("governor")
+        line_of("/proc/sys/kernel/osrelease"),
+        idle_driver(),
     )
 }

@@ -19,7 +19,6 @@ use crate::peers::Host;
 use crate::report::{Chart, Report, SideTable};
 use crate::scenario::Options;
 
-pub(crate) use goals::{Bound, Goal};
 pub(crate) use metric::{MAX, Metric, P50, P99, chart, ends, figure, ratio};
 pub(crate) use rounds::matching;
 pub(crate) use rows::{Rated, Results, percentiles, percentiles_of};
@@ -274,29 +273,12 @@ impl Contestant {
 /// What the rows show together.
 #[derive(Debug, Default)]
 pub(crate) struct Conclusion {
-    /// In words.
+    /// In words, where the text has none.
     pub(crate) gist: String,
     /// A main table of its own form: titles and rows.
     pub(crate) main: Option<SideTable>,
     /// Further tables.
     pub(crate) tables: Vec<SideTable>,
-}
-
-impl From<String> for Conclusion {
-    fn from(gist: String) -> Self {
-        Self {
-            gist,
-            ..Self::default()
-        }
-    }
-}
-
-impl Conclusion {
-    /// With a table of goals, if there are any.
-    pub(crate) fn with_goals(mut self, goals: &[Goal]) -> Self {
-        self.tables.extend(goals::table(goals));
-        self
-    }
 }
 
 /// Runs a scenario.

@@ -4,15 +4,16 @@
 //! pass is judged by the two limits around it, and is discarded when they differ too much.
 
 use super::rows::{Rated, Results, percentiles, row};
-use super::{Contestant, Outcome, Plan, Run, Stage, Work};
+use super::{Contestant, Outcome, Plan, Run, Stage, Work, goals};
 use crate::error::LabError;
 use crate::measure::{
     IdleMachine, Interrupts, Machine, Samples, Spread, SyscallSource, TimeLimit, Usage, median,
     timed,
 };
 use crate::progress::Progress;
-use crate::report::{MeasuredOn, Report, Row};
+use crate::report::{MeasuredOn, Report, Row, gist_of};
 use crate::scenario::Options;
+use crate::text::Text;
 
 /// Two limits may differ by this factor.
 const LIMIT_TOLERANCE_X: f64 = 1.5;
@@ -67,10 +68,10 @@ impl Tapes {
 pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
     let stage = Stage::new(options)?;
     let contestants = chosen((plan.contestants)(&stage)?, options.only.as_deref())?;
-    let rounds = options.effort.rounds;
+    let rounds = options.rounds();
     let progress = Progress::on_stderr(rounds, contestants.len(), options.place.as_deref());
     progress.prepare("watching the idle machine");
-    let rest = IdleMachine::watch(options.effort.idle_span)?;
+    let rest = IdleMachine::watch(options.idle_span())?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let time_limit = TimeLimit::start()?;
     let work = (plan.work)(options);
@@ -90,10 +91,20 @@ pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         row,
         rounds: &tape.rounds,
     });
-    let conclusion = (plan.conclude)(&Results {
+    let results = Results {
         rated: rated.collect(),
         options,
-    });
+    };
+    let mut conclusion = (plan.conclude)(&results);
+    let text = crate::scenario::of_name(plan.scenario).map(|one| one.text);
+    let goals = text.map_or_else(Vec::new, Text::goals);
+    conclusion.tables.extend(goals::table(&goals, &results));
+    let section = if options.slices {
+        "Gist with --slices"
+    } else {
+        "Gist"
+    };
+    let gist = conclusion.gist + &gist_of(plan.scenario, section, &rows);
     let mut notes = runner.limit_notes(&contestants, &tapes);
     notes.extend(caveats(&machine, work));
     notes.extend((plan.notes)(options));
@@ -104,7 +115,7 @@ pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         rows,
         columns: plan.metrics.iter().flat_map(|one| one.columns()).collect(),
         main: conclusion.main,
-        gist: conclusion.gist,
+        gist,
         side_tables: conclusion.tables,
         notes,
         chart: plan.chart,
@@ -316,10 +327,8 @@ pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool
     if matches.contains(&true) {
         return Ok(matches);
     }
-    Err(LabError::NoSuchContestant {
-        filter: only.unwrap_or_default().to_owned(),
-        known: labels.to_vec(),
-    })
+    let wanted = only.unwrap_or_default();
+    Err(LabError::unknown("contestant", wanted, labels))
 }
 
 /// A row for each tape, compared with the tape of the same part of its baseline.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rounds::{Figures, Tape};
 use super::{Plan, ends};
 use crate::measure::{Samples, Spread, median};
-use crate::report::{Metrics, Row, known};
+use crate::report::{Metrics, Row};
 use crate::scenario::Options;
 
 const RATIO: [&str; 3] = ["ratio_x", "ratio_min_x", "ratio_max_x"];
@@ -50,15 +50,15 @@ impl Results<'_> {
             .find(|one| one.who() == who && one.how() == how)
     }
 
-    /// One figure of one row, for a sentence; "n/a" if there is none.
-    pub(crate) fn show(&self, who: &str, how: &str, metric: &str) -> String {
-        known(self.of(who, how).and_then(|one| one.metric(metric)))
-    }
-
-    /// A metric divided by that of another contestant in the same variant: the median of the rounds' ratios, or the
-    /// ratio of what all rounds have together.
-    pub(crate) fn ratio(&self, one: &Rated<'_>, other: &str, name: &str) -> Option<f64> {
-        let other = self.of(other, one.how())?;
+    /// A metric divided by that of another row: the median of the rounds' ratios, or the ratio of what all rounds have
+    /// together.
+    pub(crate) fn ratio(
+        &self,
+        one: &Rated<'_>,
+        (who, how): (&str, &str),
+        name: &str,
+    ) -> Option<f64> {
+        let other = self.of(who, how)?;
         let pairs = one
             .over_rounds(name)
             .into_iter()

@@ -4,20 +4,11 @@ use std::fmt::Write as _;
 
 use super::look::known;
 use super::{Info, Seen};
-use crate::error::LabError;
 
 /// The width of the name column.
 const NAMES: usize = 22;
 
 impl Info {
-    /// One JSON object. Unknown values are `null`.
-    ///
-    /// # Errors
-    /// [`LabError::Json`] if a value has no JSON form.
-    pub(crate) fn to_json(&self) -> Result<String, LabError> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
     /// The table.
     pub(crate) fn to_table(&self) -> String {
         let mut text = String::new();

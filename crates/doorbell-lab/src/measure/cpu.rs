@@ -1,7 +1,5 @@
 //! The CPUs that a scenario uses, and the pinning of threads to them.
 
-use std::fs;
-use std::io;
 use std::thread::{self, JoinHandle};
 
 use doorbell_machine::{Host, Machine};
@@ -41,17 +39,9 @@ pub(crate) fn choose_pair(
     siblings_of: impl Fn(usize) -> Vec<usize>,
 ) -> Result<Placement, LabError> {
     let [caller_cpu, others @ ..] = allowed else {
-        return Err(LabError::TooFewCpus {
-            needed: 2,
-            allowed: Vec::new(),
-        });
+        return Err(too_few(allowed));
     };
-    let Some(second) = others.first() else {
-        return Err(LabError::TooFewCpus {
-            needed: 2,
-            allowed: allowed.to_vec(),
-        });
-    };
+    let second = others.first().ok_or_else(|| too_few(allowed))?;
     let siblings = siblings_of(*caller_cpu);
     let apart = others.iter().find(|cpu| !siblings.contains(cpu));
     Ok(Placement {
@@ -59,6 +49,13 @@ pub(crate) fn choose_pair(
         callee_cpu: *apart.unwrap_or(second),
         smt_siblings: apart.is_none(),
     })
+}
+
+fn too_few(allowed: &[usize]) -> LabError {
+    LabError::TooFewCpus {
+        needed: 2,
+        allowed: allowed.to_vec(),
+    }
 }
 
 /// The CPUs on which the calling thread may run, ascending.
@@ -131,24 +128,12 @@ fn set_affinity(cpu: usize) -> Result<(), LabError> {
     sched_setaffinity(None, &set).map_err(LabError::system("sched_setaffinity"))
 }
 
-/// The hardware threads that share a core with `cpu`, itself included; only itself if unknown.
+/// The hardware threads that this process may use and that share a core with `cpu`, itself included.
 fn smt_siblings_of(cpu: usize) -> Vec<usize> {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    fs::read_to_string(path)
-        .and_then(|text| {
-            parse_cpu_list(text.trim()).ok_or_else(|| io::Error::other("not a list of CPUs"))
-        })
-        .unwrap_or_else(|_| vec![cpu])
-}
-
-/// Reads the kernel's form of a CPU list, such as `0-2,8`.
-fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?);
-    }
-    Some(cpus)
+    let cpus = Host::topology().cpus;
+    let own = cpus.iter().find(|one| one.os_id == cpu).map(|one| one.smt);
+    let siblings = cpus.iter().filter(|one| Some(one.smt) == own);
+    siblings.map(|one| one.os_id).collect()
 }
 
 #[cfg(test)]
@@ -192,15 +177,6 @@ mod tests {
             assert!(matches!(error, LabError::TooFewCpus { needed: 2, .. }));
             assert!(error.to_string().contains("taskset"), "{error}");
         }
-    }
-
-    #[test]
-    fn cpu_lists_are_read() {
-        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
-        assert_eq!(parse_cpu_list("0-2,8"), Some(vec![0, 1, 2, 8]));
-        assert_eq!(parse_cpu_list("0,64"), Some(vec![0, 64]));
-        assert_eq!(parse_cpu_list(""), None);
-        assert_eq!(parse_cpu_list("a-b"), None);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The machine's own activity while this program waits.
 
 use std::fs;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -34,10 +33,8 @@ impl IdleMachine {
         let ((), slept) = timed(|| thread::sleep(span));
         let time_after = CpuTime::read()?;
         let interrupts_after = Interrupts::read()?;
-        let interrupts = match (interrupts_before, interrupts_after) {
-            (Some(before), Some(after)) => after.since(before),
-            _ => 0,
-        };
+        let interrupts = interrupts_before.zip(interrupts_after);
+        let interrupts = interrupts.map_or(0, |(before, after)| after.since(before));
         Ok(Self {
             interrupts_per_s: interrupts as f64 / slept.as_secs_f64(),
             busy_percent: time_after.busy_percent_since(time_before),
@@ -69,11 +66,7 @@ struct CpuTime {
 
 impl CpuTime {
     fn read() -> Result<Self, LabError> {
-        let text = fs::read_to_string(STAT).map_err(|source| LabError::File {
-            action: "read",
-            path: PathBuf::from(STAT),
-            source,
-        })?;
+        let text = fs::read_to_string(STAT).map_err(LabError::reading(STAT))?;
         Ok(Self::parse(&text).unwrap_or_default())
     }
 

@@ -5,7 +5,6 @@
 //! checked.
 
 use std::fs;
-use std::path::PathBuf;
 
 use crate::error::LabError;
 
@@ -23,11 +22,7 @@ impl Interrupts {
     /// # Errors
     /// [`LabError::File`] if `/proc/interrupts` cannot be read.
     pub(crate) fn read() -> Result<Option<Self>, LabError> {
-        let text = fs::read_to_string(INTERRUPTS).map_err(|source| LabError::File {
-            action: "read",
-            path: PathBuf::from(INTERRUPTS),
-            source,
-        })?;
+        let text = fs::read_to_string(INTERRUPTS).map_err(LabError::reading(INTERRUPTS))?;
         Ok(Self::parse(&text))
     }
 

@@ -58,21 +58,17 @@ impl Machine {
         placement: Placement,
         rest: IdleMachine,
     ) -> Result<Self, LabError> {
-        let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let (cpu_model, virtual_machine) = processor();
         Ok(Self {
-            cpu_model: cpu_model(&cpu_info),
-            virtual_machine: is_virtual(&cpu_info),
+            cpu_model,
+            virtual_machine,
             cpus_allowed: allowed_cpus()?,
             caller_cpu: placement.caller_cpu,
             callee_cpu: placement.callee_cpu,
             smt_siblings: placement.smt_siblings,
             kernel: line_of("/proc/sys/kernel/osrelease"),
             kernel_clock_source: kernel_clock_source().unwrap_or_else(unknown),
-            idle: format!(
-                "{}/{}",
-                line_of("/sys/devices/system/cpu/cpuidle/current_driver"),
-                line_of("/sys/devices/system/cpu/cpuidle/current_governor")
-            ),
+            idle: idle_driver(),
             clock: clock.name(),
             clock_overhead_ns: clock.overhead_ns(),
             clock_step_ns: clock.step_ns(),
@@ -122,8 +118,21 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-fn line_of(path: &str) -> String {
+/// The text of a file of one line.
+pub(crate) fn line_of(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| unknown(), |text| text.trim().to_owned())
+}
+
+/// The kernel's idle driver and governor.
+pub(crate) fn idle_driver() -> String {
+    let cpuidle = |file| line_of(&format!("/sys/devices/system/cpu/cpuidle/current_{file}"));
+    format!("{}/{}", cpuidle("driver"), cpuidle("governor"))
+}
+
+/// The processor's name, and whether it is a virtual one.
+pub(crate) fn processor() -> (String, bool) {
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    (cpu_model(&cpu_info), is_virtual(&cpu_info))
 }
 
 /// The processor's name, from the first line of `/proc/cpuinfo` that has it.

@@ -18,7 +18,7 @@ pub(crate) use clock::{Clock, Tick};
 pub(crate) use cpu::{Pin, Placement, allowed_cpus, current_cpu, spawn_pinned};
 pub(crate) use idle_machine::IdleMachine;
 pub(crate) use interrupts::Interrupts;
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, idle_driver, line_of, processor};
 pub(crate) use process::Process;
 pub(crate) use samples::Samples;
 pub(crate) use stats::{Spread, is_enough, median, variation_percent};

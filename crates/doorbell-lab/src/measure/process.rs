@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::threads::{cannot_read, count_of};
+use super::threads::count_of;
 use crate::error::{LabError, last_system_error};
 
 /// A process of the same user, by its number.
@@ -53,7 +53,7 @@ impl Process {
     /// [`LabError::File`] if there is no such process.
     pub(crate) fn resident_bytes(self) -> Result<u64, LabError> {
         let path = self.path("smaps_rollup");
-        let text = read(&path)?;
+        let text = fs::read_to_string(&path).map_err(LabError::reading(path))?;
         Ok(1024 * count_of(&text, "Rss:"))
     }
 
@@ -63,7 +63,7 @@ impl Process {
     /// [`LabError::File`] if there is no such process.
     pub(crate) fn descriptors(self) -> Result<usize, LabError> {
         let path = self.path("fd");
-        let entries = fs::read_dir(&path).map_err(|source| cannot_read(&path, source))?;
+        let entries = fs::read_dir(&path).map_err(LabError::reading(path))?;
         Ok(entries.count())
     }
 
@@ -73,7 +73,7 @@ impl Process {
     /// [`LabError::File`] if there is no such process.
     pub(crate) fn switches(self) -> Result<Switches, LabError> {
         let folder = self.path("task");
-        let entries = fs::read_dir(&folder).map_err(|source| cannot_read(&folder, source))?;
+        let entries = fs::read_dir(&folder).map_err(LabError::reading(folder))?;
         let mut all = BTreeMap::new();
         for entry in entries.flatten() {
             // A thread that ends meanwhile is skipped.
@@ -97,10 +97,6 @@ impl Switches {
         each.map(|(thread, now)| now - earlier.0.get(thread).copied().unwrap_or(0))
             .sum()
     }
-}
-
-fn read(path: &Path) -> Result<String, LabError> {
-    fs::read_to_string(path).map_err(|source| cannot_read(path, source))
 }
 
 #[cfg(test)]

@@ -22,6 +22,13 @@ impl Samples {
         self.values_ns.push(ns);
     }
 
+    /// The timings of several passes or threads.
+    pub(crate) fn of_all<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        all.into_iter().for_each(|one| sum.add(one));
+        sum
+    }
+
     /// Adds the timings of another pass or thread.
     pub(crate) fn add(&mut self, other: &Self) {
         self.values_ns.extend_from_slice(&other.values_ns);
@@ -53,6 +60,13 @@ impl Samples {
         let mut sorted = self.values_ns.clone();
         sorted.sort_unstable();
         percents.map(|percent| percentile(&sorted, percent, step_ns))
+    }
+}
+
+impl FromIterator<u64> for Samples {
+    fn from_iter<I: IntoIterator<Item = u64>>(times_ns: I) -> Self {
+        let values_ns = times_ns.into_iter().collect();
+        Self { values_ns }
     }
 }
 

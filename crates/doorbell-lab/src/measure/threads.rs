@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::LabError;
 
@@ -18,8 +18,7 @@ impl Threads {
     /// # Errors
     /// [`LabError::File`] if the directory cannot be read.
     pub(crate) fn now() -> Result<Self, LabError> {
-        let entries =
-            fs::read_dir(TASKS).map_err(|source| cannot_read(Path::new(TASKS), source))?;
+        let entries = fs::read_dir(TASKS).map_err(LabError::reading(TASKS))?;
         let names = entries.flatten().map(|entry| entry.file_name());
         let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
         Ok(Self(numbers.collect()))
@@ -51,7 +50,7 @@ impl Threads {
             let folder = PathBuf::from(TASKS).join(number.to_string());
             let read = |name: &str| {
                 let path = folder.join(name);
-                fs::read_to_string(&path).map_err(|source| cannot_read(&path, source))
+                fs::read_to_string(&path).map_err(LabError::reading(path))
             };
             let status = read("status")?;
             all.voluntary_switches += count_of(&status, "voluntary_ctxt_switches:");
@@ -110,14 +109,6 @@ pub(super) fn count_of(status: &str, label: &str) -> u64 {
 
 pub(super) fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
-}
-
-pub(super) fn cannot_read(path: &Path, source: std::io::Error) -> LabError {
-    LabError::File {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    }
 }
 
 #[cfg(test)]

@@ -4,100 +4,66 @@
 //! that never ends. The time limit turns this into a message.
 
 use std::process;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::LabError;
 
 /// The exit status of a run in which a contestant hung.
 const EXIT_STOOD_STILL: i32 = 3;
 
+/// What may not hang, and for how long; `None` is its end.
+type Limit = Option<(String, Duration)>;
+
+/// A thread that waits for the end of what may hang.
 #[derive(Debug)]
-struct Limit {
-    label: String,
-    deadline: Instant,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    limit: Mutex<Option<Limit>>,
-    armed: Condvar,
-}
-
-impl Shared {
-    fn limit(&self) -> MutexGuard<'_, Option<Limit>> {
-        // A panic elsewhere cannot leave the option half written.
-        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A thread that sleeps until the current deadline.
-#[derive(Debug)]
-pub(crate) struct TimeLimit {
-    shared: Arc<Shared>,
-}
+pub(crate) struct TimeLimit(Sender<Limit>);
 
 impl TimeLimit {
-    /// Starts the thread, without a deadline. It lives until the program ends.
+    /// Starts the thread, without a limit.
     ///
     /// # Errors
     /// [`LabError::System`] if no thread can be started.
     pub(crate) fn start() -> Result<Self, LabError> {
-        let shared = Arc::new(Shared::default());
-        let limited = Arc::clone(&shared);
+        let (limits, told) = channel();
         thread::Builder::new()
             .name("time-limit".to_owned())
-            .spawn(move || wait_for_overdue(&limited))
+            .spawn(move || wait_for_overdue(&told))
             .map_err(LabError::system("starting a thread"))?;
-        Ok(Self { shared })
+        Ok(Self(limits))
     }
 
-    /// Sets a deadline until the result is dropped. The message names `label` as what hung.
+    /// Sets a limit until the result is dropped. The message names `label` as what hung.
     #[must_use]
     pub(crate) fn arm(&self, label: String, limit: Duration) -> Armed<'_> {
-        *self.shared.limit() = Some(Limit {
-            label,
-            deadline: Instant::now() + limit,
-        });
-        self.shared.armed.notify_one();
-        Armed { time_limit: self }
+        // The thread lives as long as the sender, here and below.
+        let _ = self.0.send(Some((label, limit)));
+        Armed(self)
     }
 }
 
-/// A deadline in force.
+/// A limit in force.
 #[derive(Debug)]
-pub(crate) struct Armed<'a> {
-    time_limit: &'a TimeLimit,
-}
+pub(crate) struct Armed<'a>(&'a TimeLimit);
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
-        // The thread is not woken: it notices at the deadline, or when it is armed again.
-        *self.time_limit.shared.limit() = None;
+        let _ = self.0.0.send(None);
     }
 }
 
-fn wait_for_overdue(shared: &Shared) {
-    let mut limit = shared.limit();
-    loop {
-        let now = Instant::now();
-        let left = match limit.as_ref() {
-            Some(overdue) if overdue.deadline <= now => {
-                crate::tell(format_args!(
-                    "error: {} did not end in time; a call was probably lost",
-                    overdue.label
-                ));
-                process::exit(EXIT_STOOD_STILL);
-            }
-            Some(running) => running.deadline - now,
-            None => Duration::from_hours(1),
+fn wait_for_overdue(told: &Receiver<Limit>) {
+    while let Ok(limit) = told.recv() {
+        let Some((label, limit)) = limit else {
+            continue;
         };
-        limit = shared
-            .armed
-            .wait_timeout(limit, left)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+        if told.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            crate::tell(format_args!(
+                "error: {label} did not end in time; a call was probably lost"
+            ));
+            process::exit(EXIT_STOOD_STILL);
+        }
     }
 }
 
@@ -129,9 +95,8 @@ mod tests {
     #[test]
     fn what_ends_in_time_is_forgotten() {
         let time_limit = TimeLimit::start().expect("a thread can be started");
-        let armed = time_limit.arm("a test".to_owned(), Duration::from_mins(1));
-        assert!(time_limit.shared.limit().is_some());
-        drop(armed);
-        assert!(time_limit.shared.limit().is_none());
+        drop(time_limit.arm("a test".to_owned(), Duration::from_millis(50)));
+        // It would end this process.
+        thread::sleep(Duration::from_millis(200));
     }
 }

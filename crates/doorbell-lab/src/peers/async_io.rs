@@ -1,18 +1,16 @@
 //! async-io without an executor: a thread for each worker, which is in `block_on` for the futures of its core.
 
+use std::fmt;
 use std::hint::black_box;
-use std::sync::{Once, mpsc};
+use std::sync::Once;
 use std::task::{Context, Waker};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::future::join_all;
 
-use super::{Host, Job, Peer, Role, Timers, Workers, join, thread_on};
+use super::{Host, Job, Peer, Role, Team, Timers, Workers, join, thread_on};
 use crate::error::LabError;
-
-const THREAD: &str = "async-io-worker";
 
 /// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io
 /// first. Call it from a thread that is not pinned.
@@ -33,15 +31,11 @@ enum Order {
     Keep(Job),
 }
 
-#[derive(Debug)]
-pub(crate) struct AsyncIo {
-    threads: Vec<(mpsc::Sender<Order>, JoinHandle<()>)>,
-}
+pub(crate) struct AsyncIo(Team<Order>);
 
-impl AsyncIo {
-    fn order(&self, core: usize, order: Order) -> Result<(), LabError> {
-        let sent = self.threads[core].0.send(order);
-        sent.map_err(|_| LabError::ThreadPanicked { thread: THREAD })
+impl fmt::Debug for AsyncIo {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(Self::NAME)
     }
 }
 
@@ -50,21 +44,18 @@ impl Host for AsyncIo {
 
     fn start(workers: &Workers) -> Result<Self, LabError> {
         start_async_io()?;
-        let start_one = |place| {
-            let (orders, inject) = mpsc::channel();
-            let thread = thread_on(THREAD, workers.cpu(place), move || follow(&inject))?;
-            Ok((orders, thread))
-        };
-        let threads: Result<Vec<_>, LabError> = (0..workers.count()).map(start_one).collect();
-        Ok(Self { threads: threads? })
+        let mut team = Team::new("async-io-worker");
+        for place in 0..workers.count() {
+            team.add(workers.cpu(place), || {
+                let mut kept = Vec::new();
+                move |order| follow(order, &mut kept)
+            })?;
+        }
+        Ok(Self(team))
     }
 
     fn stop(self) -> Result<(), LabError> {
-        for (orders, thread) in self.threads {
-            drop(orders);
-            join(thread, THREAD)?;
-        }
-        Ok(())
+        self.0.end()
     }
 }
 
@@ -78,11 +69,11 @@ impl Peer for AsyncIo {
     }
 
     fn spawn_all(&mut self, role: Role, jobs: Vec<Job>) -> Result<(), LabError> {
-        self.order(role.core.unwrap_or(0), Order::Run(jobs))
+        self.0.order(role.core.unwrap_or(0), Order::Run(jobs))
     }
 
     fn keep(&mut self, core: usize, job: Job) -> Result<(), LabError> {
-        self.order(core, Order::Keep(job))
+        self.0.order(core, Order::Keep(job))
     }
 
     async fn sleep_until(due: Instant) {
@@ -90,16 +81,13 @@ impl Peer for AsyncIo {
     }
 }
 
-fn follow(inject: &mpsc::Receiver<Order>) {
-    let mut kept = Vec::new();
-    while let Ok(order) = inject.recv() {
-        match order {
-            Order::Run(jobs) => drop(async_io::block_on(join_all(jobs))),
-            Order::Keep(mut job) => {
-                let mut context = Context::from_waker(Waker::noop());
-                if job.as_mut().poll(&mut context).is_pending() {
-                    kept.push(job);
-                }
+fn follow(order: Order, kept: &mut Vec<Job>) {
+    match order {
+        Order::Run(jobs) => drop(async_io::block_on(join_all(jobs))),
+        Order::Keep(mut job) => {
+            let mut context = Context::from_waker(Waker::noop());
+            if job.as_mut().poll(&mut context).is_pending() {
+                kept.push(job);
             }
         }
     }

@@ -25,7 +25,8 @@ pub(crate) use self::doorbell::{Doorbell, WakeCounts};
 pub(crate) use self::glommio::Glommio;
 pub(crate) use self::smol::Smol;
 pub(crate) use self::threads::{
-    Threads, Want, give_up_privileges, join, refused, shortest_slack, sleep_until, thread_on,
+    Team, Threads, Want, default_slack, give_up_privileges, join, refused, shortest_slack,
+    sleep_until, thread_on,
 };
 pub(crate) use self::tokio::{Tokio, Tokios, tokio_error};
 

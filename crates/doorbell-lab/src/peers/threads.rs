@@ -1,6 +1,7 @@
 //! OS threads: one for each task, and what threads request of the OS's scheduler.
 
 use std::num::NonZeroU64;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -88,6 +89,11 @@ pub(crate) fn shortest_slack() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
+/// Sets it to the default again.
+pub(crate) fn default_slack() {
+    let _ = set_current_timer_slack(None);
+}
+
 /// Lets the calling thread sleep until `due`, or not at all if that is over.
 pub(crate) fn sleep_until(due: Instant) {
     thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -114,6 +120,52 @@ pub(crate) fn thread_on<T: Send + 'static>(
 pub(crate) fn join<T>(thread: JoinHandle<T>, name: &'static str) -> Result<T, LabError> {
     let panicked = |_| LabError::ThreadPanicked { thread: name };
     thread.join().map_err(panicked)
+}
+
+/// Threads that follow orders, each its own, until the end.
+#[derive(Debug)]
+pub(crate) struct Team<O> {
+    name: &'static str,
+    threads: Vec<(Sender<O>, JoinHandle<()>)>,
+}
+
+impl<O: Send + 'static> Team<O> {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            threads: Vec::new(),
+        }
+    }
+
+    /// Adds a thread, on `cpu` if given. Once it runs, `begin` says how it follows an order.
+    pub(crate) fn add<F: FnMut(O)>(
+        &mut self,
+        cpu: Option<usize>,
+        begin: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<(), LabError> {
+        let (orders, told) = channel();
+        let thread = thread_on(self.name, cpu, move || told.into_iter().for_each(begin()))?;
+        self.threads.push((orders, thread));
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    pub(crate) fn order(&self, place: usize, order: O) -> Result<(), LabError> {
+        let sent = self.threads[place].0.send(order);
+        sent.map_err(|_| LabError::ThreadPanicked { thread: self.name })
+    }
+
+    /// Waits until all orders are followed, also behind one whose thread panicked.
+    pub(crate) fn end(self) -> Result<(), LabError> {
+        let ends = self.threads.into_iter().map(|(orders, thread)| {
+            drop(orders);
+            join(thread, self.name)
+        });
+        ends.fold(Ok(()), Result::and)
+    }
 }
 
 /// A thread's request to the OS.

@@ -1,10 +1,8 @@
 //! The results of a scenario, and their three forms: a table, JSON and a page.
 
 mod html;
-mod json;
 mod table;
 
-pub(crate) use json::to_json_list;
 pub(crate) use table::notes_once;
 
 use std::collections::BTreeMap;
@@ -12,11 +10,12 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::error::LabError;
 use crate::frame::{Metric, ends};
 use crate::measure::Machine;
 
 /// Figures by name. Names end with their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
@@ -31,14 +30,10 @@ impl Metrics {
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
     }
-
-    fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), *value))
-    }
 }
 
 /// One contestant in one variant.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Row {
     pub(crate) contestant: String,
     pub(crate) variant: String,
@@ -64,7 +59,7 @@ pub(crate) struct Chart {
 }
 
 /// An additional table below the main one. Its cells are texts, and the first two columns are names.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct SideTable {
     /// Its caption.
     pub(crate) caption: &'static str,
@@ -74,8 +69,8 @@ pub(crate) struct SideTable {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// All results of a scenario.
-#[derive(Debug, Clone)]
+/// All results of a scenario. In the JSON there are no columns: a metric that is not known is absent.
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
     /// The scenario's name.
     pub(crate) scenario: &'static str,
@@ -85,18 +80,45 @@ pub(crate) struct Report {
     pub(crate) rounds: u32,
     /// The figures.
     pub(crate) rows: Vec<Row>,
-    /// The columns of the table.
-    pub(crate) columns: Vec<Column>,
-    /// The main table, if a row is not one contestant.
-    pub(crate) main: Option<SideTable>,
     /// What the table shows, in one sentence.
     pub(crate) gist: String,
-    /// Tables laid out as other ones, such as a seed's.
-    pub(crate) side_tables: Vec<SideTable>,
     /// What is special about this run.
     pub(crate) notes: Vec<String>,
+    /// Tables laid out as other ones, such as a seed's.
+    #[serde(rename = "tables")]
+    pub(crate) side_tables: Vec<SideTable>,
+    /// The columns of the table.
+    #[serde(skip)]
+    pub(crate) columns: Vec<Column>,
+    /// The main table, if a row is not one contestant.
+    #[serde(skip)]
+    pub(crate) main: Option<SideTable>,
     /// The chart.
+    #[serde(skip)]
     pub(crate) chart: Chart,
+}
+
+/// Whether a name is the wanted one, in which a star stands for anything.
+pub(crate) fn fits(wanted: &str, name: &str) -> bool {
+    let ends = |(start, end): (&str, &str)| name.starts_with(start) && name.ends_with(end);
+    wanted.split_once('*').map_or(wanted == name, ends)
+}
+
+/// What the rows of a scenario show together, by its text.
+pub(crate) fn gist_of(scenario: &str, section: &str, rows: &[Row]) -> String {
+    let figure = |contestant: &str, variant: &str, metric: &str| {
+        let mut rows = rows.iter();
+        let row = rows.find(|row| fits(contestant, &row.contestant) && fits(variant, &row.variant));
+        known(row.and_then(|row| row.metrics.get(metric)))
+    };
+    let text = crate::scenario::of_name(scenario).map(|one| one.text);
+    let gist = text.and_then(|text| text.gist(section, figure));
+    gist.unwrap_or_default()
+}
+
+/// As JSON, on several lines.
+pub(crate) fn to_json(value: &impl Serialize) -> Result<String, LabError> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// The machine on which figures were taken.

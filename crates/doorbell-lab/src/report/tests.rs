@@ -257,7 +257,7 @@ fn paragraphs_are_wrapped_and_indented() {
 
 #[test]
 fn json_has_the_agreed_shape() {
-    let text = report().to_json().expect("a report can be written");
+    let text = to_json(&report()).expect("a report can be written");
     let json: Value = serde_json::from_str(&text).expect("it is JSON");
     assert_eq!(json["scenario"], "call");
     assert_eq!(json["rounds"], 7);

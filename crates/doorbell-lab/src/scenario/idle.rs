@@ -35,19 +35,6 @@ pub(super) const PLAN: Plan = Plan {
         figure("idle s", "idle_span_s"),
     ],
     chart: chart("Context switches with nothing to do", "", &[SWITCHES]),
-    conclude: |results| {
-        let of = |who, metric| results.show(who, VARIANT, metric);
-        let gist = format!(
-            "With nothing to do for {} s, doorbell's threads are switched {} times and use {} % of a \
-             CPU; tokio's {} times and {} %.",
-            of("doorbell", "idle_span_s"),
-            of("doorbell", "idle_switches_count"),
-            of("doorbell", "idle_cpu_percent"),
-            of("tokio", "idle_switches_count"),
-            of("tokio", "idle_cpu_percent"),
-        );
-        gist.into()
-    },
     ..Plan::NEW
 };
 

@@ -12,13 +12,11 @@
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{
-    Conclusion, Contestant, Outcome, P50, P99, Plan, Results, Work, chart, figure, ratio,
-};
+use crate::frame::{Contestant, Outcome, P50, P99, Plan, Work, chart, figure, ratio};
 use crate::measure::{Samples, Usage, allowed_cpus};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, WakeCounts, Workers, sleep_until};
 use crate::tools::{Crew, Slot, compute, locked, steps_for};
@@ -65,31 +63,14 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[EACH],
     ),
-    conclude,
     ..Plan::NEW
 };
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let rate = |who| [1, 32].map(|count| results.show(who, &pairs(count), "exchanges_per_s"));
-    let frame = |who| [CHAIN, BURST].map(|how| results.show(who, how, "op_us"));
-    let ([one, many], [tokio_one, tokio_many]) = (rate("doorbell"), rate("tokio"));
-    let ([chain, burst], [tokio_chain, tokio_burst]) = (frame("doorbell"), frame("tokio"));
-    let gist = format!(
-        "One pair exchanges {one} messages of 8 KiB a second with doorbell and {tokio_one} with tokio, 32 pairs \
-         {many} and {tokio_many}. A frame of 8 tasks of 200 us takes {chain} us with doorbell and {tokio_chain} \
-         with tokio as a chain, {burst} and {tokio_burst} as a burst."
-    );
-    gist.into()
-}
 
 fn pairs(count: usize) -> String {
     format!("{count} pair{}", if count == 1 { "" } else { "s" })
 }
 
-fn steps() -> u64 {
-    static STEPS: OnceLock<u64> = OnceLock::new();
-    *STEPS.get_or_init(|| steps_for(WORK))
-}
+static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(WORK));
 
 fn frames_in(amount_ms: u32) -> u32 {
     let [ms, frames] = MS_FOR_FRAMES;
@@ -98,7 +79,7 @@ fn frames_in(amount_ms: u32) -> u32 {
 
 fn contestants() -> Result<Vec<Contestant>, LabError> {
     // Measured before the CPUs are busy.
-    let _ = steps();
+    LazyLock::force(&STEPS);
     let workers = Workers::Free(allowed_cpus()?.len());
     let mut all = Vec::new();
     for count in PAIRS {
@@ -251,9 +232,8 @@ fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outco
         });
     }
     let operations = clients.iter().map(|client| client.exchanges).sum::<u64>();
-    let mut late = Samples::default();
     let trips = clients.iter().flat_map(|client| &client.round_trips);
-    trips.for_each(|ns| late.record(*ns));
+    let late = trips.copied().collect();
     let exchanges = operations.max(1) as f64;
     let figures = [
         ("exchanges_per_s", exchanges / seconds),
@@ -345,7 +325,7 @@ impl Frames {
     async fn run(&self, place: usize) -> u32 {
         let mut runs = 0;
         while self.slots[place].take().await.is_some() {
-            compute(steps());
+            compute(*STEPS);
             runs += 1;
             if let Some(next) = self.slots.get(place + 1).filter(|_| self.is_chain) {
                 next.put(());

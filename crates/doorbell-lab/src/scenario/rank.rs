@@ -6,7 +6,7 @@
 //! each task shows what the kernel does, which can preempt.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -62,36 +62,18 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[P50, P99],
     ),
-    conclude: |results| {
-        let us = |who| {
-            let of = |how, metric| results.show(who, how, metric);
-            let both = |how| format!("{} us ({})", of(how, "p50_us"), of(how, "p99_us"));
-            format!("{} and {}", both(IDLE), both(BUSY))
-        };
-        let gist = format!(
-            "Woken behind a poll of 600 us of rank 50, half of the tasks of rank 99 (in brackets 99 of 100) run \
-             within {} with doorbell, where the other core is idle and where it runs rank 1; within {} with tokio, \
-             which has no ranks.",
-            us("doorbell"),
-            us("tokio"),
-        );
-        gist.into()
-    },
     notes: |_| refused().into_iter().collect(),
     ..Plan::NEW
 };
 
-fn steps() -> u64 {
-    static STEPS: OnceLock<u64> = OnceLock::new();
-    *STEPS.get_or_init(|| steps_for(POLL))
-}
+static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(POLL));
 
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
     // Measured before the CPUs are busy.
-    let _ = steps();
+    LazyLock::force(&STEPS);
     let has_ranks = Want::First.is_given();
     let mut all = Vec::new();
     for variant in [IDLE, BUSY] {
@@ -165,7 +147,7 @@ impl Scene {
                 at: Instant::now(),
                 cpu: current_cpu(),
             });
-            compute(steps());
+            compute(*STEPS);
             let _ = self.answer.take().await;
             self.fills.store(false, Ordering::Relaxed);
         }

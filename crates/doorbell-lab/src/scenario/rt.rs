@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::frame::{
-    Conclusion, Contestant, MAX, Outcome, P50, P99, Plan, Results, Stage, Work, chart, figure,
-    percentiles_of, ratio,
+    Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, percentiles_of, ratio,
 };
 use crate::measure::{Samples, allowed_cpus};
 use crate::peers::{
     Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
 };
-use crate::report::known;
 use crate::scenario::Options;
 use crate::tools::{Crew, Lateness, Slot, compute, steps_for};
 
@@ -66,7 +64,6 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[P50, P99],
     ),
-    conclude,
     notes: |options| {
         let cores = allowed_cpus().map_or(0, |cpus| cpus.len());
         let ticks = format!(
@@ -78,33 +75,9 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-fn conclude(results: &Results<'_>) -> Conclusion {
-    // The name of the threads says what they were given.
-    let of = |who: &str, extras: usize, metric| {
-        let mut rows = results.rated.iter();
-        let row = rows.find(|one| one.who().contains(who) && one.how() == VARIANTS[extras].0);
-        known(row.and_then(|one| one.metric(metric)))
-    };
-    let ticks = |who| [0, 2].map(|extras| of(who, extras, "p99_us"));
-    let ([alone, beside], [thread, thread_beside]) = (ticks("doorbell"), ticks("threads"));
-    let gist = format!(
-        "99 of 100 ticks of doorbell's periodic tasks come within {alone} us after they are due, and within \
-         {beside} us beside two extra tasks; those of threads within {thread} and {thread_beside} us. Half of \
-         the two extra tasks wait {} us with doorbell and {} us as threads, the longest wait is {} and {} us.",
-        of("doorbell", 2, "wait_p50_us"),
-        of("threads", 2, "wait_p50_us"),
-        of("doorbell", 2, "wait_max_max_us"),
-        of("threads", 2, "wait_max_max_us"),
-    );
-    gist.into()
-}
-
 fn period(options: &Options) -> Duration {
-    if options.period.is_zero() {
-        PERIOD
-    } else {
-        options.period
-    }
+    let given = options.period_us.map(|us| Duration::from_micros(us.into()));
+    given.unwrap_or(PERIOD)
 }
 
 /// The work of an extra task.
@@ -223,10 +196,7 @@ impl Cycle {
             sum.woken += one.woken;
             sum.skipped += one.skipped;
         }
-        let mut waits = Samples::default();
-        for one in extras {
-            waits.add(one);
-        }
+        let waits = Samples::of_all(extras);
         LabError::check_count("wakes", sum.woken.into(), waits.len() as u64)?;
         let outcome = sum
             .late
@@ -324,7 +294,7 @@ mod tests {
     #[test]
     fn tokio_has_no_shorter_ticks() {
         let options = Options {
-            period: Duration::from_micros(100),
+            period_us: Some(100),
             ..Options::default()
         };
         assert!(

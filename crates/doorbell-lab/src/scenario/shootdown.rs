@@ -8,8 +8,8 @@
 //! thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Sender;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::{CallCoalesce, CallError, CoreId, Handle, ManyResults, WorkerCounts};
@@ -19,13 +19,12 @@ use crate::frame::{
     Conclusion, Contestant, Metric, Outcome, Plan, Rated, Results, Work, chart, figure, ratio,
 };
 use crate::measure::{allowed_cpus, median, variation_percent};
-use crate::peers::{Doorbell, Workers, join, thread_on};
+use crate::peers::{Doorbell, Team, Workers};
 use crate::report::{SideTable, known};
 use crate::tools::Crew;
 
 const THREADS: usize = 32;
 const SPAN_MS: [u32; 2] = [2_000, 300];
-const THREAD: &str = "shootdown-caller";
 const BASE: &str = "call_coalesce=base";
 const ON: &str = "call_coalesce=on";
 const CALLS: Metric = figure("calls/s", "calls_per_s").spread("spread");
@@ -64,7 +63,10 @@ fn contestants(threads: usize) -> Vec<Contestant> {
         let run = |callers: &mut Callers, span_ms: u32| {
             callers.all_call(Duration::from_millis(span_ms.into()))
         };
-        Contestant::new("doorbell", variant, start, run, Callers::end).in_group("all cores at once")
+        Contestant::new("doorbell", variant, start, run, |callers| {
+            callers.threads.end()
+        })
+        .in_group("all cores at once")
     };
     vec![
         one(BASE, CallCoalesce::Base).baseline(),
@@ -123,7 +125,7 @@ type Called = Result<u64, Lost>;
 struct Callers {
     peer: Doorbell,
     counts: &'static Counts,
-    threads: Vec<(Sender<Sender<Called>>, JoinHandle<()>)>,
+    threads: Team<Sender<Called>>,
 }
 
 impl Callers {
@@ -135,18 +137,21 @@ impl Callers {
         }));
         let workers = Workers::Bound(cpus);
         let peer = Doorbell::switched(&workers, |switches| switches.call_coalesce = setting)?;
-        let mut callers = Self {
+        let mut team = Team::new("shootdown-caller");
+        for _ in 0..threads {
+            let handle = peer.0.handle().clone();
+            team.add(None, move || {
+                move |order: Sender<Called>| {
+                    // The receiver is gone only if the waiting thread has panicked.
+                    let _ = order.send(call_all(&handle, counts));
+                }
+            })?;
+        }
+        Ok(Self {
             peer,
             counts,
-            threads: Vec::new(),
-        };
-        for _ in 0..threads {
-            let (orders, inject) = mpsc::channel();
-            let handle = callers.peer.0.handle().clone();
-            let thread = thread_on(THREAD, None, move || follow(&inject, &handle, counts))?;
-            callers.threads.push((orders, thread));
-        }
-        Ok(callers)
+            threads: team,
+        })
     }
 
     fn all_call(&self, span: Duration) -> Result<Outcome, LabError> {
@@ -155,9 +160,8 @@ impl Callers {
         counts.go_on(true);
         let begin = Instant::now();
         let (mut by_threads, mut by_workers) = (Crew::new(), Crew::new());
-        for (orders, _) in &self.threads {
-            let sent = orders.send(by_threads.teller());
-            sent.map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+        for thread in 0..self.threads.len() {
+            self.threads.order(thread, by_threads.teller())?;
         }
         for core in 0..handle.cores() {
             let task = by_workers.member(async move {
@@ -191,31 +195,18 @@ impl Callers {
             &used.collect::<Vec<_>>(),
         ))
     }
-
-    fn end(self) -> Result<(), LabError> {
-        let mut result = Ok(());
-        for (orders, thread) in self.threads {
-            drop(orders);
-            result = result.and(join(thread, THREAD));
-        }
-        result
-    }
 }
 
 /// A thread that calls.
-fn follow(inject: &Receiver<Sender<Called>>, handle: &Handle, counts: &'static Counts) {
-    while let Ok(order) = inject.recv() {
-        let mut calls = 0;
-        let called = loop {
-            calls += 1;
-            let results = handle.call_all_blocking(|core| counts.one_ran(core));
-            match all_done(results) {
-                Ok(()) if counts.goes_on() => {}
-                ended => break ended.map(|()| calls),
-            }
-        };
-        // The receiver is gone only if the waiting thread has panicked.
-        let _ = order.send(called);
+fn call_all(handle: &Handle, counts: &'static Counts) -> Called {
+    let mut calls = 0;
+    loop {
+        calls += 1;
+        let results = handle.call_all_blocking(|core| counts.one_ran(core));
+        match all_done(results) {
+            Ok(()) if counts.goes_on() => {}
+            ended => return ended.map(|()| calls),
+        }
     }
 }
 
@@ -324,7 +315,10 @@ fn conclude(results: &Results<'_>) -> Conclusion {
     let [base, on] = [BASE, ON].map(|how| results.of("doorbell", how));
     let Some((base, on)) = base.zip(on) else {
         let gist = "Only the baseline was measured, so there is nothing to compare.";
-        return gist.to_owned().into();
+        return Conclusion {
+            gist: gist.to_owned(),
+            ..Conclusion::default()
+        };
     };
     let change = |metric| change(metric, base, on);
     let rings = change("rings_per_1k");
@@ -350,8 +344,9 @@ fn conclude(results: &Results<'_>) -> Conclusion {
         in_words(change("worker_calls_per_s")),
     );
     Conclusion {
+        gist,
         tables: vec![seed_table(base, on)],
-        ..gist.into()
+        ..Conclusion::default()
     }
 }
 

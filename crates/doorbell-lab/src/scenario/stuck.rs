@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 use futures::channel::oneshot;
 
 use crate::error::LabError;
-use crate::frame::{
-    Bound, Conclusion, Contestant, Goal, MAX, P50, P99, Plan, Results, Stage, Work, chart, figure,
-    ratio,
-};
+use crate::frame::{Contestant, MAX, P50, P99, Plan, Stage, Work, chart, figure, ratio};
 use crate::peers::{Doorbell, Role, Spawns, Timers, Tokio, Workers};
 use crate::tools::{Crew, Lateness, spin};
 
@@ -29,8 +26,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 const SHORT: Duration = Duration::from_micros(20);
 /// The other core may take the sleeper before it sleeps; then it is spawned again, so often.
 const TRIES: u32 = 100;
-/// The goal.
-const LATE_US: f64 = 1_000.0;
 
 /// The variants: how many tasks wait, or 0 for a sleeping one; and whether the other core is awake.
 const VARIANTS: [(&str, usize, bool); 8] = [
@@ -69,35 +64,8 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[P50, P99],
     ),
-    conclude,
     ..Plan::NEW
 };
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let [one, two, four, .., timer, _] = VARIANTS.map(|(name, ..)| name);
-    let half = |who| {
-        [one, two, four]
-            .map(|how| results.show(who, how, "p50_us"))
-            .join(", ")
-    };
-    let gist = format!(
-        "While a core is inside a poll of 10 ms and the other one is parked, half of the tasks behind it \
-         (1, 2 and 4 of them) start within {} us with doorbell and {} with tokio, all of 4 within {} \
-         and {}; half of its timers are at most {} and {} us late.",
-        half("doorbell"),
-        half("tokio"),
-        results.show("doorbell", four, "max_us"),
-        results.show("tokio", four, "max_us"),
-        results.show("doorbell", timer, "p50_us"),
-        results.show("tokio", timer, "p50_us"),
-    );
-    let ours = results.rated.iter().filter(|one| one.who() == "doorbell");
-    let goals = ours.map(|one| {
-        let what = format!("p99 {}", one.how());
-        Goal::new(what, "us", Bound::AtMost(LATE_US), one.metric("p99_us"))
-    });
-    Conclusion::from(gist).with_goals(&goals.collect::<Vec<_>>())
-}
 
 fn stuck<P: Timers + Spawns>(
     stage: &Stage,

@@ -3,21 +3,19 @@
 //! Many tasks sleep repeatedly, for times that are the same in every round and for every contestant. The
 //! lateness of a sleep is the time from its deadline until its task continues.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Sender;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
-use crate::measure::spawn_pinned;
-use crate::peers::{AsyncIo, Doorbell, Job, Role, Timers, Tokio, Workers, join, shortest_slack};
+use crate::peers::{AsyncIo, Doorbell, Job, Role, Team, Timers, Tokio, Workers, default_slack};
 use crate::tools::{Crew, Lateness, Random};
 
 const SLEEPERS: usize = 400;
 const SLEEPS: [u32; 2] = [25, 5];
 const LENGTH_US: [f64; 2] = [1_000.0, 50_000.0];
 const SEED: u64 = 0x0D00_4BE2;
-const THREAD: &str = "sleeper";
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "timer-acc",
@@ -41,17 +39,6 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[P50, P99],
     ),
-    conclude: |results| {
-        let us = |who, how| results.show(who, how, "p50_us");
-        let gist = format!(
-            "Half of all sleeps end at most {} us late with doorbell and {} with tokio; threads that \
-             sleep in the kernel {}.",
-            us("doorbell", "slack 0"),
-            us("tokio", "400 tasks"),
-            us("OS threads", "400 threads, slack 1 ns"),
-        );
-        gist.into()
-    },
     ..Plan::NEW
 };
 
@@ -108,55 +95,41 @@ fn tasks<P: Timers>(stage: &Stage, variant: &str, role: fn(usize) -> Role) -> Co
 
 /// What a thread is told: how long to sleep, and whom to tell.
 type Order = (Vec<Duration>, Sender<Lateness>);
-type Sleepers = Vec<(Sender<Order>, JoinHandle<()>)>;
 
 /// Threads that sleep in the kernel: the OS's own timers.
 fn threads(stage: &Stage, variant: &str, has_least_slack: bool) -> Contestant {
     let cpus = stage.cpus();
     let start = move || {
-        let one = |index| {
-            let (orders, inject) = mpsc::channel();
-            let thread = spawn_pinned(THREAD, cpus[index % cpus.len()], move || {
-                if has_least_slack {
-                    shortest_slack();
+        let mut team = Team::new("sleeper");
+        for index in 0..SLEEPERS {
+            team.add(Some(cpus[index % cpus.len()]), move || {
+                if !has_least_slack {
+                    default_slack();
                 }
-                follow(&inject);
+                sleep_all
             })?;
-            Ok((orders, thread))
-        };
-        (0..SLEEPERS)
-            .map(one)
-            .collect::<Result<Sleepers, LabError>>()
+        }
+        Ok(team)
     };
-    let run = |threads: &mut Sleepers, sleeps| {
+    let run = |threads: &mut Team<Order>, sleeps| {
         let mut crew = Crew::new();
-        for ((orders, _), lengths) in threads.iter().zip(lengths(sleeps)) {
-            let sent = orders.send((lengths, crew.teller()));
-            sent.map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+        for (place, lengths) in lengths(sleeps).enumerate() {
+            threads.order(place, (lengths, crew.teller()))?;
         }
         outcome(&crew.gather()?, sleeps)
     };
-    Contestant::new("OS threads", variant, start, run, |threads| {
-        let mut result = Ok(());
-        for (orders, thread) in threads {
-            drop(orders);
-            result = result.and(join(thread, THREAD));
-        }
-        result
-    })
+    Contestant::new("OS threads", variant, start, run, Team::end)
 }
 
-fn follow(inject: &Receiver<Order>) {
-    while let Ok((lengths, done)) = inject.recv() {
-        let mut lateness = Lateness::default();
-        for length in lengths {
-            let due = Instant::now() + length;
-            thread::sleep(length);
-            lateness.note(due, Instant::now());
-        }
-        // The receiver is gone only if the waiting thread has panicked.
-        let _ = done.send(lateness);
+fn sleep_all((lengths, done): Order) {
+    let mut lateness = Lateness::default();
+    for length in lengths {
+        let due = Instant::now() + length;
+        thread::sleep(length);
+        lateness.note(due, Instant::now());
     }
+    // The receiver is gone only if the waiting thread has panicked.
+    let _ = done.send(lateness);
 }
 
 #[cfg(test)]

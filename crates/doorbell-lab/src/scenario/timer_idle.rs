@@ -37,17 +37,6 @@ pub(super) const PLAN: Plan = Plan {
         "",
         &[figure("each tick", "wakeups_per_op")],
     ),
-    conclude: |results| {
-        let wakes = |who, how| results.show(who, how, "wakeups_per_op");
-        let gist = format!(
-            "A tick of 1,000 periodic timers costs doorbell {} wake-ups with a slack of 1 ms, and {} \
-             without; tokio {}.",
-            wakes("doorbell", "slack 1 ms"),
-            wakes("doorbell", "slack 0"),
-            wakes("tokio", "interval"),
-        );
-        gist.into()
-    },
     ..Plan::NEW
 };
 

@@ -54,17 +54,6 @@ pub(super) const PLAN: Plan = Plan {
         "",
         &[figure("each timer", "wakeups_per_op")],
     ),
-    conclude: |results| {
-        let wakes = |who| results.show(who, ALONE, "wakeups_per_op");
-        let gist = format!(
-            "Beside a worker that is awake, each of 1,000 timers, half of them armed on one that sleeps, costs {} \
-             wake-ups with timer_pull=on, and {} with off; tokio {}.",
-            wakes("doorbell, on"),
-            wakes("doorbell, off"),
-            wakes("tokio"),
-        );
-        gist.into()
-    },
     ..Plan::NEW
 };
 

@@ -78,7 +78,7 @@ struct JsonMark {
 /// Runs the seeds.
 ///
 /// # Errors
-/// [`LabError::Profile`], [`LabError::NoSuchShape`], and [`LabError::Simulation`] if the machine cannot be
+/// [`LabError::Profile`], [`LabError::Unknown`], and [`LabError::Simulation`] if the machine cannot be
 /// simulated. A failure that the seeds find is part of the report.
 pub(crate) fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
     let profile = load(options.machine.profile.as_deref())?;
@@ -165,10 +165,7 @@ impl FuzzReport {
     }
 
     /// One JSON object.
-    ///
-    /// # Errors
-    /// [`LabError::Json`] if a figure has no JSON form.
-    pub(crate) fn to_json(&self) -> Result<String, LabError> {
+    pub(crate) fn json(&self) -> impl Serialize + use<'_> {
         let tally = &self.done.tally;
         let profile = self.options.machine.profile.as_deref();
         let marks = self.done.marks.iter().map(|row| JsonMark {
@@ -178,7 +175,7 @@ impl FuzzReport {
             why_rare: self.why(row),
         });
         let found = self.done.found.as_ref();
-        let json = Json {
+        Json {
             program: "sim fuzz",
             seeds: self.options.seeds.to_string(),
             cores: self.options.machine.cores.to_string(),
@@ -197,8 +194,7 @@ impl FuzzReport {
             seconds: self.took.as_secs_f64(),
             marks: marks.collect(),
             failure: found.map(|found| JsonFailure::new(found, profile)),
-        };
-        Ok(serde_json::to_string_pretty(&json)? + "\n")
+        }
     }
 
     /// Whether no seed failed.

@@ -62,10 +62,10 @@ fn memory_name(memory: Memory) -> &'static str {
 /// The shape with this name.
 fn shape_of(name: &str) -> Result<Shape, LabError> {
     let shape = SHAPES.iter().find(|shape| shape.name == name);
-    shape.copied().ok_or_else(|| LabError::NoSuchShape {
-        name: name.to_owned(),
-        known: SHAPES.iter().map(|shape| shape.name).collect(),
-    })
+    let known = SHAPES.iter().map(|shape| shape.name);
+    shape
+        .copied()
+        .ok_or_else(|| LabError::unknown("shape", name, known))
 }
 
 /// The shape with this name, or all shapes.

@@ -48,7 +48,7 @@ pub(crate) struct MutantsReport {
 }
 
 /// How one hunt ended.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Row {
     mutant: String,
     /// Absent if it cannot show in the simulator.
@@ -67,7 +67,7 @@ struct Row {
 /// Hunts the mutants, one after another.
 ///
 /// # Errors
-/// [`LabError::NoSuchMutant`], [`LabError::NoMutants`], [`LabError::System`] if a process cannot be started, and
+/// [`LabError::Unknown`], [`LabError::NoMutants`], [`LabError::System`] if a process cannot be started, and
 /// [`LabError::Simulation`] if the machine cannot be simulated.
 pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
     let chosen: Vec<_> = MUTANTS
@@ -75,10 +75,12 @@ pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabErro
         .filter(|mutant| is_chosen(&name(mutant), options))
         .collect();
     if chosen.is_empty() {
-        return Err(LabError::NoSuchMutant {
-            filter: options.only.clone().unwrap_or_default(),
-            known: MUTANTS.iter().map(name).collect(),
-        });
+        let wanted = options.only.as_deref().unwrap_or_default();
+        return Err(LabError::unknown(
+            "mutant",
+            wanted,
+            MUTANTS.iter().map(name),
+        ));
     }
     if !cfg!(feature = "mutants") {
         return Err(LabError::NoMutants);
@@ -88,7 +90,11 @@ pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabErro
     for (number, mutant) in chosen.into_iter().enumerate() {
         progress.at_second(number as u64, &name(mutant));
         rows.push(match (mutant.shown, &options.here) {
-            (Shown::NotHere(why), _) => not_here(mutant, why),
+            (Shown::NotHere(why), _) => Row {
+                mutant: name(mutant),
+                not_here: Some(why.to_owned()),
+                ..Row::default()
+            },
             (Shown::Under(memory), Some(_)) => hunt_here(mutant, memory, options)?,
             (Shown::Under(memory), None) => hunt_in_child(mutant, memory, options)?,
         });
@@ -111,20 +117,6 @@ fn is_chosen(name: &str, options: &MutantsOptions) -> bool {
     }
 }
 
-fn not_here(mutant: &Mutant, why: &str) -> Row {
-    Row {
-        mutant: name(mutant),
-        memory: None,
-        killed: false,
-        not_here: Some(why.to_owned()),
-        seeds: None,
-        seed: None,
-        shape: None,
-        cores: None,
-        what: None,
-    }
-}
-
 fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Row, LabError> {
     let memory = options.memory.unwrap_or(memory);
     let hunt = hunt(mutant, memory, options.seeds, options.cores, |_| ())?;
@@ -133,12 +125,12 @@ fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Resul
         mutant: name(mutant),
         memory: Some(memory_name(memory).to_owned()),
         killed: killed.is_some(),
-        not_here: None,
         seeds: Some(hunt.seeds),
         seed: killed.as_ref().map(|killed| killed.seed),
         shape: killed.as_ref().map(|killed| killed.shape.to_owned()),
         cores: killed.as_ref().map(|killed| killed.cores),
         what: killed.map(|killed| killed.failure.to_string()),
+        ..Row::default()
     })
 }
 
@@ -167,12 +159,8 @@ fn hunt_in_child(
         mutant: name(mutant),
         memory: Some(memory.to_owned()),
         killed: true,
-        not_here: None,
-        seeds: None,
-        seed: None,
-        shape: None,
-        cores: None,
         what: Some(format!("the process crashed: {}", output.status)),
+        ..Row::default()
     }))
 }
 
@@ -213,14 +201,6 @@ impl MutantsReport {
         let not_here = self.mutants.iter().filter(|row| row.not_here.is_some());
         let _ = writeln!(text, "{} cannot show here", not_here.count());
         text
-    }
-
-    /// One JSON object.
-    ///
-    /// # Errors
-    /// [`LabError::Json`] if a figure has no JSON form.
-    pub(crate) fn to_json(&self) -> Result<String, LabError> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
     /// Whether every mutant was noticed.

@@ -47,7 +47,7 @@ type Writing = Rc<RefCell<(MachineTrace<BufWriter<File>>, Option<io::Error>)>>;
 /// Repeats a seed.
 ///
 /// # Errors
-/// [`LabError::Profile`], [`LabError::NoSuchShape`], [`LabError::File`] if the trace cannot be
+/// [`LabError::Profile`], [`LabError::Unknown`], [`LabError::File`] if the trace cannot be
 /// written, and [`LabError::Simulation`] if the machine cannot be simulated.
 pub(crate) fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> {
     let profile = load(options.machine.profile.as_deref())?;
@@ -67,10 +67,7 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> 
         }
     }
     let Some(shape) = shape else {
-        return Err(LabError::NoSuchShape {
-            name: String::new(),
-            known: Vec::new(),
-        });
+        return Err(LabError::unknown("shape", "", [""; 0]));
     };
     let outcome = match &options.trace {
         Some(path) => traced(&shape, &setup, path)?,

@@ -12,11 +12,7 @@ mod tasks;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::frame::{
-    Bound, Conclusion, Contestant, Goal, MAX, P50, P99, Plan, Rated, Results, Stage, Work, chart,
-    figure, ratio,
-};
-use crate::measure::Spread;
+use crate::frame::{Contestant, MAX, P50, P99, Plan, Stage, Work, chart, figure, ratio};
 #[cfg(feature = "glommio")]
 use crate::peers::Glommio;
 use crate::peers::{Doorbell, Net, Smol, Tokio, Tokios};
@@ -89,7 +85,6 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[P50, P99],
     ),
-    conclude,
     ..Plan::NEW
 };
 
@@ -140,114 +135,6 @@ fn each_peer(workload: &impl OnPeer) -> Vec<Contestant> {
     }
     all.push(workload.on::<Doorbell>());
     all
-}
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let said = tasks::PARTS.map(|part| format!("2 cores, 4 tasks, 1 ms: {part}"));
-    let half = |who| {
-        said.each_ref()
-            .map(|how| results.show(who, how, "p50_us"))
-            .join(", ")
-    };
-    let served = "service, 10 x 1 ms: new";
-    let gist = format!(
-        "Beside 4 tasks on 2 cores that compute 1 ms in each poll, half of the times of a socket, a sleep and a \
-         spawn from outside are at most {} us with doorbell and {} with tokio; a service whose handlers yield \
-         after 1 ms answers half of all new connections within {} and {} us; a ready socket beside a lone task \
-         that yields is seen after {} and {} yields.",
-        half(OURS),
-        half(BASELINE),
-        results.show(OURS, served, "p50_us"),
-        results.show(BASELINE, served, "p50_us"),
-        results.show(OURS, LONE, "yields_count"),
-        results.show(BASELINE, LONE, "yields_count"),
-    );
-    let goals = results.rated.iter().flat_map(|one| goals(results, one));
-    Conclusion::from(gist).with_goals(&goals.collect::<Vec<_>>())
-}
-
-/// The goals of a row of doorbell.
-fn goals(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
-    let case = one.how().split_once(": ").map(|(case, _)| case);
-    let crowd = CASES.iter().find(|known| Some(known.name) == case);
-    if SPINNING.contains(&one.who()) {
-        return of_spinning(one);
-    }
-    match crowd {
-        _ if one.who() != OURS => Vec::new(),
-        Some(crowd) => beside_a_crowd(results, one, crowd.poll),
-        None if one.how() == LONE => vec![of_the_lone(one)],
-        None if one.how().starts_with("service") => of_the_service(results, one),
-        None => Vec::new(),
-    }
-}
-
-fn beside_a_crowd(results: &Results<'_>, one: &Rated<'_>, poll: Duration) -> Vec<Goal> {
-    let (poll_us, how) = (poll.as_secs_f64() * 1e6, one.how());
-    let of_tokio = |name| results.ratio(one, BASELINE, name);
-    let worse = of_tokio("p50_us").zip(of_tokio("max_us"));
-    let worse = worse.map(|(half, most)| half.max(most));
-    let goal = |what, unit, bound, found| Goal::new(format!("{how}, {what}"), unit, bound, found);
-    let mut goals = vec![
-        goal(
-            "p50",
-            "us",
-            Bound::AtMost(poll_us + 100.0),
-            one.metric("p50_us"),
-        ),
-        goal(
-            "max",
-            "us",
-            Bound::AtMost(2.0 * poll_us + 200.0),
-            one.metric("max_us"),
-        ),
-        goal("p50 and max", "x tokio", Bound::AtMost(1.0), worse),
-    ];
-    // The same for all times of a pass.
-    if how.ends_with(": socket") {
-        let computed = of_tokio("computed_per_s");
-        goals.push(goal(
-            "computed/s",
-            "x tokio",
-            Bound::AtLeast(0.99),
-            computed,
-        ));
-    }
-    goals
-}
-
-fn of_the_service(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
-    let goal = |title, bound, name| {
-        let what = format!("{}, {title}", one.how());
-        Goal::new(what, "x tokio", bound, results.ratio(one, BASELINE, name))
-    };
-    let most = Bound::AtMost(0.6);
-    let mut goals = vec![goal("p50", most, "p50_us"), goal("p99", most, "p99_us")];
-    // The same for both ways to connect.
-    if one.how().ends_with(": kept") {
-        goals.push(goal("computed/s", Bound::AtLeast(0.98), "computed_per_s"));
-    }
-    goals
-}
-
-/// It is seen within a few yields, or soon.
-fn of_the_lone(one: &Rated<'_>) -> Goal {
-    const SEEN_US: f64 = 30.0;
-    let p99_us = one.metric("p99_us").filter(|us| *us <= SEEN_US);
-    if p99_us.is_some() {
-        return Goal::new(format!("{LONE}, p99"), "us", Bound::AtMost(SEEN_US), p99_us);
-    }
-    let most = Spread::of(&one.over_rounds("yields_max_count")).map(|ends| ends.max);
-    Goal::new(format!("{LONE}, max"), "yields", Bound::AtMost(4.0), most)
-}
-
-fn of_spinning(one: &Rated<'_>) -> Vec<Goal> {
-    let all = [("p50", "p50_us", 3.0), ("p99", "p99_us", 30.0)];
-    let goals = all.map(|(title, metric, us)| {
-        let what = format!("{}, {}, {title}", one.who(), one.how());
-        Goal::new(what, "us", Bound::AtMost(us), one.metric(metric))
-    });
-    goals.into()
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ const P99: Metric = figure("p99 ns", "p99_ns");
 pub(super) const PLAN: Plan = Plan {
     scenario: "call",
     work: |options| {
-        let calls = options.effort.calls;
+        let calls = options.calls();
         let at_most = Duration::from_mins(1) + Duration::from_millis(1) * calls;
         Work::of(calls, (calls / 10).max(1), (calls / 4).max(1)).at_most(at_most)
     },
@@ -63,7 +63,7 @@ pub(super) const PLAN: Plan = Plan {
     ),
     conclude,
     limit: Some(|stage| {
-        let calls = (stage.options.effort.calls / LIMIT_DIVISOR).max(LIMIT_CALLS_MIN);
+        let calls = (stage.options.calls() / LIMIT_DIVISOR).max(LIMIT_CALLS_MIN);
         word::limit_ns(stage, calls)
     }),
     ..Plan::NEW
@@ -193,7 +193,11 @@ impl Meter {
 }
 
 fn miscounted(expected: u64, found: u64) -> LabError {
-    LabError::CallMiscounted { expected, found }
+    LabError::Miscounted {
+        what: "answers in a row",
+        expected,
+        found,
+    }
 }
 
 fn lost(reason: &'static str) -> LabError {
@@ -340,25 +344,10 @@ fn tokio_two(stage: &Stage) -> Contestant {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let ns = |who, how| results.show(who, how, "p50_ns");
-    let spinning = |metric| results.show("doorbell", "blocking, spinning", metric);
-    let gist = format!(
-        "A call to another core and back: to a core that spins doorbell takes {} times a cache \
-         line's round trip, with {} system calls in 1,000 calls; to one that sleeps {} ns, which is one \
-         wake (a futex {}), and {} ns if the caller sleeps too, which is two (a futex {}, tokio between two \
-         runtimes {}).",
-        spinning("ratio_to_limit_x"),
-        spinning("syscalls_per_1k"),
-        ns("doorbell", "blocking, callee parked"),
-        ns("futex", "callee parked"),
-        ns("doorbell", "await, both parked"),
-        ns("futex", "both parked"),
-        ns("tokio", "two runtimes, mpsc, both parked"),
-    );
     let tables = seed_table(results).into_iter().chain(counters(results));
     Conclusion {
         tables: tables.collect(),
-        ..gist.into()
+        ..Conclusion::default()
     }
 }
 

@@ -43,7 +43,10 @@ fn a_call_that_is_lost_is_an_error() {
     let mut meter = Meter::begin(stage.clock, 2, 0);
     meter.stop(meter.start(), answer(2));
     let error = meter.finish(1).expect_err("it has another number");
-    assert!(error.to_string().contains("answer 1 was due"), "{error}");
+    assert!(
+        error.to_string().contains("1 answers in a row were due"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -5,16 +5,13 @@ mod targets;
 
 use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{
-    Conclusion, Contestant, Metric, Outcome, Plan, Results, Stage, Work, chart, figure, ratio,
-};
-use crate::measure::{Pin, allowed_cpus, spawn_pinned};
-use crate::peers::join;
+use crate::frame::{Contestant, Metric, Outcome, Plan, Stage, Work, chart, figure, ratio};
+use crate::measure::{Pin, allowed_cpus};
+use crate::peers::Team;
 use crate::tools::Crew;
 use targets::{Post, Target};
 
@@ -25,7 +22,6 @@ const POSTS: [u32; 2] = [1_500_000, 200_000];
 /// A producer is never more posts ahead, and checks that after so many.
 const AHEAD_MAX: u64 = 10_000;
 const LOOK_EVERY: u64 = 1_000;
-const THREAD: &str = "flood-producer";
 const RATE: Metric = figure("M ops/s", "mops_per_s").spread("spread");
 
 pub(super) const PLAN: Plan = Plan {
@@ -48,29 +44,8 @@ pub(super) const PLAN: Plan = Plan {
         "M/s",
         &[RATE],
     ),
-    conclude,
     ..Plan::NEW
 };
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let rates = |who, what| {
-        let of = |producers| {
-            let variant = format!("{what}, {}", group(producers));
-            results.show(who, &variant, "mops_per_s")
-        };
-        format!("{} and {}", of(1), of(32))
-    };
-    let gist = format!(
-        "From 1 and from 32 threads, millions a second: doorbell takes {} posts, {} calls and {} \
-         tasks, tokio {} messages and {} tasks.",
-        rates("doorbell", "post_on"),
-        rates("doorbell", "call_on, detached"),
-        rates("doorbell", "task().on(core).spawn"),
-        rates("tokio", "mpsc to a task"),
-        rates("tokio", "spawn"),
-    );
-    gist.into()
-}
 
 fn group(producers: usize) -> String {
     format!(
@@ -155,7 +130,7 @@ type Order = (u64, Sender<Result<(), Gone>>);
 struct Flood {
     consumer: targets::Consumer,
     counts: &'static Counts,
-    threads: Vec<(Sender<Order>, JoinHandle<()>)>,
+    threads: Team<Order>,
 }
 
 fn flood(target: Target, producers: usize, cpus: Cpus) -> Contestant {
@@ -174,31 +149,34 @@ fn flood(target: Target, producers: usize, cpus: Cpus) -> Contestant {
 impl Flood {
     fn start(target: Target, producers: usize, cpus: &Cpus) -> Result<Self, LabError> {
         let counts: &'static Counts = Box::leak(Box::default());
-        let mut flood = Self {
-            consumer: (target.start)(cpus.consumer, counts)?,
-            counts,
-            threads: Vec::new(),
-        };
+        let consumer = (target.start)(cpus.consumer, counts)?;
+        let mut threads = Team::new("flood-producer");
         for producer in 0..producers {
-            let (orders, inject) = mpsc::channel();
-            let mut post = (flood.consumer.poster)(producer);
+            let mut post = (consumer.poster)(producer);
             let cpu = cpus.producers[producer % cpus.producers.len()];
-            let thread = spawn_pinned(THREAD, cpu, move || {
-                follow(&inject, &mut *post, counts, producer);
+            threads.add(Some(cpu), move || {
+                move |(count, done): Order| {
+                    let result = post_all(&mut *post, counts, producer, count);
+                    // The receiver is gone only if the waiting thread has panicked.
+                    let _ = done.send(result);
+                }
             })?;
-            flood.threads.push((orders, thread));
         }
-        Ok(flood)
+        Ok(Self {
+            consumer,
+            counts,
+            threads,
+        })
     }
 
     fn post(&self, posts: u64) -> Result<Outcome, LabError> {
         let before = self.counts.done_by_all();
         let mut crew = Crew::new();
         let begin = Instant::now();
-        for (producer, (orders, _)) in self.threads.iter().enumerate() {
-            let share = share(posts, self.threads.len(), producer);
-            let sent = orders.send((share, crew.teller()));
-            sent.map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+        let producers = self.threads.len();
+        for producer in 0..producers {
+            let share = share(posts, producers, producer);
+            self.threads.order(producer, (share, crew.teller()))?;
         }
         let told = crew.gather()?.into_iter().collect::<Result<(), Gone>>();
         told.map_err(|Gone| LabError::TaskLost)?;
@@ -211,11 +189,7 @@ impl Flood {
     }
 
     fn end(self) -> Result<(), LabError> {
-        let mut result = Ok(());
-        for (orders, thread) in self.threads {
-            drop(orders);
-            result = result.and(join(thread, THREAD));
-        }
+        let result = self.threads.end();
         drop(self.consumer.poster);
         (self.consumer.stop)().and(result)
     }
@@ -227,23 +201,9 @@ fn share(amount: u64, producers: usize, producer: usize) -> u64 {
     amount / all + u64::from(one < amount % all)
 }
 
-fn follow(inject: &Receiver<Order>, post: &mut Post, counts: &Counts, producer: usize) {
+fn post_all(post: &mut Post, counts: &Counts, producer: usize, count: u64) -> Result<(), Gone> {
+    // All earlier ones are done.
     let mut posted = counts.done(producer);
-    while let Ok((count, done)) = inject.recv() {
-        let result = post_all(post, counts, producer, posted, count);
-        posted += count;
-        // The receiver is gone only if the waiting thread has panicked.
-        let _ = done.send(result);
-    }
-}
-
-fn post_all(
-    post: &mut Post,
-    counts: &Counts,
-    producer: usize,
-    mut posted: u64,
-    count: u64,
-) -> Result<(), Gone> {
     let end = posted + count;
     while posted < end {
         counts.wait(producer, posted, AHEAD_MAX - LOOK_EVERY);

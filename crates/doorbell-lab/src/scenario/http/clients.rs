@@ -51,26 +51,28 @@ pub(crate) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         filled += count;
-        if is_whole(str::from_utf8(&bytes[..filled]).map_err(Error::other)?)? {
+        if is_whole(&bytes[..filled])? {
             return Ok(());
         }
     }
 }
 
 /// Whether it is a whole answer; an error if it is no success.
-fn is_whole(text: &str) -> io::Result<bool> {
-    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+fn is_whole(bytes: &[u8]) -> io::Result<bool> {
+    let mut headers = [httparse::EMPTY_HEADER; 16];
+    let mut response = httparse::Response::new(&mut headers);
+    let status = response.parse(bytes).map_err(Error::other)?;
+    let httparse::Status::Complete(head) = status else {
         return Ok(false);
     };
-    if !head.starts_with("HTTP/1.1 200 ") {
-        let status = head.lines().next().unwrap_or_default();
-        return Err(Error::other(status.to_owned()));
+    if response.code != Some(200) {
+        return Err(Error::other(format!("status {:?}", response.code)));
     }
-    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
-    let length = lines.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length = length.and_then(|(_, value)| value.trim().parse().ok());
+    let mut headers = response.headers.iter();
+    let length = headers.find(|header| header.name.eq_ignore_ascii_case("content-length"));
+    let length = length.and_then(|header| str::from_utf8(header.value).ok()?.parse().ok());
     let length: usize = length.ok_or_else(|| Error::other("an answer without a length"))?;
-    Ok(body.len() >= length)
+    Ok(bytes.len() >= head + length)
 }
 
 /// Checks the health of a server while it computes.
@@ -103,13 +105,10 @@ impl Probe {
 
     /// The latenesses, and the number of errors.
     pub(crate) fn finish(self) -> Result<(Samples, u64), LabError> {
-        let mut all = (Samples::default(), 0);
-        for thread in self.threads {
-            let (late, errors) = join(thread, THREAD)?;
-            all.0.add(&late);
-            all.1 += errors;
-        }
-        Ok(all)
+        let found = self.threads.into_iter().map(|thread| join(thread, THREAD));
+        let found: Vec<_> = found.collect::<Result<_, _>>()?;
+        let late = Samples::of_all(found.iter().map(|(late, _)| late));
+        Ok((late, found.iter().map(|(_, errors)| errors).sum()))
     }
 }
 
@@ -578,12 +577,12 @@ mod exchange_tests {
 
     #[test]
     fn an_answer_is_whole_with_its_last_byte() {
-        let text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         for end in 0..text.len() {
             assert!(!is_whole(&text[..end]).expect("it may still come"), "{end}");
         }
         assert!(is_whole(text).expect("it is right"));
-        assert!(is_whole("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").is_err());
-        assert!(is_whole("HTTP/1.1 200 OK\r\n\r\n").is_err());
+        assert!(is_whole(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").is_err());
+        assert!(is_whole(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
     }
 }

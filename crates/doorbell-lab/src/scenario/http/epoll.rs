@@ -6,11 +6,12 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Sender, unbounded};
+use httparse::{EMPTY_HEADER, Request, Status};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::servers::{COMPUTED, Computation, HEALTHY, HELLO, Running, WORKERS};
+use super::servers::{COMPUTED, Computation, End, HEALTHY, HELLO, WORKERS};
 use crate::error::LabError;
 use crate::peers::{Want, thread_on};
 
@@ -20,13 +21,16 @@ const LISTENER: u64 = u64::MAX;
 const EVENTS: usize = 256;
 /// How many bytes are read at once.
 const BUFFER: usize = 16_384;
+/// A request with a longer head, or with more lines, is refused.
+const HEAD_MAX: usize = 8_192;
+const LINES_MAX: usize = 32;
 
 /// Starts a thread for each listener, and if it is to be the pool.
 pub(super) fn start(
     listeners: Vec<TcpListener>,
     work: Computation,
     has_pool: bool,
-) -> Result<Running, LabError> {
+) -> Result<End, LabError> {
     let pool = has_pool.then(|| start_pool(work)).transpose()?;
     for listener in listeners {
         let worker = Worker::new(listener, work, pool.clone());
@@ -34,23 +38,18 @@ pub(super) fn start(
         thread_on("raw-epoll", None, move || worker.run())?;
     }
     // The threads end with the process.
-    Ok(Running::default())
+    Ok(Box::new(|| ()))
 }
 
 /// One connection.
 struct Connection {
     stream: Arc<TcpStream>,
-    talk: Conversation,
+    /// What was read and not answered.
+    bytes: Vec<u8>,
+    /// Whether the client wants no further answer.
+    ends: bool,
     /// Whether the pool has it. Until its answer is written, nothing is read.
     waits: bool,
-}
-
-/// Whether a connection stays open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-enum Fate {
-    Stays,
-    Goes,
 }
 
 /// One thread.
@@ -91,11 +90,11 @@ impl Worker {
             // Without an event the wait ends only by a signal.
             let _ = epoll::wait(&*self.epoll, spare_capacity(&mut events), None);
             for event in events.drain(..) {
-                let (flags, data) = (event.flags, event.data.u64());
-                if data == LISTENER {
+                let (flags, at) = (event.flags, event.data.u64());
+                if at == LISTENER {
                     self.accept();
-                } else if self.serve(data as usize, flags) == Fate::Goes {
-                    self.close(data as usize);
+                } else if self.serve(at as usize, flags).is_err() {
+                    self.close(at as usize);
                 }
             }
         }
@@ -116,117 +115,64 @@ impl Worker {
             }
             self.connections[at] = Some(Connection {
                 stream: Arc::new(stream),
-                talk: Conversation::default(),
+                bytes: Vec::new(),
+                ends: false,
                 waits: false,
             });
         }
     }
 
-    /// Answers what has come on a connection.
-    fn serve(&mut self, at: usize, flags: EventFlags) -> Fate {
+    /// Answers what has come on a connection. An error closes it.
+    fn serve(&mut self, at: usize, flags: EventFlags) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(at).and_then(Option::as_mut) else {
             // An earlier event of the same batch closed it.
-            return Fate::Stays;
-        };
-        if !connection.waits {
-            return match (&*connection.stream).read(&mut self.bytes) {
-                Ok(0) => Fate::Goes,
-                Ok(count) => self.answer(at, count),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Fate::Stays,
-                Err(_) => Fate::Goes,
-            };
-        }
-        if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
-            return Fate::Goes;
-        }
-        // The pool has answered.
-        connection.waits = false;
-        if self.listen_to(at, EventFlags::IN).is_err() {
-            return Fate::Goes;
-        }
-        self.answer(at, 0)
-    }
-
-    /// Answers the first `count` bytes, and what was left over before.
-    fn answer(&mut self, at: usize, count: usize) -> Fate {
-        let mut count = count;
-        self.answers.clear();
-        loop {
-            let Some(connection) = self.connections[at].as_mut() else {
-                return Fate::Goes;
-            };
-            let step = connection
-                .talk
-                .take(&self.bytes[..count], &mut self.answers);
-            count = 0;
-            match step {
-                Step::Compute if self.pool.is_none() => {
-                    self.work.run();
-                    answer(Route::Compute, &mut self.answers);
-                }
-                Step::Compute => {
-                    return match self.send(at) {
-                        Fate::Stays => self.hand_over(at),
-                        Fate::Goes => Fate::Goes,
-                    };
-                }
-                Step::Read => return self.send(at),
-                Step::Close => {
-                    // The connection is closed in any case, even if this answer does not arrive.
-                    let _ = self.send(at);
-                    return Fate::Goes;
-                }
-            }
-        }
-    }
-
-    /// Sends all answers at once. Closes the connection if the client does not take them.
-    fn send(&mut self, at: usize) -> Fate {
-        let Some(connection) = self.connections[at].as_ref() else {
-            return Fate::Goes;
-        };
-        if self.answers.is_empty() {
-            return Fate::Stays;
-        }
-        let sent = (&*connection.stream).write(&self.answers);
-        if matches!(sent, Ok(count) if count == self.answers.len()) {
-            Fate::Stays
-        } else {
-            Fate::Goes
-        }
-    }
-
-    /// Hands a connection to the pool.
-    fn hand_over(&mut self, at: usize) -> Fate {
-        if self.listen_to(at, EventFlags::empty()).is_err() {
-            return Fate::Goes;
-        }
-        let (Some(pool), Some(connection)) = (&self.pool, self.connections[at].as_mut()) else {
-            return Fate::Goes;
-        };
-        connection.waits = true;
-        let job = Job {
-            stream: Arc::clone(&connection.stream),
-            epoll: Arc::clone(&self.epoll),
-        };
-        if pool.send(job).is_ok() {
-            Fate::Stays
-        } else {
-            Fate::Goes
-        }
-    }
-
-    fn listen_to(&self, at: usize, flags: EventFlags) -> io::Result<()> {
-        let Some(connection) = &self.connections[at] else {
             return Ok(());
         };
-        let data = EventData::new_u64(at as u64);
-        Ok(epoll::modify(
-            &*self.epoll,
-            connection.stream.as_fd(),
-            data,
-            flags,
-        )?)
+        if connection.waits {
+            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
+                return Err(ErrorKind::ConnectionReset.into());
+            }
+            // The pool has answered.
+            connection.waits = false;
+            listen_to(&self.epoll, &connection.stream, EventFlags::IN)?;
+        } else {
+            match (&*connection.stream).read(&mut self.bytes) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => connection.bytes.extend_from_slice(&self.bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.answers.clear();
+        let mut goes_to_pool = false;
+        while !connection.ends
+            && !goes_to_pool
+            && let Some((route, ends)) = take(&mut connection.bytes)?
+        {
+            connection.ends = ends;
+            goes_to_pool = route == Route::Compute && self.pool.is_some();
+            if !goes_to_pool {
+                if route == Route::Compute {
+                    self.work.run();
+                }
+                answer(route, &mut self.answers);
+            }
+        }
+        // All answers at once, to a client that takes them.
+        let length = self.answers.len();
+        if length > 0 && (&*connection.stream).write(&self.answers)? < length {
+            return Err(ErrorKind::WriteZero.into());
+        }
+        if let Some(pool) = self.pool.as_ref().filter(|_| goes_to_pool) {
+            listen_to(&self.epoll, &connection.stream, EventFlags::empty())?;
+            connection.waits = true;
+            let (stream, epoll) = (Arc::clone(&connection.stream), Arc::clone(&self.epoll));
+            return pool.send(Job { stream, epoll }).map_err(io::Error::other);
+        }
+        if connection.ends {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        Ok(())
     }
 
     fn close(&mut self, at: usize) {
@@ -235,6 +181,11 @@ impl Worker {
             let _ = epoll::delete(&*self.epoll, connection.stream.as_fd());
         }
     }
+}
+
+fn listen_to(epoll: &OwnedFd, stream: &TcpStream, flags: EventFlags) -> io::Result<()> {
+    let data = EventData::new_u64(stream.as_raw_fd() as u64);
+    Ok(epoll::modify(epoll, stream, data, flags)?)
 }
 
 /// A connection that waits for a computation. Its serving thread gets no events of it meanwhile.
@@ -246,36 +197,27 @@ struct Job {
 
 /// Threads under `SCHED_IDLE` that compute, and send the answers themselves.
 fn start_pool(work: Computation) -> Result<Sender<Job>, LabError> {
-    let (sender, jobs) = unbounded();
+    let (sender, jobs) = unbounded::<Job>();
     for _ in 0..WORKERS {
         let jobs = jobs.clone();
-        thread_on("idle-class", None, move || follow(&jobs, work))?;
+        thread_on("idle-class", None, move || {
+            Want::Idle.ask();
+            let mut text = Vec::new();
+            answer(Route::Compute, &mut text);
+            for Job { stream, epoll } in jobs {
+                work.run();
+                // A client that does not take the answer is gone, or its connection is closed.
+                if !matches!((&*stream).write(&text), Ok(count) if count == text.len()) {
+                    let _ = stream.shutdown(Shutdown::Both);
+                }
+                // The connection is writable, so its thread checks at once what has come meanwhile. If that thread
+                // has closed it, this call fails without effect.
+                let _ = listen_to(&epoll, &stream, EventFlags::IN | EventFlags::OUT);
+            }
+        })?;
     }
     Ok(sender)
 }
-
-fn follow(jobs: &Receiver<Job>, work: Computation) {
-    Want::Idle.ask();
-    let mut text = Vec::new();
-    answer(Route::Compute, &mut text);
-    for job in jobs {
-        work.run();
-        // A client that does not take the answer is gone, or its connection is closed.
-        if !matches!((&*job.stream).write(&text), Ok(count) if count == text.len()) {
-            let _ = job.stream.shutdown(Shutdown::Both);
-        }
-        // The connection is writable, so its thread checks at once what has come meanwhile. If that thread
-        // has closed it, this call fails without effect.
-        let data = EventData::new_u64(job.stream.as_raw_fd() as u64);
-        let flags = EventFlags::IN | EventFlags::OUT;
-        let _ = epoll::modify(&*job.epoll, job.stream.as_fd(), data, flags);
-    }
-}
-
-/// A request with a longer head is refused.
-const HEAD_MAX: usize = 8_192;
-/// The end of a head.
-const END: &[u8] = b"\r\n\r\n";
 
 /// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,64 +228,33 @@ enum Route {
     Unknown,
 }
 
-/// What to do after the bytes read so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-enum Step {
-    /// Read more bytes.
-    Read,
-    /// Compute, answer that, and continue without new bytes.
-    Compute,
-    /// Close the connection after the answers so far.
-    Close,
-}
-
-/// The bytes of one connection that were read and not answered.
-#[derive(Debug, Default)]
-struct Conversation {
-    rest: Vec<u8>,
-    /// Whether the client wants no further answer.
-    ends: bool,
-}
-
-impl Conversation {
-    /// Takes new bytes, and appends answers to `answers`.
-    fn take(&mut self, bytes: &[u8], answers: &mut Vec<u8>) -> Step {
-        // Mostly nothing is left over, and the new bytes are parsed in place.
-        let mut kept = std::mem::take(&mut self.rest);
-        let input = if kept.is_empty() {
-            bytes
+/// Takes the first request off `bytes`: its route, and whether the client wants no further answer. `None` if it is not
+/// whole.
+fn take(bytes: &mut Vec<u8>) -> io::Result<Option<(Route, bool)>> {
+    let mut headers = [EMPTY_HEADER; LINES_MAX];
+    let mut request = Request::new(&mut headers);
+    let status = request.parse(bytes).map_err(io::Error::other)?;
+    let Status::Complete(length) = status else {
+        let is_long = bytes.len() > HEAD_MAX;
+        return if is_long {
+            Err(ErrorKind::InvalidData.into())
         } else {
-            kept.extend_from_slice(bytes);
-            &kept
+            Ok(None)
         };
-        let mut used = 0;
-        let step = loop {
-            if self.ends {
-                break Step::Close;
-            }
-            let left = &input[used..];
-            let Some(head) = head(left) else {
-                break if left.len() > HEAD_MAX {
-                    Step::Close
-                } else {
-                    Step::Read
-                };
-            };
-            used += head.len() + END.len();
-            let Some(route) = route(head) else {
-                answers.extend_from_slice(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
-                break Step::Close;
-            };
-            self.ends = closes(head);
-            if route == Route::Compute {
-                break Step::Compute;
-            }
-            answer(route, answers);
-        };
-        self.rest = input[used..].to_vec();
-        step
-    }
+    };
+    let route = match (request.method, request.path) {
+        (Some("GET"), Some("/")) => Route::Hello,
+        (Some("GET"), Some("/compute")) => Route::Compute,
+        (Some("GET"), Some("/healthz")) => Route::Healthz,
+        (Some("GET"), _) => Route::Unknown,
+        _ => return Err(ErrorKind::InvalidData.into()),
+    };
+    let ends = request.headers.iter().any(|header| {
+        let is_connection = header.name.eq_ignore_ascii_case("connection");
+        is_connection && header.value.eq_ignore_ascii_case(b"close")
+    });
+    bytes.drain(..length);
+    Ok(Some((route, ends)))
 }
 
 /// Appends the answer of a route.
@@ -354,102 +265,63 @@ fn answer(route: Route, answers: &mut Vec<u8>) {
         Route::Healthz => ("200 OK", HEALTHY),
         Route::Unknown => ("404 Not Found", ""),
     };
-    for part in ["HTTP/1.1 ", status, "\r\ncontent-type: text/plain\r\n"] {
-        answers.extend_from_slice(part.as_bytes());
-    }
-    // The length of a body has at most two digits.
-    let length = [
-        b'0' + (body.len() / 10) as u8,
-        b'0' + (body.len() % 10) as u8,
-    ];
-    answers.extend_from_slice(b"content-length: ");
-    answers.extend_from_slice(&length[usize::from(length[0] == b'0')..]);
-    answers.extend_from_slice(END);
-    answers.extend_from_slice(body.as_bytes());
-}
-
-/// The first head without its end; `None` if it is not complete.
-fn head(bytes: &[u8]) -> Option<&[u8]> {
-    let length = bytes.windows(END.len()).position(|four| four == END)?;
-    Some(&bytes[..length])
-}
-
-/// The route of a head; `None` if this server does not understand it.
-fn route(head: &[u8]) -> Option<Route> {
-    let line = head.split(|byte| *byte == b'\r').next()?;
-    let target = line.strip_prefix(b"GET ")?.strip_suffix(b" HTTP/1.1")?;
-    Some(match target {
-        b"/" => Route::Hello,
-        b"/compute" => Route::Compute,
-        b"/healthz" => Route::Healthz,
-        _ => Route::Unknown,
-    })
-}
-
-/// Whether the client wants the connection closed after the answer.
-fn closes(head: &[u8]) -> bool {
-    head.split(|byte| *byte == b'\n').any(|line| {
-        let line = line.trim_ascii();
-        let name = b"connection:";
-        line.len() > name.len()
-            && line[..name.len()].eq_ignore_ascii_case(name)
-            && line[name.len()..]
-                .trim_ascii()
-                .eq_ignore_ascii_case(b"close")
-    })
+    let length = body.len();
+    // Writing to memory does not fail.
+    let _ = write!(
+        answers,
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(conversation: &mut Conversation, bytes: &str) -> (Step, String) {
-        let mut answers = Vec::new();
-        let step = conversation.take(bytes.as_bytes(), &mut answers);
-        (step, String::from_utf8(answers).expect("it is text"))
+    fn taken(bytes: &mut Vec<u8>, more: &str) -> Option<(Route, bool)> {
+        bytes.extend_from_slice(more.as_bytes());
+        take(bytes).expect("it is a request")
     }
 
     #[test]
-    fn a_request_in_pieces_is_answered_when_it_is_whole() {
-        let mut conversation = Conversation::default();
-        assert_eq!(
-            said(&mut conversation, "GET / HT"),
-            (Step::Read, String::new())
-        );
-        assert_eq!(
-            said(&mut conversation, "TP/1.1\r\n\r"),
-            (Step::Read, String::new())
-        );
-        let (step, text) = said(&mut conversation, "\nGET");
-        assert_eq!(step, Step::Read);
-        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
-        assert!(
-            text.ends_with("content-length: 12\r\n\r\nhello, world"),
-            "{text}"
-        );
-        let (_, text) = said(&mut conversation, " /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(text.ends_with("content-length: 2\r\n\r\nok"), "{text}");
+    fn a_request_in_pieces_is_taken_when_it_is_whole() {
+        let mut bytes = Vec::new();
+        assert_eq!(taken(&mut bytes, "GET / HT"), None);
+        assert_eq!(taken(&mut bytes, "TP/1.1\r\n\r"), None);
+        assert_eq!(taken(&mut bytes, "\nGET"), Some((Route::Hello, false)));
+        let next = taken(&mut bytes, " /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(next, Some((Route::Healthz, false)));
+        assert!(bytes.is_empty());
     }
 
     #[test]
-    fn what_follows_a_computation_waits_for_it() {
-        let mut conversation = Conversation::default();
+    fn requests_that_come_together_are_taken_in_turn() {
+        let mut bytes = Vec::new();
         let two = "GET /compute HTTP/1.1\r\n\r\nGET /none HTTP/1.1\r\nconnection: Close\r\n\r\n";
-        assert_eq!(said(&mut conversation, two), (Step::Compute, String::new()));
-        let (step, text) = said(&mut conversation, "");
-        assert_eq!(step, Step::Close);
-        assert!(text.starts_with("HTTP/1.1 404 "), "{text}");
-        assert!(text.ends_with("content-length: 0\r\n\r\n"), "{text}");
+        assert_eq!(taken(&mut bytes, two), Some((Route::Compute, false)));
+        assert_eq!(taken(&mut bytes, ""), Some((Route::Unknown, true)));
+        assert_eq!(taken(&mut bytes, ""), None);
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        let (step, text) = said(&mut Conversation::default(), "PUT / HTTP/1.1\r\n\r\n");
-        assert!(step == Step::Close && text.contains(" 400 "), "{text}");
-        let long = "x".repeat(HEAD_MAX + 1);
-        assert_eq!(
-            said(&mut Conversation::default(), &long),
-            (Step::Close, String::new())
+        for text in ["PUT / HTTP/1.1\r\n\r\n", "\u{1}", &"x".repeat(HEAD_MAX + 1)] {
+            assert!(take(&mut text.as_bytes().to_vec()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_says_its_length() {
+        let text = |route| {
+            let mut answers = Vec::new();
+            answer(route, &mut answers);
+            String::from_utf8(answers).expect("it is text")
+        };
+        let hello = text(Route::Hello);
+        assert!(hello.starts_with("HTTP/1.1 200 OK\r\n"), "{hello}");
+        assert!(
+            hello.ends_with("content-length: 12\r\n\r\nhello, world"),
+            "{hello}"
         );
+        assert!(text(Route::Unknown).ends_with("content-length: 0\r\n\r\n"));
     }
 }

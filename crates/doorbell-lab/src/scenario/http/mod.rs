@@ -9,7 +9,7 @@ mod servers;
 mod streams;
 
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ use clap::builder::PossibleValuesParser;
 
 use crate::error::LabError;
 use crate::frame::{
-    Bound, Conclusion, Contestant, Goal, MAX, Metric, Outcome, P50, P99, Plan, Rated, Results,
-    Work, chart, figure,
+    Conclusion, Contestant, MAX, Metric, Outcome, P50, P99, Plan, Rated, Results, Work, chart,
+    figure,
 };
 use crate::measure::Samples;
-use crate::peers::{Want, give_up_privileges};
+use crate::peers::give_up_privileges;
 use crate::report::{SideTable, known, spread};
 use crate::scenario::Options;
 use crate::tools::{compute, steps_for};
@@ -239,16 +239,13 @@ fn fewer(fit: u64) -> Option<String> {
     })
 }
 
-fn steps() -> u64 {
-    static STEPS: OnceLock<u64> = OnceLock::new();
-    *STEPS.get_or_init(|| steps_for(COMPUTATION))
-}
+static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(COMPUTATION));
 
 fn contestants(options: &Options) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
-    let _ = steps();
+    LazyLock::force(&STEPS);
     let unprivileged = options.unprivileged;
-    let life_s = SERVER_MAX_S + u64::from(options.seconds.unwrap_or(0) * options.effort.rounds);
+    let life_s = SERVER_MAX_S + u64::from(options.seconds.unwrap_or(0) * options.rounds());
     let mut all = Vec::new();
     for (variant, part) in ACTS {
         for server in servers::ALL
@@ -258,7 +255,7 @@ fn contestants(options: &Options) -> Vec<Contestant> {
             let start = move || {
                 let mut more = vec![format!("--seconds-max={life_s}")];
                 more.extend(unprivileged.then(|| "--unprivileged".to_owned()));
-                Ok((Site::start(server.flag, steps(), &more)?, true))
+                Ok((Site::start(server.flag, *STEPS, &more)?, true))
             };
             let run = move |(site, is_new): &mut (Site, bool), seconds| {
                 act(site, part, std::mem::take(is_new), seconds)
@@ -364,7 +361,7 @@ fn beside_plain<R>(during: impl FnOnce() -> R) -> (f64, R) {
         let mut count = 0_u64;
         // ORDER: Relaxed; a flag that publishes nothing.
         while !ends.load(Ordering::Relaxed) {
-            compute(steps() / COUNTED);
+            compute(*STEPS / COUNTED);
             count += 1;
         }
         count
@@ -383,32 +380,14 @@ fn beside_plain<R>(during: impl FnOnce() -> R) -> (f64, R) {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let [hello, _, kept, _, _, _, _, idle, ..] = ACTS.map(|(name, _)| name);
-    let of = |who, how, metric| results.show(who, how, metric);
-    let gist = format!(
-        "doorbell greets {} times a second, tokio with the same features {}, bare epoll {}; while they \
-         compute, 99 of 100 probes are answered within {} us by doorbell, {} by tokio, {} by tokio with its \
-         computations on two SCHED_IDLE threads; an idle connection costs doorbell {} bytes, tokio {}.",
-        of(OURS, hello, "rate_per_s"),
-        of(BASELINE, hello, "rate_per_s"),
-        of("raw epoll", hello, "rate_per_s"),
-        of(OURS, kept, "p99_us"),
-        of(BASELINE, kept, "p99_us"),
-        of(TOKIO_IDLE_THREADS, kept, "p99_us"),
-        of(OURS, idle, "rss_per_connection_bytes"),
-        of(BASELINE, idle, "rss_per_connection_bytes"),
-    );
     let mut tables = TABLES
         .into_iter()
         .filter_map(|table| side_table(results, table));
-    let ours = results.rated.iter().filter(|one| one.who() == OURS);
-    let goals: Vec<_> = ours.flat_map(|one| goals(results, one)).collect();
-    let conclusion = Conclusion {
+    Conclusion {
         main: tables.next(),
         tables: tables.collect(),
-        gist,
-    };
-    conclusion.with_goals(&goals)
+        ..Conclusion::default()
+    }
 }
 
 /// The table of a part, if it took place.
@@ -419,9 +398,9 @@ fn side_table(
     let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
     let cell = |one: &Rated<'_>, name: &'static str, is_spread: bool| match name {
         _ if is_spread => spread(one.row, name),
-        BASELINE | TWO => known(results.ratio(one, name, "rate_per_s")),
-        "x tokio" => known(results.ratio(one, BASELINE, "plain_per_s")),
-        "cpu x tokio" => known(results.ratio(one, BASELINE, CPU_US)),
+        BASELINE | TWO => known(results.ratio(one, (name, one.how()), "rate_per_s")),
+        "x tokio" => known(results.ratio(one, (BASELINE, one.how()), "plain_per_s")),
+        "cpu x tokio" => known(results.ratio(one, (BASELINE, one.how()), CPU_US)),
         _ => known(one.metric(name)),
     };
     let rows = results
@@ -442,87 +421,6 @@ fn side_table(
             .collect(),
         rows,
     })
-}
-
-/// The goals of a row of doorbell.
-fn goals(results: &Results<'_>, one: &Rated<'_>) -> Vec<Goal> {
-    use Bound::{AtLeast, AtMost};
-    let how = one.how();
-    let x = |other, name| results.ratio(one, other, name);
-    let first = Want::First.is_given() && !results.options.unprivileged;
-    let part = ACTS
-        .iter()
-        .find(|(name, _)| *name == how)
-        .map(|(_, part)| part);
-    match part {
-        None => Vec::new(),
-        Some(Part::Hello) => vec![
-            Goal::new(
-                "hello req/s",
-                "x tokio",
-                AtLeast(1.05),
-                x(BASELINE, "rate_per_s"),
-            ),
-            Goal::new("hello req/s", "x two", AtLeast(0.98), x(TWO, "rate_per_s")),
-            Goal::new("hello p99", "x tokio", AtMost(1.0), x(BASELINE, "p99_us")),
-            Goal::new("hello CPU", "us/req", AtMost(14.0), one.metric(CPU_US)),
-        ],
-        Some(Part::Computing { .. } | Part::Streams) => {
-            let most = AtMost(if first { 1_000.0 } else { 2_000.0 });
-            let (p99, computed) = (format!("/healthz p99, {how}"), format!("compute/s, {how}"));
-            vec![
-                Goal::new(p99.clone(), "us", most, one.metric("p99_us")),
-                Goal::new(
-                    p99,
-                    "x tokio idle",
-                    AtMost(1.0),
-                    x(TOKIO_IDLE_THREADS, "p99_us"),
-                ),
-                Goal::new(
-                    computed,
-                    "x tokio",
-                    AtLeast(0.97),
-                    x(BASELINE, "rate_per_s"),
-                ),
-            ]
-        }
-        Some(Part::Flood) => {
-            let plain = x(BASELINE, "plain_per_s");
-            vec![
-                Goal::new(
-                    "compute/s beside a flood",
-                    "x alone",
-                    AtLeast(0.5),
-                    one.metric("kept_x"),
-                ),
-                Goal::new(
-                    "plain threads beside a flood",
-                    "x tokio",
-                    AtLeast(0.95),
-                    plain,
-                ),
-            ]
-        }
-        Some(Part::Idle) => {
-            let memory = x(BASELINE, "rss_per_connection_bytes");
-            vec![
-                Goal::new(
-                    "idle wake-ups",
-                    "1/s",
-                    AtMost(0.0),
-                    one.metric("idle_wakeups_per_s"),
-                ),
-                Goal::new("idle memory", "x tokio", AtMost(1.0), memory),
-            ]
-        }
-        Some(Part::Rate { .. }) => [
-            ("CPU", "x tokio", 1.1, x(BASELINE, CPU_US)),
-            ("switches", "a request", 1.1, one.metric("switches_per_op")),
-            ("p50", "x tokio", 1.0, x(BASELINE, "p50_us")),
-        ]
-        .map(|(what, of, most, is)| Goal::new(format!("{what}, {how}"), of, AtMost(most), is))
-        .into(),
-    }
 }
 
 /// Options of a web server.
@@ -584,17 +482,16 @@ pub(crate) fn serve(
     let server: &Server = all
         .into_iter()
         .find(|server| server.flag == options.who)
-        .ok_or_else(|| LabError::NoSuchContestant {
-            filter: options.who.clone(),
-            known: server_flags().map(str::to_owned).collect(),
-        })?;
+        .ok_or_else(|| LabError::unknown("server", &options.who, server_flags()))?;
     let listeners = servers::listeners(options.listen, server.listeners)?;
     let address = listeners[0].local_addr();
     let address = address.map_err(LabError::system("asking where it listens"))?;
-    let steps = options.compute_steps.unwrap_or_else(steps);
-    let _serves = (server.start)(listeners, Computation::new(steps, options.compute_slices))?;
+    let steps = options.compute_steps.unwrap_or_else(|| *STEPS);
+    let end = (server.start)(listeners, Computation::new(steps, options.compute_slices))?;
     say(&format!("{address}\n"))?;
-    clients::wait_for_end(Duration::from_secs(options.seconds_max))
+    let waited = clients::wait_for_end(Duration::from_secs(options.seconds_max));
+    end();
+    waited
 }
 
 /// Holds idle connections in this process: prints how many, and closes them when standard input ends.

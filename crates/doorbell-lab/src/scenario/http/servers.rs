@@ -1,7 +1,6 @@
 //! The compared servers. Each runs in a process of its own, with two serving threads.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::unbounded;
 use doorbell::Class;
-use futures::channel::oneshot::{Receiver, Sender, channel};
+use futures::channel::oneshot::{Receiver, channel};
 use futures::future::{Either, select};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -50,7 +49,7 @@ pub(super) struct Server {
     pub(super) takes_part: fn(Part) -> bool,
     /// How many listeners it has on its address.
     pub(super) listeners: usize,
-    pub(super) start: fn(Vec<TcpListener>, Computation) -> Result<Running, LabError>,
+    pub(super) start: fn(Vec<TcpListener>, Computation) -> Result<End, LabError>,
 }
 
 const fn server(
@@ -58,7 +57,7 @@ const fn server(
     flag: &'static str,
     takes_part: fn(Part) -> bool,
     listeners: usize,
-    start: fn(Vec<TcpListener>, Computation) -> Result<Running, LabError>,
+    start: fn(Vec<TcpListener>, Computation) -> Result<End, LabError>,
 ) -> Server {
     Server {
         name,
@@ -224,41 +223,8 @@ impl Computation {
     }
 }
 
-/// A running server. Its drop asks it to end, and waits.
-#[derive(Default)]
-pub(super) struct Running {
-    stops: Vec<Sender<()>>,
-    end: Option<Box<dyn FnOnce()>>,
-}
-
-impl Running {
-    /// Resolves when the server shall end; no message is sent.
-    fn stopped(&mut self) -> Receiver<()> {
-        let (stop, stopped) = channel();
-        self.stops.push(stop);
-        stopped
-    }
-
-    fn ends_by(mut self, end: impl FnOnce() + 'static) -> Self {
-        self.end = Some(Box::new(end));
-        self
-    }
-}
-
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stops.clear();
-        if let Some(end) = self.end.take() {
-            end();
-        }
-    }
-}
+/// Asks a running server to end, and waits.
+pub(super) type End = Box<dyn FnOnce()>;
 
 /// The service for hyper, for every runtime on which hyper runs.
 async fn answer<B, W: Future<Output = ()>>(
@@ -300,13 +266,14 @@ fn doorbell(
     work: Computation,
     class_of: Option<fn(&str) -> Class>,
     connections: Class,
-) -> Result<Running, LabError> {
+) -> Result<End, LabError> {
     let runtime = doorbell::Builder::new().cores(WORKERS).build()?;
-    let (mut running, mut tasks) = (Running::default(), Vec::new());
+    let (mut stops, mut tasks) = (Vec::new(), Vec::new());
     for listener in listeners {
         let listener = doorbell::net::TcpListener::from_std(listener);
         let listener = listener.map_err(LabError::system("taking over a listener"))?;
-        let stopped = running.stopped();
+        let (stop, stopped) = channel::<()>();
+        stops.push(stop);
         let server = doorbell_hyper::Server::new(listener)
             .header_timeout(Some(HEADER_TIMEOUT))
             .drain_timeout(DRAIN)
@@ -328,7 +295,8 @@ fn doorbell(
             }
         });
     }
-    Ok(running.ends_by(move || {
+    Ok(Box::new(move || {
+        drop(stops);
         for task in tasks {
             // If it failed, its clients have noticed.
             let _ = runtime.block_on(task);
@@ -348,12 +316,15 @@ fn multi_thread() -> Result<Runtime, LabError> {
 fn tokio<W: Future<Output = ()> + Send + 'static>(
     listeners: Vec<TcpListener>,
     compute: impl Fn() -> W + Clone + Send + Sync + 'static,
-) -> Result<Running, LabError> {
-    let (runtime, mut running, mut tasks) = (multi_thread()?, Running::default(), Vec::new());
+) -> Result<End, LabError> {
+    let (runtime, mut stops, mut tasks) = (multi_thread()?, Vec::new(), Vec::new());
     for listener in listeners {
-        tasks.push(runtime.spawn(serve(listener, running.stopped(), compute.clone())));
+        let (stop, stopped) = channel();
+        stops.push(stop);
+        tasks.push(runtime.spawn(serve(listener, stopped, compute.clone())));
     }
-    Ok(running.ends_by(move || {
+    Ok(Box::new(move || {
+        drop(stops);
         for task in tasks {
             // If it failed, its clients have noticed.
             let _ = runtime.block_on(task);
@@ -362,7 +333,7 @@ fn tokio<W: Future<Output = ()> + Send + 'static>(
 }
 
 /// The same with HTTP/1 only, no timeout and no drain.
-fn tokio_bare(listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
+fn tokio_bare(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
     let runtime = multi_thread()?;
     for listener in listeners {
         runtime.spawn(async move {
@@ -382,11 +353,11 @@ fn tokio_bare(listeners: Vec<TcpListener>, work: Computation) -> Result<Running,
             Ok::<(), io::Error>(())
         });
     }
-    Ok(Running::default().ends_by(|| drop(runtime)))
+    Ok(Box::new(|| drop(runtime)))
 }
 
 /// The same whose handlers send their work to threads under `SCHED_IDLE`.
-fn tokio_idle_threads(listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
+fn tokio_idle_threads(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
     let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
     for _ in 0..WORKERS {
         let jobs = jobs.clone();
@@ -413,18 +384,20 @@ fn tokio_idle_threads(listeners: Vec<TcpListener>, work: Computation) -> Result<
 }
 
 /// hyper on two single-threaded tokio runtimes, which share only the address.
-fn two_tokios(listeners: Vec<TcpListener>, work: Computation) -> Result<Running, LabError> {
-    let (mut running, mut threads) = (Running::default(), Vec::new());
+fn two_tokios(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
+    let (mut stops, mut threads) = (Vec::new(), Vec::new());
     for listener in listeners {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(tokio_error)?;
-        let stopped = running.stopped();
+        let (stop, stopped) = channel();
+        stops.push(stop);
         let serve = move || runtime.block_on(serve(listener, stopped, move || compute_here(work)));
         threads.push(thread_on("two-tokios", None, serve)?);
     }
-    Ok(running.ends_by(|| {
+    Ok(Box::new(|| {
+        drop(stops);
         for thread in threads {
             // If it failed, its clients have noticed.
             let _ = thread.join();

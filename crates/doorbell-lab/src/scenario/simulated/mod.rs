@@ -12,10 +12,10 @@ use doorbell_sim::profile::Profile;
 
 use super::{Options, SimOptions};
 use crate::error::LabError;
-use crate::frame::{Metric, matching, percentiles};
+use crate::frame::{Metric, figure, matching, percentiles};
 use crate::measure::Samples;
 use crate::progress::Progress;
-use crate::report::{Chart, MeasuredOn, Metrics, Report, Row, SimulatedMachine};
+use crate::report::{Chart, MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of};
 
 /// What the rows of a scenario differ in, what is shown of them, and what they show together.
 struct Plan {
@@ -25,37 +25,88 @@ struct Plan {
     cases: Vec<Case>,
     /// The setting by whose figure of this metric each is divided.
     baseline: Option<(&'static str, &'static str)>,
-    metrics: &'static [Metric],
+    metrics: Vec<Metric>,
     chart: Chart,
+    /// Where the text has none.
     gist: fn(&[Row]) -> String,
 }
 
 type Measure = dyn Fn(&mut Seeds<'_>) -> Result<Metrics, BenchError>;
 
-/// A program, and how many workers it has.
+/// A program of some size, and how many workers it has.
 struct Case {
     variant: String,
     workers: usize,
     measure: Box<Measure>,
 }
 
-impl Case {
-    /// Runs the program with each seed, adds the figures up and makes metrics of them.
-    fn new<S: Copy + 'static, T: Default + 'static>(
-        variant: impl Into<String>,
-        workers: usize,
-        shape: S,
-        run: fn(&Bench, S) -> Result<T, BenchError>,
-        add: fn(&mut T, T),
-        metrics: impl Fn(&T, u64) -> Metrics + 'static,
-    ) -> Self {
-        Self {
-            variant: variant.into(),
+/// A program, how the figures of several seeds are added up, and what is shown of them.
+struct Program<S, F: 'static> {
+    run: fn(&Bench, S) -> Result<F, BenchError>,
+    add: fn(&mut F, F),
+    /// Times, each with what stands before the names of their percentiles.
+    times: &'static [Times<F>],
+    /// In the order of the columns.
+    figures: &'static [Figure<F>],
+}
+
+type Times<F> = (&'static str, fn(&F) -> &[u64]);
+
+/// A metric, and how it follows from a program's figures and the number of its workers in all runs. Without that it is
+/// a metric of times, or a ratio.
+type Figure<F> = (Metric, Option<fn(&F, u64) -> Option<f64>>);
+
+const fn time<F>(metric: Metric) -> Figure<F> {
+    (metric, None)
+}
+
+/// A metric that has no column if the title is empty.
+const fn of<F>(
+    title: &'static str,
+    name: &'static str,
+    value: fn(&F, u64) -> Option<f64>,
+) -> Figure<F> {
+    let metric = figure(title, name);
+    let is_hidden = title.is_empty();
+    (
+        if is_hidden { metric.hidden() } else { metric },
+        Some(value),
+    )
+}
+
+impl<S: Copy + 'static, F: Default> Program<S, F> {
+    fn metrics(&self) -> Vec<Metric> {
+        self.figures.iter().map(|(metric, _)| *metric).collect()
+    }
+
+    /// Runs it with each seed, adds the figures up and makes metrics of them.
+    fn case(&'static self, variant: String, workers: usize, shape: S) -> Case {
+        let measure = move |seeds: &mut Seeds<'_>| {
+            let mut all = F::default();
+            for seed in 0..seeds.count {
+                let label = format!("{}, seed {seed}", seeds.label);
+                seeds.progress.say(&label);
+                seeds.bench.seed = u64::from(seed);
+                (self.add)(&mut all, (self.run)(&seeds.bench, shape)?);
+                seeds.progress.advance();
+            }
+            let mut metrics = Metrics::default();
+            for (prefix, times_ns) in self.times {
+                let samples: Samples = times_ns(&all).iter().copied().collect();
+                for (name, us) in percentiles(&samples) {
+                    metrics.put(&format!("{prefix}{name}"), Some(us));
+                }
+            }
+            let worker_runs = workers as u64 * u64::from(seeds.count);
+            for (metric, value) in self.figures {
+                metrics.put(metric.name, value.and_then(|of| of(&all, worker_runs)));
+            }
+            Ok(metrics)
+        };
+        Case {
+            variant,
             workers,
-            measure: Box::new(move |seeds| {
-                let all = seeds.sum(|bench| run(bench, shape), add)?;
-                Ok(metrics(&all, seeds.count.into()))
-            }),
+            measure: Box::new(measure),
         }
     }
 }
@@ -66,23 +117,6 @@ struct Seeds<'a> {
     count: u32,
     progress: &'a Progress,
     label: &'a str,
-}
-
-impl Seeds<'_> {
-    fn sum<F: Default>(
-        &mut self,
-        run: impl Fn(&Bench) -> Result<F, BenchError>,
-        add: fn(&mut F, F),
-    ) -> Result<F, BenchError> {
-        let mut all = F::default();
-        for seed in 0..self.count {
-            self.progress.say(&format!("{}, seed {seed}", self.label));
-            self.bench.seed = u64::from(seed);
-            add(&mut all, run(&self.bench)?);
-            self.progress.advance();
-        }
-        Ok(all)
-    }
 }
 
 /// Runs a scenario on a simulated machine.
@@ -127,6 +161,7 @@ pub(crate) fn run(
     if let Some(baseline) = plan.baseline {
         divide(&mut rows, baseline);
     }
+    let gist = (plan.gist)(&rows) + &gist_of(name, "Gist with --sim", &rows);
     cores.sort_unstable();
     cores.dedup();
     Ok(Report {
@@ -138,7 +173,7 @@ pub(crate) fn run(
             cores,
             seeds: sim.seeds,
         }),
-        gist: (plan.gist)(&rows),
+        gist,
         rows,
         columns: plan.metrics.iter().flat_map(|one| one.columns()).collect(),
         main: None,
@@ -206,17 +241,6 @@ fn failed(error: BenchError, name: &str, sim: &SimOptions, label: &str) -> LabEr
             workers.unwrap_or_default(),
             seed + 1
         ),
-    }
-}
-
-/// Puts percentiles of these times.
-fn put_times(metrics: &mut Metrics, prefix: &str, times_ns: &[u64]) {
-    let mut samples = Samples::default();
-    for ns in times_ns {
-        samples.record(*ns);
-    }
-    for (name, us) in percentiles(&samples) {
-        metrics.put(&format!("{prefix}{name}"), Some(us));
     }
 }
 

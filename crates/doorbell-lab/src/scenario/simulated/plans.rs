@@ -3,10 +3,10 @@
 use doorbell_sim::bench::{pingpong, rank, requests, rt, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
-use super::{AS_THEY_STAND, Case, Plan, per, put_times};
+use super::{AS_THEY_STAND, Plan, Program, of, per, time};
 use crate::error::LabError;
 use crate::frame::{MAX, Metric, P50, P99, chart, figure};
-use crate::report::{Metrics, Row, known};
+use crate::report::{Row, known};
 
 type Make = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
@@ -25,17 +25,14 @@ const MOST: Metric = P99.spread("");
 const ALL_OF_THEM: Metric = MAX.spread("");
 const TIMER_PULL: &[&str] = &["timer_pull=on", "timer_pull=off", "timer_pull=base"];
 const STAND: &[&str] = &[AS_THEY_STAND];
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// The number of workers, or an error if they are too few.
-fn at_least(
-    scenario: &'static str,
-    least: usize,
-    needs: &'static str,
-    given: usize,
-) -> Result<usize, LabError> {
+fn at_least(scenario: &'static str, least: usize, given: usize) -> Result<usize, LabError> {
     if given >= least {
         return Ok(given);
     }
+    let needs = format!("needs at least {least} workers");
     Err(LabError::Workers {
         scenario,
         needs,
@@ -47,74 +44,79 @@ fn pairs(count: usize) -> String {
     format!("{count} pair{}", if count == 1 { "" } else { "s" })
 }
 
-/// Metrics of the times, and these.
-fn metrics<const N: usize>(times_ns: &[u64], more: [(&str, Option<f64>); N]) -> Metrics {
-    let mut metrics = Metrics::default();
-    put_times(&mut metrics, "", times_ns);
-    for (name, value) in more {
-        metrics.put(name, value);
-    }
-    metrics
+/// The last row whose names end so.
+fn last<'a>(rows: &'a [Row], setting: &str, variant: &str) -> Option<&'a Row> {
+    let mut rows = rows.iter().rev();
+    rows.find(|row| row.contestant.ends_with(setting) && row.variant.ends_with(variant))
 }
 
-/// A figure of the first row whose names end so.
-fn of(rows: &[Row], setting: &str, variant: &str, metric: &str) -> String {
-    let mut rows = rows.iter();
-    let row = rows.find(|row| row.contestant.ends_with(setting) && row.variant.ends_with(variant));
+fn show(row: Option<&Row>, metric: &str) -> String {
     known(row.and_then(|row| row.metrics.get(metric)))
 }
 
 /// Woken workers, as schbench.
 fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
-    use wake::{Messengers, Phase};
+    use wake::{Figures, Messengers, Phase};
     const MESSENGERS: usize = 2;
-    const ROUNDS: u64 = 100;
     const KINDS: [(Messengers, Phase, &str); 4] = [
         (Messengers::Threads, Phase::Apart, "by threads"),
         (Messengers::Threads, Phase::Together, "by threads, together"),
         (Messengers::Tasks, Phase::Apart, "by tasks"),
         (Messengers::Tasks, Phase::Together, "by tasks, together"),
     ];
-    let all = profile.spec().cpus();
-    let workers = workers.unwrap_or(all.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
+    fn per_wake(count: u64, all: &Figures) -> Option<f64> {
+        per(count, all.late_ns.len() as u64)
+    }
+    static PROGRAM: Program<wake::Shape, Figures> = Program {
+        run: wake::run,
+        add: Figures::add,
+        times: &[("", |all| &all.late_ns)],
+        figures: &[
+            time(HALF),
+            time(MOST),
+            time(figure("p99.5 us", "p995_us")),
+            time(ALL_OF_THEM),
+            of("stacked/1k", "stacked_per_1k", |all, _| {
+                per_wake(1_000 * all.stacked, all)
+            }),
+            of("rings/wake", "rings_per_op", |all, _| {
+                per_wake(all.rings, all)
+            }),
+            of("CPU us/wake", "cpu_us_per_op", |all, _| {
+                Some(per_wake(all.cpu_ns, all)? / 1_000.0)
+            }),
+            of("left/1k", "left_per_1k", |all, _| {
+                per_wake(1_000 * all.left, all)
+            }),
+            of("lost/1k", "claims_lost_per_1k", |all, _| {
+                per_wake(1_000 * all.claims_lost, all)
+            }),
+            of("wakes", "wakes_count", |all, _| {
+                Some(all.late_ns.len() as f64)
+            }),
+            of("", "stacked_count", |all, _| Some(all.stacked as f64)),
+        ],
+    };
+    let cpus = profile.spec().cpus();
+    let workers = workers.unwrap_or(cpus.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
     if workers == 0 || !workers.is_multiple_of(MESSENGERS) {
         return Err(LabError::Workers {
             scenario: "wake",
-            needs: "has 2 messengers, which wake equally many workers",
+            needs: "has 2 messengers, which wake equally many workers".to_owned(),
             given: workers,
         });
     }
     let cases = KINDS.map(|(by, phase, name)| {
+        let workers_each = workers / MESSENGERS;
         let shape = wake::Shape {
             messengers: MESSENGERS,
-            workers_each: workers / MESSENGERS,
+            workers_each,
             by,
             phase,
-            rounds: ROUNDS,
+            rounds: 100,
         };
-        let variant = format!("{MESSENGERS} x {} {name}", shape.workers_each);
-        Case::new(
-            variant,
-            workers,
-            shape,
-            wake::run,
-            wake::Figures::add,
-            |figures, _| {
-                let wakes = figures.late_ns.len() as u64;
-                let per_1k = |count: u64| per(1_000 * count, wakes);
-                let cpu_ns = per(figures.cpu_ns, wakes);
-                let more = [
-                    ("wakes_count", Some(wakes as f64)),
-                    ("stacked_count", Some(figures.stacked as f64)),
-                    ("stacked_per_1k", per_1k(figures.stacked)),
-                    ("left_per_1k", per_1k(figures.left)),
-                    ("claims_lost_per_1k", per_1k(figures.claims_lost)),
-                    ("rings_per_op", per(figures.rings, wakes)),
-                    ("cpu_us_per_op", cpu_ns.map(|ns| ns / 1_000.0)),
-                ];
-                metrics(&figures.late_ns, more)
-            },
-        )
+        let variant = format!("{MESSENGERS} x {workers_each} {name}");
+        PROGRAM.case(variant, workers, shape)
     });
     Ok(Plan {
         scenario: "wake",
@@ -126,32 +128,18 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         ],
         cases: cases.into(),
         baseline: None,
-        metrics: const {
-            &[
-                HALF,
-                MOST,
-                figure("p99.5 us", "p995_us"),
-                ALL_OF_THEM,
-                figure("stacked/1k", "stacked_per_1k"),
-                figure("rings/wake", "rings_per_op"),
-                figure("CPU us/wake", "cpu_us_per_op"),
-                figure("left/1k", "left_per_1k"),
-                figure("lost/1k", "claims_lost_per_1k"),
-                figure("wakes", "wakes_count"),
-            ]
-        },
+        metrics: PROGRAM.metrics(),
         chart: chart(
             "From a wake until the task runs, µs of simulated time (log scale)",
             "µs",
             &[HALF, MOST],
         ),
         gist: |rows| {
-            let together = rows
-                .iter()
-                .filter(|row| row.variant.ends_with("by threads, together"));
+            let together = rows.iter();
+            let together = together.filter(|row| row.variant.ends_with("by threads, together"));
             let figures = together.map(|row| {
-                let figure = |name| known(row.metrics.get(name));
-                let (stacked, p99_us) = (figure("stacked_per_1k"), figure("p99_us"));
+                let [stacked, p99_us] =
+                    ["stacked_per_1k", "p99_us"].map(|name| show(Some(row), name));
                 format!("{stacked} and {p99_us} us with {}", row.contestant)
             });
             format!(
@@ -166,44 +154,66 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 
 /// Periodic urgent tasks, as cyclictest.
 fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
-    use rt::Load;
+    use rt::{Figures, Load};
     const WORKERS: [usize; 7] = [8, 16, 24, 40, 80, 120, 192];
+    const PERIODS: u64 = 200;
     const LOADS: [(Load, &str); 3] = [
         (Load::Alone, "alone"),
         (Load::Extra(&[50]), "1 extra"),
         (Load::Extra(&[60, 40]), "2 extra"),
     ];
     const STORM: (Load, &str) = (Load::Storm, "2 overloaded");
-    let workers = workers.map_or_else(|| WORKERS.to_vec(), |workers| vec![workers]);
-    for few in &workers {
-        at_least("rt", 4, "needs at least 4 workers", *few)?;
-    }
-    let most = workers.iter().copied().max();
-    let of_each = |workers: usize| {
-        let storm = (Some(workers) == most).then_some(STORM);
-        let loads = LOADS.into_iter().chain(storm);
-        loads.map(move |(load, name)| rt_case(workers, load, name))
+    const PER_S: u64 = SECOND_NS / rt::PERIOD_NS;
+    static PROGRAM: Program<rt::Shape, Figures> = Program {
+        run: rt::run,
+        add: Figures::add,
+        times: &[("", |all| &all.late_ns), ("extra_", |all| &all.extra_ns)],
+        figures: &[
+            time(HALF),
+            time(MOST),
+            time(ALL_OF_THEM),
+            time(figure("extra p50", "extra_p50_us")),
+            time(figure("p99", "extra_p99_us")),
+            time(figure("max", "extra_max_us")),
+            of("rings/core/s", "rings_per_core_s", |all, worker_runs| {
+                per(all.rings * PER_S, PERIODS * worker_runs)
+            }),
+            of("most", "rings_most_per_core_s", |all, _| {
+                per(all.rings_most * PER_S, PERIODS)
+            }),
+            of(
+                "vain/core/s",
+                "searches_vain_per_core_s",
+                |all, worker_runs| per(all.searches_vain * PER_S, PERIODS * worker_runs),
+            ),
+            of("taken", "taken_count", |all, _| Some(all.taken as f64)),
+            of("lost", "claims_lost_count", |all, _| {
+                Some(all.claims_lost as f64)
+            }),
+            of("", "runs_count", |all, _| Some(all.late_ns.len() as f64)),
+        ],
     };
+    let all_workers = workers.map_or_else(|| WORKERS.to_vec(), |workers| vec![workers]);
+    let most = all_workers.iter().copied().max();
+    let mut cases = Vec::new();
+    for workers in all_workers {
+        at_least("rt", 4, workers)?;
+        let storm = (Some(workers) == most).then_some(STORM);
+        for (load, name) in LOADS.into_iter().chain(storm) {
+            let shape = rt::Shape {
+                workers,
+                load,
+                periods: PERIODS,
+            };
+            cases.push(PROGRAM.case(format!("{workers} workers, {name}"), workers, shape));
+        }
+    }
     Ok(Plan {
         scenario: "rt",
         settings: &["rt_push=on", "rt_push=pull", "rt_push=each"],
-        cases: workers.iter().copied().flat_map(of_each).collect(),
+        cases,
         baseline: None,
-        metrics: const {
-            &[
-                HALF,
-                MOST,
-                ALL_OF_THEM,
-                figure("extra p50", "extra_p50_us"),
-                figure("p99", "extra_p99_us"),
-                figure("max", "extra_max_us"),
-                figure("rings/core/s", "rings_per_core_s"),
-                figure("most", "rings_most_per_core_s"),
-                figure("vain/core/s", "searches_vain_per_core_s"),
-                figure("taken", "taken_count"),
-                figure("lost", "claims_lost_count"),
-            ]
-        },
+        metrics: PROGRAM.metrics(),
         chart: chart(
             "How late periodic tasks run, µs of simulated time (log scale)",
             "µs",
@@ -214,12 +224,7 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
                 return String::new();
             };
             let workers = row.variant.split(',').next().unwrap_or_default();
-            let worst = |setting: &str, load: &str| {
-                let mut of = rows.iter().rev();
-                let row =
-                    of.find(|row| row.contestant.ends_with(setting) && row.variant.ends_with(load));
-                known(row.and_then(|row| row.metrics.get("max_us")))
-            };
+            let worst = |setting, load| show(last(rows, setting, load), "max_us");
             format!(
                 "With {workers} a periodic task is at most {} us late alone; beside one movable task {} us with \
                  rt_push=on, {} us with pull and {} us with each.",
@@ -232,104 +237,46 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     })
 }
 
-fn rt_case(workers: usize, load: rt::Load, name: &str) -> Case {
-    const PERIODS: u64 = 200;
-    let shape = rt::Shape {
-        workers,
-        load,
-        periods: PERIODS,
-    };
-    let variant = format!("{workers} workers, {name}");
-    Case::new(
-        variant,
-        workers,
-        shape,
-        rt::run,
-        rt::Figures::add,
-        move |figures, seeds| {
-            let (per_s, cores) = (1_000_000_000 / rt::PERIOD_NS, workers as u64);
-            let per_core_s = |count: u64| per(count * per_s, PERIODS * seeds * cores);
-            let more = [
-                ("runs_count", Some(figures.late_ns.len() as f64)),
-                ("rings_per_core_s", per_core_s(figures.rings)),
-                (
-                    "rings_most_per_core_s",
-                    per(figures.rings_most * per_s, PERIODS),
-                ),
-                (
-                    "searches_vain_per_core_s",
-                    per_core_s(figures.searches_vain),
-                ),
-                ("taken_count", Some(figures.taken as f64)),
-                ("claims_lost_count", Some(figures.claims_lost as f64)),
-            ];
-            let mut all = metrics(&figures.late_ns, more);
-            put_times(&mut all, "extra_", &figures.extra_ns);
-            all
-        },
-    )
-}
-
 /// A task of high rank behind a long poll.
 fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
-    use rank::{Others, Waker};
-    const KINDS: [(Waker, Others, &str); 4] = [
-        (
-            Waker::Thread,
-            Others::Idle,
-            "woken by a thread, others idle",
-        ),
-        (Waker::Poll, Others::Idle, "woken by the poll, others idle"),
-        (
-            Waker::Thread,
-            Others::Busy,
-            "woken by a thread, others run rank 1",
-        ),
-        (
-            Waker::Poll,
-            Others::Busy,
-            "woken by the poll, others run rank 1",
-        ),
-    ];
-    let workers = at_least("rank", 2, "needs at least 2 workers", workers.unwrap_or(8))?;
-    let cases = KINDS.map(|(by, others, name)| {
-        let shape = rank::Shape {
-            workers,
-            by,
-            others,
-            times: 250,
-        };
-        Case::new(
-            name,
-            workers,
-            shape,
-            rank::run,
-            rank::Figures::add,
-            |figures, _| {
-                let wakes = figures.wait_ns.len() as f64;
-                let skipped = figures.skipped as f64;
-                let more = [
-                    ("wakes_count", Some(wakes)),
-                    ("skipped_count", Some(skipped)),
-                ];
-                metrics(&figures.wait_ns, more)
-            },
-        )
-    });
+    use rank::{Figures, Others, Waker};
+    const IDLE: &str = "others idle";
+    const BUSY: &str = "others run rank 1";
+    static PROGRAM: Program<rank::Shape, Figures> = Program {
+        run: rank::run,
+        add: Figures::add,
+        times: &[("", |all| &all.wait_ns)],
+        figures: &[
+            time(HALF),
+            time(MOST),
+            time(ALL_OF_THEM),
+            of("wakes", "wakes_count", |all, _| {
+                Some(all.wait_ns.len() as f64)
+            }),
+            of("skipped", "skipped_count", |all, _| {
+                Some(all.skipped as f64)
+            }),
+        ],
+    };
+    let workers = at_least("rank", 2, workers.unwrap_or(8))?;
+    let mut cases = Vec::new();
+    for (others, how) in [(Others::Idle, IDLE), (Others::Busy, BUSY)] {
+        for (by, who) in [(Waker::Thread, "a thread"), (Waker::Poll, "the poll")] {
+            let shape = rank::Shape {
+                workers,
+                by,
+                others,
+                times: 250,
+            };
+            cases.push(PROGRAM.case(format!("woken by {who}, {how}"), workers, shape));
+        }
+    }
     Ok(Plan {
         scenario: "rank",
         settings: STAND,
-        cases: cases.into(),
+        cases,
         baseline: None,
-        metrics: const {
-            &[
-                HALF,
-                MOST,
-                ALL_OF_THEM,
-                figure("wakes", "wakes_count"),
-                figure("skipped", "skipped_count"),
-            ]
-        },
+        metrics: PROGRAM.metrics(),
         chart: chart(
             "From its wake until the task of rank 99 runs, µs of simulated time (log scale)",
             "µs",
@@ -338,17 +285,14 @@ fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         gist: |rows| {
             let worst = |others: &str| {
                 let found = rows.iter().filter(|row| row.variant.ends_with(others));
-                known(
-                    found
-                        .filter_map(|row| row.metrics.get("max_us"))
-                        .reduce(f64::max),
-                )
+                let most = found.filter_map(|row| row.metrics.get("max_us"));
+                known(most.reduce(f64::max))
             };
             format!(
                 "Behind a poll of 600 us the task of rank 99 waits at most {} us where other workers are idle, and \
                  {} us where they run rank 1.",
-                worst("others idle"),
-                worst("others run rank 1"),
+                worst(IDLE),
+                worst(BUSY),
             )
         },
     })
@@ -356,61 +300,50 @@ fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 
 /// Messages between pairs of tasks, as uperf.
 fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
-    use pingpong::{BURST, Pace};
-    const PAIRS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-    const PAIRS_IN_BURSTS: [usize; 3] = [1, 8, 64];
-    let workers = workers.unwrap_or(profile.spec().cpus());
-    let workers = at_least("pingpong", 2, "needs at least 2 workers", workers)?;
-    let case = |count: usize, pace: Pace, span_ns: u64| {
-        let end = match pace {
-            Pace::Always => String::new(),
-            Pace::Bursts => format!(", bursts of {BURST}"),
-        };
+    use pingpong::{BURST, Figures, Pace};
+    const ALWAYS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+    const IN_BURSTS: [usize; 3] = [1, 8, 64];
+    static PROGRAM: Program<pingpong::Shape, Figures> = Program {
+        run: pingpong::run,
+        add: Figures::add,
+        times: &[("", |all| &all.trip_ns)],
+        figures: &[
+            of("exchanges/s", "ops_per_s", |all, _| {
+                per(all.trip_ns.len() as u64 * SECOND_NS, all.span_ns)
+            }),
+            time(HALF),
+            time(MOST),
+            time(ALL_OF_THEM),
+            of("rings/1k", "rings_per_1k", |all, _| {
+                per(1_000 * all.rings, all.trip_ns.len() as u64)
+            }),
+            of("exchanges", "exchanges_count", |all, _| {
+                Some(all.trip_ns.len() as f64)
+            }),
+        ],
+    };
+    let cpus = profile.spec().cpus();
+    let workers = at_least("pingpong", 2, workers.unwrap_or(cpus))?;
+    let case = |pairs, variant, pace, span_ns| {
         let shape = pingpong::Shape {
-            pairs: count,
+            pairs,
             workers,
             pace,
             span_ns,
         };
-        let variant = pairs(count) + &end;
-        Case::new(
-            variant,
-            workers,
-            shape,
-            pingpong::run,
-            pingpong::Figures::add,
-            |figures, _| {
-                let exchanges = figures.trip_ns.len() as u64;
-                let more = [
-                    ("ops_per_s", per(exchanges * 1_000_000_000, figures.span_ns)),
-                    ("rings_per_1k", per(1_000 * figures.rings, exchanges)),
-                    ("exchanges_count", Some(exchanges as f64)),
-                ];
-                metrics(&figures.trip_ns, more)
-            },
-        )
+        PROGRAM.case(variant, workers, shape)
     };
-    let always = PAIRS
-        .into_iter()
-        .map(|pairs| case(pairs, Pace::Always, 5_000_000));
-    let bursts = PAIRS_IN_BURSTS
-        .into_iter()
-        .map(|pairs| case(pairs, Pace::Bursts, 200_000_000));
+    let always = ALWAYS.map(|count| case(count, pairs(count), Pace::Always, 5_000_000));
+    let bursts = IN_BURSTS.map(|count| {
+        let variant = format!("{}, bursts of {BURST}", pairs(count));
+        case(count, variant, Pace::Bursts, 200_000_000)
+    });
     Ok(Plan {
         scenario: "pingpong",
         settings: STAND,
-        cases: always.chain(bursts).collect(),
+        cases: always.into_iter().chain(bursts).collect(),
         baseline: None,
-        metrics: const {
-            &[
-                figure("exchanges/s", "ops_per_s"),
-                HALF,
-                MOST,
-                ALL_OF_THEM,
-                figure("rings/1k", "rings_per_1k"),
-                figure("exchanges", "exchanges_count"),
-            ]
-        },
+        metrics: PROGRAM.metrics(),
         chart: chart(
             "An exchange of two messages, µs of simulated time (log scale)",
             "µs",
@@ -421,11 +354,10 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
             let rate = |row: &&Row| row.metrics.get("ops_per_s").unwrap_or(0.0);
             let best = always.max_by(|a, b| rate(a).total_cmp(&rate(b)));
             best.map_or_else(String::new, |row| {
+                let [rate, half] = ["ops_per_s", "p50_us"].map(|name| show(Some(row), name));
                 format!(
-                    "Most messages are exchanged by {}: {} times a second, at the median in {} us.",
+                    "Most messages are exchanged by {}: {rate} times a second, at the median in {half} us.",
                     row.variant,
-                    known(row.metrics.get("ops_per_s")),
-                    known(row.metrics.get("p50_us"))
                 )
             })
         },
@@ -434,126 +366,125 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
 
 /// Timers of workers that sleep beside some that are awake.
 fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    use sleepers::Figures;
     const AWAKE: [usize; 4] = [0, 1, 16, 128];
-    let needs = "needs at least 2 workers";
-    let workers = at_least("timer-sleepers", 2, needs, workers.unwrap_or(64))?;
-    let case = |awake| {
+    fn per_timer(count: u64, all: &Figures) -> Option<f64> {
+        per(count, all.late_ns.len() as u64)
+    }
+    fn ran_us(all: &Figures, percent: usize) -> Option<f64> {
+        let mut ran_ns = all.ran_ns.clone();
+        ran_ns.sort_unstable();
+        let most_ns = ran_ns.get(ran_ns.len() * percent / 100);
+        most_ns.map(|ns| *ns as f64 / 1_000.0)
+    }
+    static PROGRAM: Program<sleepers::Shape, Figures> = Program {
+        run: sleepers::run,
+        add: Figures::add,
+        times: &[("", |all| &all.late_ns)],
+        figures: &[
+            of("wakes", "wakes_per_timer", |all, _| {
+                per_timer(all.wakes, all)
+            }),
+            of("rings", "rings_per_timer", |all, _| {
+                per_timer(all.rings, all)
+            }),
+            time(HALF),
+            time(MOST),
+            time(ALL_OF_THEM),
+            of("CPU p50", "ran_p50_us", |all, _| ran_us(all, 50)),
+            of("p90 us", "ran_p90_us", |all, _| ran_us(all, 90)),
+            of("words", "words_per_timer", |all, _| {
+                per_timer(all.exchanges, all)
+            }),
+            of("words/park", "words_per_park", |all, _| {
+                per(all.exchanges, all.parks)
+            }),
+            of("lines", "lines_per_timer", |all, _| {
+                per_timer(all.lines_moved, all)
+            }),
+            of("pulled", "pulled_per_timer", |all, _| {
+                per_timer(all.pulled, all)
+            }),
+            of("ended", "duties_ended_count", |all, _| {
+                Some(all.duties_ended as f64)
+            }),
+            of("fenced", "fenced_count", |all, _| Some(all.fenced as f64)),
+            of("refused", "refused_count", |all, _| {
+                Some(all.refused as f64)
+            }),
+            of("", "timers_count", |all, _| Some(all.late_ns.len() as f64)),
+        ],
+    };
+    let workers = at_least("timer-sleepers", 2, workers.unwrap_or(64))?;
+    let awake = AWAKE.into_iter().filter(|awake| *awake <= workers / 2);
+    let cases = awake.map(|awake| {
         let shape = sleepers::Shape {
             workers,
             awake,
             timers: 1_000,
             span_ns: 100_000_000,
         };
-        let variant = format!("{workers} workers, {awake} awake");
-        Case::new(
-            variant,
-            workers,
-            shape,
-            sleepers::run,
-            sleepers::Figures::add,
-            |figures, _| {
-                let timers = figures.late_ns.len() as u64;
-                let mut ran_ns = figures.ran_ns.clone();
-                ran_ns.sort_unstable();
-                let ran_us = |percent: usize| {
-                    let most_ns = ran_ns.get(ran_ns.len() * percent / 100);
-                    most_ns.map(|ns| *ns as f64 / 1_000.0)
-                };
-                let more = [
-                    ("wakes_per_timer", per(figures.wakes, timers)),
-                    ("rings_per_timer", per(figures.rings, timers)),
-                    ("pulled_per_timer", per(figures.pulled, timers)),
-                    ("words_per_timer", per(figures.exchanges, timers)),
-                    ("words_per_park", per(figures.exchanges, figures.parks)),
-                    ("lines_per_timer", per(figures.lines_moved, timers)),
-                    ("ran_p50_us", ran_us(50)),
-                    ("ran_p90_us", ran_us(90)),
-                    ("timers_count", Some(timers as f64)),
-                    ("duties_ended_count", Some(figures.duties_ended as f64)),
-                    ("fenced_count", Some(figures.fenced as f64)),
-                    ("refused_count", Some(figures.refused as f64)),
-                ];
-                metrics(&figures.late_ns, more)
-            },
-        )
-    };
-    let awake = AWAKE.into_iter().filter(|awake| *awake <= workers / 2);
+        PROGRAM.case(format!("{workers} workers, {awake} awake"), workers, shape)
+    });
     Ok(Plan {
         scenario: "timer-sleepers",
         settings: TIMER_PULL,
-        cases: awake.map(case).collect(),
+        cases: cases.collect(),
         baseline: None,
-        metrics: const {
-            &[
-                figure("wakes", "wakes_per_timer"),
-                figure("rings", "rings_per_timer"),
-                HALF,
-                MOST,
-                ALL_OF_THEM,
-                figure("CPU p50", "ran_p50_us"),
-                figure("p90 us", "ran_p90_us"),
-                figure("words", "words_per_timer"),
-                figure("words/park", "words_per_park"),
-                figure("lines", "lines_per_timer"),
-                figure("pulled", "pulled_per_timer"),
-                figure("ended", "duties_ended_count"),
-                figure("fenced", "fenced_count"),
-                figure("refused", "refused_count"),
-            ]
-        },
+        metrics: PROGRAM.metrics(),
         chart: chart(
             "How late timers fire, µs of simulated time (log scale)",
             "µs",
             &[MOST, ALL_OF_THEM],
         ),
-        gist: |rows| {
-            let wakes = |setting| of(rows, setting, " 1 awake", "wakes_per_timer");
-            format!(
-                "Beside one worker that is awake, the others wake {} times for each timer with timer_pull=on, and \
-                 {} times with off.",
-                wakes("on"),
-                wakes("off"),
-            )
-        },
+        gist: |_| String::new(),
     })
 }
 
 /// Arming and dropping timers beside busy workers.
 fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
-    use timer_cost::Case as What;
-    /// What the kernel patch measured.
-    const PATCH_NS: [u64; 2] = [109, 145];
+    use timer_cost::{Case, Figures};
     const NS: Metric = figure("ns", "op_ns").spread("ns spread");
-    let needs = "needs at least 8 workers";
-    let workers = at_least("timer-cost", 8, needs, workers.unwrap_or(64))?;
-    let cases = [
-        ("arm, busy", What::ArmWhileBusy),
-        ("arm, about to idle", What::ArmBeforeIdle),
-        ("arm and drop", What::Loop),
+    const CASES: [(&str, Case); 3] = [
+        ("arm, busy", Case::ArmWhileBusy),
+        ("arm, about to idle", Case::ArmBeforeIdle),
+        ("arm and drop", Case::Loop),
     ];
-    let cases = cases.map(|(variant, case)| {
-        let shape = timer_cost::Shape { workers, case };
-        Case::new(
-            variant,
+    // Each measurement is of as many timers.
+    fn of_one(ns: Option<&u64>, all: &Figures) -> Option<f64> {
+        per(*ns?, all.timers / (all.took_ns.len() as u64).max(1))
+    }
+    static PROGRAM: Program<timer_cost::Shape, Figures> = Program {
+        run: timer_cost::run,
+        add: Figures::add,
+        times: &[],
+        figures: &[
+            time(NS),
+            time(figure("x base", "ratio_x")),
+            of("mails", "mails_per_timer", |all, _| {
+                per(all.mails, all.timers)
+            }),
+            of("rings/1k", "rings_per_1k", |all, _| {
+                per(1_000 * all.rings, all.timers)
+            }),
+            of("", "op_ns", |all, _| {
+                per(all.took_ns.iter().sum(), all.timers)
+            }),
+            of("", "op_min_ns", |all, _| {
+                of_one(all.took_ns.iter().min(), all)
+            }),
+            of("", "op_max_ns", |all, _| {
+                of_one(all.took_ns.iter().max(), all)
+            }),
+            of("", "timers_count", |all, _| Some(all.timers as f64)),
+        ],
+    };
+    let workers = at_least("timer-cost", 8, workers.unwrap_or(64))?;
+    let cases = CASES.map(|(variant, case)| {
+        PROGRAM.case(
+            variant.to_owned(),
             workers,
-            shape,
-            timer_cost::run,
-            timer_cost::Figures::add,
-            |figures, _| {
-                let took_ns = &figures.took_ns;
-                // Each measurement is of as many timers.
-                let each = figures.timers / (took_ns.len() as u64).max(1);
-                let of_one = |ns: Option<&u64>| ns.and_then(|ns| per(*ns, each));
-                let more = [
-                    ("op_ns", per(took_ns.iter().sum(), figures.timers)),
-                    ("op_min_ns", of_one(took_ns.iter().min())),
-                    ("op_max_ns", of_one(took_ns.iter().max())),
-                    ("mails_per_timer", per(figures.mails, figures.timers)),
-                    ("rings_per_1k", per(1_000 * figures.rings, figures.timers)),
-                    ("timers_count", Some(figures.timers as f64)),
-                ];
-                metrics(&[], more)
-            },
+            timer_cost::Shape { workers, case },
         )
     });
     Ok(Plan {
@@ -561,92 +492,75 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         settings: TIMER_PULL,
         cases: cases.into(),
         baseline: Some(("timer_pull=base", "op_ns")),
-        metrics: const {
-            &[
-                NS,
-                figure("x base", "ratio_x"),
-                figure("mails", "mails_per_timer"),
-                figure("rings/1k", "rings_per_1k"),
-            ]
-        },
+        metrics: PROGRAM.metrics(),
         chart: chart(
             "A timer armed, or armed and dropped, ns of simulated time (log scale)",
             "ns",
             &[NS],
         ),
-        gist: |rows| {
-            let of = |setting, metric| of(rows, setting, "arm and drop", metric);
-            let [with, without] = PATCH_NS;
-            format!(
-                "To arm a timer and drop it costs {} ns with timer_pull=on, {} with off and {} with base: {} times \
-                 base. In the kernel patch, {with} ns in place of {without}: 0.75 times.",
-                of("on", "op_ns"),
-                of("off", "op_ns"),
-                of("base", "op_ns"),
-                of("on", "ratio_x"),
-            )
-        },
+        gist: |_| String::new(),
     })
 }
 
 /// Clients that make requests of servers under timeouts. It has dbench's shape.
 fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+    use requests::Figures;
     const PAIRS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
     const RATE: Metric = figure("ops/s", "ops_per_s").spread("ops/s spread");
-    let workers = workers.unwrap_or(profile.spec().cpus());
-    let workers = at_least("requests", 2, "needs at least 2 workers", workers)?;
+    fn ended(all: &Figures) -> u64 {
+        all.ended.iter().sum()
+    }
+    fn of_one(ended: Option<&u64>, all: &Figures) -> Option<f64> {
+        per(ended? * all.ended.len() as u64 * SECOND_NS, all.span_ns)
+    }
+    static PROGRAM: Program<requests::Shape, Figures> = Program {
+        run: requests::run,
+        add: Figures::add,
+        times: &[],
+        figures: &[
+            time(RATE),
+            time(figure("x base", "ratio_x")),
+            of("timeouts/1k", "timeouts_per_1k", |all, _| {
+                per(1_000 * all.timeouts, ended(all))
+            }),
+            of("late us", "late_us", |all, _| {
+                Some(per(all.late_ns, all.thinks)? / 1_000.0)
+            }),
+            of("rings", "rings_per_op", |all, _| per(all.rings, ended(all))),
+            of("pulled/1k", "pulled_per_1k", |all, _| {
+                per(1_000 * all.pulled, ended(all))
+            }),
+            of("placed/1k", "placed_per_1k", |all, _| {
+                per(1_000 * all.placed, ended(all))
+            }),
+            of("", "ops_per_s", |all, _| {
+                per(ended(all) * SECOND_NS, all.span_ns)
+            }),
+            of("", "ops_min_per_s", |all, _| {
+                of_one(all.ended.iter().min(), all)
+            }),
+            of("", "ops_max_per_s", |all, _| {
+                of_one(all.ended.iter().max(), all)
+            }),
+            of("", "ops_count", |all, _| Some(ended(all) as f64)),
+        ],
+    };
+    let cpus = profile.spec().cpus();
+    let workers = at_least("requests", 2, workers.unwrap_or(cpus))?;
     let cases = PAIRS.map(|count| {
         let shape = requests::Shape {
             pairs: count,
             workers,
             span_ns: (100_000_000 / count as u64).max(3_000_000),
         };
-        Case::new(
-            pairs(count),
-            workers,
-            shape,
-            requests::run,
-            requests::Figures::add,
-            |figures, _| {
-                let (ended, runs) = (
-                    figures.ended.iter().sum::<u64>(),
-                    figures.ended.len() as u64,
-                );
-                let rate =
-                    |ended: u64, runs: u64| per(ended * runs * 1_000_000_000, figures.span_ns);
-                let of_one = |ended: Option<&u64>| ended.and_then(|ended| rate(*ended, runs));
-                let late_ns = per(figures.late_ns, figures.thinks);
-                let more = [
-                    ("ops_per_s", rate(ended, 1)),
-                    ("ops_min_per_s", of_one(figures.ended.iter().min())),
-                    ("ops_max_per_s", of_one(figures.ended.iter().max())),
-                    ("timeouts_per_1k", per(1_000 * figures.timeouts, ended)),
-                    ("late_us", late_ns.map(|ns| ns / 1_000.0)),
-                    ("rings_per_op", per(figures.rings, ended)),
-                    ("pulled_per_1k", per(1_000 * figures.pulled, ended)),
-                    ("placed_per_1k", per(1_000 * figures.placed, ended)),
-                    ("ops_count", Some(ended as f64)),
-                ];
-                metrics(&[], more)
-            },
-        )
+        PROGRAM.case(pairs(count), workers, shape)
     });
     Ok(Plan {
         scenario: "requests",
         settings: TIMER_PULL,
         cases: cases.into(),
         baseline: Some(("timer_pull=base", "ops_per_s")),
-        metrics: const {
-            &[
-                RATE,
-                figure("x base", "ratio_x"),
-                figure("timeouts/1k", "timeouts_per_1k"),
-                figure("late us", "late_us"),
-                figure("rings", "rings_per_op"),
-                figure("pulled/1k", "pulled_per_1k"),
-                figure("placed/1k", "placed_per_1k"),
-            ]
-        },
+        metrics: PROGRAM.metrics(),
         chart: chart(
             "Operations per second of simulated time (log scale)",
             "ops/s",

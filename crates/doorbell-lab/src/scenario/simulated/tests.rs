@@ -3,10 +3,9 @@
 use super::*;
 use doorbell::{IdleClaim, RtPush, TimerPull};
 
-fn options(sim: &SimOptions, only: &str) -> Options {
+fn options(only: &str) -> Options {
     Options {
         only: Some(only.to_owned()),
-        sim: Some(sim.clone()),
         ..Options::default()
     }
 }
@@ -22,7 +21,7 @@ fn sim(workers: usize) -> SimOptions {
 #[test]
 fn a_report_names_its_machine_and_its_rows() {
     let sim = sim(4);
-    let report = run("wake", &sim, &options(&sim, "on (2 x 2 by threads")).expect("it runs");
+    let report = run("wake", &sim, &options("on (2 x 2 by threads")).expect("it runs");
     let variants: Vec<_> = report.rows.iter().map(|row| row.variant.as_str()).collect();
     assert_eq!(variants, ["2 x 2 by threads", "2 x 2 by threads, together"]);
     let wakes = report.rows[0].metrics.get("wakes_count");
@@ -32,7 +31,7 @@ fn a_report_names_its_machine_and_its_rows() {
         table.contains("profile smt-20") && table.contains("on 4 cores"),
         "{table}"
     );
-    let json = report.to_json().expect("it has a JSON form");
+    let json = crate::report::to_json(&report).expect("it has a JSON form");
     let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
     assert_eq!(json["machine"]["profile"], "smt-20");
     assert_eq!(json["machine"]["seeds"], 2);
@@ -66,7 +65,7 @@ fn each_scenario_has_its_figures() {
             seeds: 1,
             ..sim(workers)
         };
-        let report = run(name, &sim, &options(&sim, only)).expect("it runs");
+        let report = run(name, &sim, &options(only)).expect("it runs");
         assert_eq!(report.rows.len(), 1, "{name}");
         for metric in metrics {
             assert!(
@@ -111,7 +110,7 @@ fn each_scenario_has_its_figures() {
 #[test]
 fn what_cannot_be_simulated_says_what_to_do() {
     let fails = |name, sim: &SimOptions, only| {
-        let error = run(name, sim, &options(sim, only)).expect_err("it cannot be run");
+        let error = run(name, sim, &options(only)).expect_err("it cannot be run");
         error.to_string()
     };
     let none = fails("call", &sim(4), "");

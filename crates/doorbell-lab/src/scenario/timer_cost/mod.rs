@@ -59,18 +59,6 @@ pub(super) const PLAN: Plan = Plan {
         "ns",
         &[NS],
     ),
-    conclude: |results| {
-        let ns = |who, how| results.show(who, how, "op_ns");
-        let gist = format!(
-            "A timeout that never fires costs {} ns with doorbell ({} if the runtime chooses the core), {} with \
-             tokio and {} with async-io, created, polled and dropped one by one.",
-            ns("doorbell", "one by one"),
-            ns("doorbell", "one by one, unpinned"),
-            ns("tokio", "one by one"),
-            ns("async-io", "one by one"),
-        );
-        gist.into()
-    },
     ..Plan::NEW
 };
 

@@ -1,19 +1,20 @@
 //! The contestants: each runs jobs and the urgent task at the same time.
 
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
 
 use crossbeam_channel::{Sender, unbounded};
 use doorbell::Class;
 use futures::channel::oneshot;
-use tokio::task::{spawn_blocking, yield_now};
+use futures::executor::block_on;
+use tokio::task::spawn_blocking;
 
-use super::probe::{PERIOD, Probe, Way};
+use super::probe::{PERIOD, Probe, Way, tell};
 use super::{JOBS, Load, Scene, Source};
 use crate::error::LabError;
-use crate::measure::spawn_pinned;
-use crate::peers::{Doorbell, Host as _, Peer as _, Tokio, Want, Workers, join, shortest_slack};
+use crate::peers::{
+    Doorbell, Host as _, Job, Peer, Threads, Tokio, Want, Workers, join, thread_on,
+};
 
 const URGENT: &str = "urgent";
 const HOG: &str = "hog";
@@ -105,68 +106,71 @@ impl Who {
 
 /// A contestant that runs.
 pub(super) struct Running {
-    /// How a call is made in place of a wake.
-    call: Option<Box<dyn Fn() -> Way>>,
-    stop: Box<dyn FnOnce() -> Result<(), LabError>>,
-}
-
-impl Running {
     /// How a thread outside has the urgent task run.
-    pub(super) fn way(&self) -> Way {
-        let tell = || -> Way { Box::new(|probe| probe.tell()) };
-        self.call.as_ref().map_or_else(tell, |call| call())
-    }
-
-    pub(super) fn stop(self) -> Result<(), LabError> {
-        drop(self.call);
-        (self.stop)()
-    }
+    pub(super) way: Way,
+    /// Waits for its end. The load and the urgent task have been told, and `way` is gone.
+    pub(super) stop: Box<dyn FnOnce() -> Result<(), LabError>>,
 }
 
 type Order = Box<dyn FnOnce() + Send>;
+
+/// The urgent task and what else it takes: on the second CPU, or on the first one.
+fn tasks<P: Peer>(scene: &Scene) -> Vec<(usize, Job)> {
+    let probe = || Arc::clone(&scene.probe);
+    let answer = || -> (usize, Job) { (CORE, Box::pin(probe().answer())) };
+    match scene.source {
+        Source::Thread => vec![answer()],
+        Source::Timer => vec![(CORE, Box::pin(probe().sleep(P::sleep_until)))],
+        Source::Core => {
+            let sleep = || P::sleep_until(Instant::now() + PERIOD);
+            let waker = probe().wake_by(sleep, Box::new(tell));
+            vec![answer(), (1 - CORE, Box::pin(waker))]
+        }
+        Source::Call => Vec::new(),
+    }
+}
+
+/// A way to call the urgent task, or to wake it.
+fn way(scene: &Scene, call: impl Fn(Arc<Probe>) + Send + 'static) -> Way {
+    if scene.source == Source::Call {
+        return Box::new(move |probe| call(Arc::clone(probe)));
+    }
+    Box::new(tell)
+}
 
 fn bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running, LabError> {
     let mut threads = Vec::new();
     for cpu in scene.cpus {
         let load = Arc::clone(&scene.load);
-        threads.push(spawn_pinned(HOG, cpu, move || {
+        threads.push(thread_on(HOG, Some(cpu), move || {
             jobs.ask();
             while load.poll() {}
         })?);
     }
-    let [near, here] = scene.cpus;
-    let (calls, orders) = mpsc::channel::<Order>();
-    let (probe, source) = (Arc::clone(&scene.probe), scene.source);
-    threads.push(spawn_pinned(URGENT, here, move || {
-        urgent.ask();
-        shortest_slack();
-        match source {
-            Source::Call => orders.iter().for_each(|order| order()),
-            Source::Timer => probe.sleep_as_thread(),
-            Source::Thread | Source::Core => probe.answer_as_thread(),
-        }
-    })?);
-    if source == Source::Core {
-        let probe = Arc::clone(&scene.probe);
-        threads.push(spawn_pinned(URGENT, near, move || {
+    for (core, task) in tasks::<Threads>(scene) {
+        threads.push(thread_on(URGENT, Some(scene.cpus[core]), move || {
             urgent.ask();
-            probe.wake_as_thread(&|probe| probe.tell());
+            block_on(task);
         })?);
     }
-    let call = move || -> Way {
-        let calls = calls.clone();
-        Box::new(move |probe| {
-            let probe = Arc::clone(probe);
+    let (calls, orders) = mpsc::channel::<Order>();
+    if scene.source == Source::Call {
+        threads.push(thread_on(URGENT, Some(scene.cpus[CORE]), move || {
+            urgent.ask();
+            for order in orders {
+                order();
+            }
+        })?);
+    }
+    Ok(Running {
+        way: way(scene, move |probe| {
             // The thread ends only when the channel closes.
             let _ = calls.send(Box::new(move || probe.run()));
-        })
-    };
-    Ok(Running {
-        call: (source == Source::Call).then(|| Box::new(call) as Box<dyn Fn() -> Way>),
+        }),
         stop: Box::new(|| {
-            let mut joined = threads.into_iter().map(|thread| join(thread, URGENT));
+            let joined = threads.into_iter().map(|thread| join(thread, URGENT));
             // All of them, also after one that panicked.
-            joined.by_ref().fold(Ok(()), Result::and)
+            joined.fold(Ok(()), Result::and)
         }),
     })
 }
@@ -178,49 +182,25 @@ fn doorbell(scene: &Scene, part: Part, on_core: bool) -> Result<Running, LabErro
         Part::Fair => (Class::FAIR, Class::BATCH),
     };
     let task = || runtime.task().class(class);
-    let placed = || if on_core { task().on(CORE) } else { task() };
     // The workers start before the jobs do.
     let first = runtime.block_on(task().spawn(async {}));
     first.map_err(|_| LabError::TaskLost)?;
-    let probe = || Arc::clone(&scene.probe);
-    let urgent = match scene.source {
-        Source::Thread => vec![placed().spawn(probe().answer())],
-        Source::Timer => vec![placed().spawn(probe().sleep(Doorbell::sleep_until))],
-        Source::Core => {
-            let waker = probe().wake_by(|| doorbell::time::sleep(PERIOD));
-            vec![
-                placed().spawn(probe().answer()),
-                task().on(1 - CORE).spawn(waker),
-            ]
-        }
-        Source::Call => Vec::new(),
-    };
+    let spawn = |(core, job)| if on_core { task().on(core) } else { task() }.spawn(job);
+    let urgent: Vec<_> = tasks::<Doorbell>(scene).into_iter().map(spawn).collect();
     for _ in 0..JOBS {
-        let load = Arc::clone(&scene.load);
-        drop(runtime.task().class(jobs).spawn(async move {
-            while load.poll() {
-                doorbell::yield_now().await;
-            }
-        }));
+        let job = as_task::<Doorbell>(Arc::clone(&scene.load));
+        drop(runtime.task().class(jobs).spawn(job));
     }
     let handle = runtime.handle().clone();
-    let call = move || -> Way {
-        let handle = handle.clone();
-        Box::new(move |probe| {
-            let probe = Arc::clone(probe);
+    Ok(Running {
+        way: way(scene, move |probe| {
             if on_core {
-                handle
-                    .call()
-                    .class(class)
-                    .on(CORE, move || probe.run())
-                    .detach();
+                let call = handle.call().class(class);
+                call.on(CORE, move || probe.run()).detach();
             } else {
                 drop(handle.task().class(class).spawn(async move { probe.run() }));
             }
-        })
-    };
-    Ok(Running {
-        call: (scene.source == Source::Call).then(|| Box::new(call) as Box<dyn Fn() -> Way>),
+        }),
         stop: Box::new(move || {
             let mut ended = urgent.into_iter().map(|task| runtime.block_on(task));
             ended.try_for_each(|end| end.map_err(|_| LabError::TaskLost))
@@ -234,66 +214,44 @@ fn tokio(scene: &Scene, jobs: Jobs) -> Result<Running, LabError> {
         builder.max_blocking_threads(cpus.len());
     })?;
     let runtime = peer.0;
-    let pool = (jobs == Jobs::IdleThreads)
-        .then(|| idle_pool(cpus))
-        .transpose()?;
-    let probe: Arc<Probe> = Arc::clone(&scene.probe);
-    let urgent = match scene.source {
-        Source::Timer => Some(runtime.spawn(probe.sleep(Tokio::sleep_until))),
-        Source::Call => None,
-        Source::Thread | Source::Core => Some(runtime.spawn(probe.answer())),
-    };
-    for _ in 0..JOBS {
-        let load = Arc::clone(&scene.load);
-        match (jobs, &pool) {
-            (_, Some((pool, _))) => drop(runtime.spawn(on_pool(load, pool.clone()))),
-            (Jobs::Blocking, None) => drop(runtime.spawn(in_blocking(load))),
-            _ => drop(runtime.spawn(as_task(load))),
-        }
-    }
-    let handle = runtime.handle().clone();
-    let call = move || -> Way {
-        let handle = handle.clone();
-        Box::new(move |probe| {
-            let probe = Arc::clone(probe);
-            drop(handle.spawn(async move { probe.run() }));
-        })
-    };
-    Ok(Running {
-        call: (scene.source == Source::Call).then(|| Box::new(call) as Box<dyn Fn() -> Way>),
-        stop: Box::new(move || {
-            let ended = urgent.map_or(Ok(()), |urgent| runtime.block_on(urgent));
-            // The pool ends when no task can send to it any more.
-            drop(runtime);
-            let (sender, threads) = pool.unzip();
-            drop(sender);
-            let mut joined = threads
-                .into_iter()
-                .flatten()
-                .map(|thread| join(thread, IDLE));
-            let stopped = joined.try_for_each(|joined| joined);
-            ended.map_err(|_| LabError::TaskLost).and(stopped)
-        }),
-    })
-}
-
-/// A thread under `SCHED_IDLE` on each CPU, for closures.
-fn idle_pool(cpus: [usize; 2]) -> Result<(Sender<Order>, Vec<JoinHandle<()>>), LabError> {
-    let (work, waiting) = unbounded::<Order>();
+    let (pool, waiting) = unbounded::<Order>();
     let mut threads = Vec::new();
-    for cpu in cpus {
+    for cpu in cpus.into_iter().filter(|_| jobs == Jobs::IdleThreads) {
         let waiting = waiting.clone();
-        threads.push(spawn_pinned(IDLE, cpu, move || {
+        threads.push(thread_on(IDLE, Some(cpu), move || {
             Want::Idle.ask();
             waiting.iter().for_each(|work| work());
         })?);
     }
-    Ok((work, threads))
+    let urgent = tasks::<Tokio>(scene).into_iter();
+    let urgent: Vec<_> = urgent.map(|(_, task)| runtime.spawn(task)).collect();
+    for _ in 0..JOBS {
+        let load = Arc::clone(&scene.load);
+        drop(match jobs {
+            Jobs::Tasks => runtime.spawn(as_task::<Tokio>(load)),
+            Jobs::Blocking => runtime.spawn(in_blocking(load)),
+            Jobs::IdleThreads => runtime.spawn(on_pool(load, pool.clone())),
+        });
+    }
+    let handle = runtime.handle().clone();
+    Ok(Running {
+        way: way(scene, move |probe| {
+            drop(handle.spawn(async move { probe.run() }));
+        }),
+        stop: Box::new(move || {
+            let mut ended = urgent.into_iter().map(|task| runtime.block_on(task));
+            let ended = ended.try_for_each(|end| end.map_err(|_| LabError::TaskLost));
+            // The pool ends when no task can send to it any more.
+            drop((runtime, pool));
+            let joined = threads.into_iter().map(|thread| join(thread, IDLE));
+            joined.fold(ended, Result::and)
+        }),
+    })
 }
 
-async fn as_task(load: Arc<Load>) {
+async fn as_task<P: Peer>(load: Arc<Load>) {
     while load.poll() {
-        yield_now().await;
+        P::yield_now().await;
     }
 }
 

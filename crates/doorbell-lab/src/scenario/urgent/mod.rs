@@ -12,18 +12,14 @@ mod contestants;
 mod probe;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{
-    Bound, Conclusion, Contestant, Goal, MAX, Outcome, P50, P99, Plan, Rated, Results, Stage, Work,
-    chart, figure, ratio,
-};
-use crate::measure::median;
+use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
 use crate::peers::{Want, give_up_privileges, refused};
 use crate::tools::{compute, steps_for};
-use contestants::{Jobs, Part, Running, Who};
+use contestants::{Jobs, Part, Who};
 use probe::{Alarm, Probe};
 
 const TENTH: Duration = Duration::from_millis(100);
@@ -33,13 +29,6 @@ const LAST_MAX: Duration = Duration::from_secs(20);
 const JOBS: usize = 64;
 /// A poll of a job.
 const POLL: Duration = Duration::from_millis(10);
-/// The goals: p99 over that of a thread under `SCHED_FIFO`, or with the shortest slice; in µs; and the jobs' polls.
-const X_FIRST: f64 = 1.5;
-const X_SOONER: f64 = 2.0;
-const P999_US: f64 = 1_000.0;
-const FAIR_P99_US: f64 = 100.0;
-const POLLS_X: f64 = 0.97;
-
 pub(super) const PLAN: Plan = Plan {
     scenario: "urgent",
     work: |options| Work::of(options.full_or_quick(TENTHS), 2, TENTHS[1]),
@@ -58,7 +47,6 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[P50, P99],
     ),
-    conclude,
     notes: |options| {
         if options.slices {
             Vec::new()
@@ -106,7 +94,7 @@ struct Load {
 impl Load {
     /// A poll. Whether there is a next one.
     fn poll(&self) -> bool {
-        compute(steps());
+        compute(*STEPS);
         // ORDER: Relaxed; a count, whose reader needs nothing else from it.
         self.polls.fetch_add(1, Ordering::Relaxed);
         // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
@@ -124,10 +112,7 @@ impl Load {
     }
 }
 
-fn steps() -> u64 {
-    static STEPS: OnceLock<u64> = OnceLock::new();
-    *STEPS.get_or_init(|| steps_for(POLL))
-}
+static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(POLL));
 
 /// What a contestant is started with.
 #[derive(Debug, Clone)]
@@ -157,7 +142,7 @@ fn all(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
         give_up_privileges()?;
     }
     // Measured before the CPUs are busy.
-    let _ = steps();
+    LazyLock::force(&STEPS);
     Ok(if stage.options.slices {
         slices(stage)
     } else {
@@ -225,7 +210,8 @@ fn group(stage: &Stage, name: &str, source: Source, all: &[Who]) -> Vec<Contesta
     all.iter().enumerate().map(one).collect()
 }
 
-type Urgent = (Told, Running, Option<Alarm>);
+type Stop = Box<dyn FnOnce() -> Result<(), LabError>>;
+type Urgent = (Told, Stop, Option<Alarm>);
 
 fn start(who: Who, cpus: [usize; 2], source: Source) -> Result<Urgent, LabError> {
     let told = Told {
@@ -238,11 +224,9 @@ fn start(who: Who, cpus: [usize; 2], source: Source) -> Result<Urgent, LabError>
         load: Arc::clone(&told.load),
         probe: Arc::clone(&told.probe),
     })?;
-    let mut urgent = (told, running, None);
-    if source.is_outside() {
-        urgent.2 = Some(Alarm::start(&urgent.0.probe, cpus[0], urgent.1.way())?);
-    }
-    Ok(urgent)
+    let alarm = source.is_outside();
+    let alarm = alarm.then(|| Alarm::start(&told.probe, cpus[0], running.way));
+    Ok((told, running.stop, alarm.transpose()?))
 }
 
 fn run((told, ..): &mut Urgent, tenths: u32) -> Result<Outcome, LabError> {
@@ -255,100 +239,11 @@ fn run((told, ..): &mut Urgent, tenths: u32) -> Result<Outcome, LabError> {
     Ok(Outcome::of(late.len() as u64, [("polls_per_s", polls)]).late(late))
 }
 
-fn stop((told, running, alarm): Urgent) -> Result<(), LabError> {
+fn stop((told, stop, alarm): Urgent) -> Result<(), LabError> {
     drop(told);
     // It may be the last thread that can reach the urgent task.
     let stopped = alarm.map_or(Ok(()), Alarm::stop);
-    running.stop().and(stopped)
-}
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    if results.options.slices {
-        let us = |how| results.show("bare thread", how, "p99_us");
-        let gist = format!(
-            "A thread that is woken beside one that computes runs, 99 times of 100, within {} us if both \
-             asked for nothing, {} with a 100 us slice against 20 ms, {} against nice 10.",
-            us("plain beside plain, from a thread"),
-            us("100 us beside 20 ms slice, from a thread"),
-            us("plain beside nice 10, from a thread"),
-        );
-        return gist.into();
-    }
-    let us = |who, how| {
-        let [half, most] = ["p50_us", "p99_us"].map(|metric| results.show(who, how, metric));
-        format!("{half} us (99 of 100 {most})")
-    };
-    let gist = format!(
-        "Woken from a thread while every core is inside polls of 10 ms, half of the urgent tasks run within \
-         {} with doorbell, {} with tokio, and {} if tokio's jobs compute on threads under SCHED_IDLE; \
-         doorbell's ordinary tasks beside Batch within {}.",
-        us("doorbell", "class Rt, from a thread"),
-        us("tokio", "tasks, from a thread"),
-        us("tokio", "jobs on SCHED_IDLE threads, from a thread"),
-        us("doorbell", "Fair beside Batch, from a thread"),
-    );
-    let mut goals = goals_of_rt(results);
-    goals.extend(goals_of_fair(results));
-    Conclusion::from(gist).with_goals(&goals)
-}
-
-fn goals_of_rt(results: &Results<'_>) -> Vec<Goal> {
-    let first = results
-        .rated
-        .iter()
-        .any(|one| one.how().starts_with("SCHED_FIFO"));
-    let (most, unit) = if first {
-        (X_FIRST, "x SCHED_FIFO")
-    } else {
-        (X_SOONER, "x 100 us slice")
-    };
-    let mut goals = Vec::new();
-    for source in Source::ALL.map(Source::name) {
-        for how in ["class Rt on a core", "class Rt"] {
-            let Some(ours) = results.of("doorbell", &format!("{how}, {source}")) else {
-                continue;
-            };
-            let who = how.trim_start_matches("class ");
-            let mut goal = |what: &str, unit, bound, metric| {
-                let what = format!("{who} {what} {source}");
-                goals.push(Goal::new(what, unit, bound, ours.metric(metric)));
-            };
-            goal("p99", unit, Bound::AtMost(most), "ratio_x");
-            if !first {
-                goal("p99.9", "us", Bound::AtMost(P999_US), "p999_us");
-            }
-            let theirs = results.of("tokio", &format!("tasks, {source}"));
-            goals.extend(theirs.map(|theirs| polls(&format!("{who} {source}"), ours, theirs)));
-        }
-    }
-    goals
-}
-
-fn goals_of_fair(results: &Results<'_>) -> Vec<Goal> {
-    let mut goals = Vec::new();
-    for how in ["Fair on a core beside Batch", "Fair beside Batch"] {
-        let Some(ours) = results.of("doorbell", &format!("{how}, from a thread")) else {
-            continue;
-        };
-        let bound = Bound::AtMost(FAIR_P99_US);
-        goals.push(Goal::new(
-            format!("{how} p99"),
-            "us",
-            bound,
-            ours.metric("p99_us"),
-        ));
-        let theirs = results.of("tokio", "jobs on SCHED_IDLE threads, from a thread");
-        goals.extend(theirs.map(|theirs| polls(how, ours, theirs)));
-    }
-    goals
-}
-
-/// What the jobs get done, beside tokio's.
-fn polls(what: &str, ours: &Rated<'_>, theirs: &Rated<'_>) -> Goal {
-    let [ours, theirs] = [ours, theirs].map(|one| one.over_rounds("polls_per_s"));
-    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(o, t)| o / t).collect();
-    let what = format!("jobs' polls, {what}");
-    Goal::new(what, "x tokio", Bound::AtLeast(POLLS_X), median(&ratios))
+    stop().and(stopped)
 }
 
 #[cfg(test)]

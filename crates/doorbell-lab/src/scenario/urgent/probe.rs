@@ -4,14 +4,15 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use futures::executor::block_on;
 use futures::task::AtomicWaker;
 
 use crate::error::LabError;
 use crate::measure::{Samples, spawn_pinned};
-use crate::peers::{Want, join};
+use crate::peers::{Peer as _, Threads, Want, join};
 use crate::tools::locked;
 
 /// The time between two wakes of the urgent task.
@@ -30,7 +31,6 @@ pub(super) struct Probe {
     ends: AtomicBool,
     /// The task or thread that must run.
     task: AtomicWaker,
-    thread: Mutex<Option<Thread>>,
     late: Mutex<Samples>,
 }
 
@@ -41,7 +41,6 @@ impl Probe {
             woken_ns: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             task: AtomicWaker::new(),
-            thread: Mutex::new(None),
             late: Mutex::new(Samples::with_room_for(20_000)),
         })
     }
@@ -117,21 +116,14 @@ impl Probe {
         due
     }
 
-    /// Wakes the task or the thread.
-    pub(super) fn tell(&self) {
-        self.task.wake();
-        let thread = locked(&self.thread);
-        thread.iter().for_each(Thread::unpark);
-    }
-
     /// Tells the urgent task to end.
     pub(super) fn end(&self) {
         // ORDER: Release pairs with the Acquire of `ended`.
         self.ends.store(true, Ordering::Release);
-        self.tell();
+        self.task.wake();
     }
 
-    /// The urgent task, as a task.
+    /// The urgent task.
     pub(super) async fn answer(self: Arc<Self>) {
         while !self.ended() {
             poll_fn(|cx| {
@@ -146,7 +138,7 @@ impl Probe {
         }
     }
 
-    /// The urgent task, as a task that sleeps by its runtime's timers.
+    /// The urgent task, as one that sleeps by its runtime's timers.
     pub(super) async fn sleep<F: Future<Output = ()>>(
         self: Arc<Self>,
         sleep_until: impl Fn(Instant) -> F,
@@ -160,43 +152,22 @@ impl Probe {
         self.woken_ns.store(0, Ordering::Release);
     }
 
-    /// A task of the same runtime that wakes the urgent task.
-    pub(super) async fn wake_by<F: Future<Output = ()>>(self: Arc<Self>, sleep: impl Fn() -> F) {
+    /// A task or thread that wakes the urgent task.
+    pub(super) async fn wake_by<F: Future<Output = ()>>(
+        self: Arc<Self>,
+        sleep: impl Fn() -> F,
+        way: Way,
+    ) {
         while !self.ended() {
             sleep().await;
-            self.wake(&|probe| probe.tell());
+            self.wake(&*way);
         }
     }
+}
 
-    /// A thread that wakes the urgent task.
-    pub(super) fn wake_as_thread(self: &Arc<Self>, way: &dyn Fn(&Arc<Self>)) {
-        while !self.ended() {
-            std::thread::sleep(PERIOD);
-            self.wake(way);
-        }
-    }
-
-    /// The urgent task, as a thread.
-    pub(super) fn answer_as_thread(&self) {
-        *locked(&self.thread) = Some(std::thread::current());
-        while !self.ended() {
-            // Checked first: it may have been woken before it could be notified.
-            if !self.ran() {
-                std::thread::park();
-            }
-        }
-    }
-
-    /// The urgent task, as a thread that sleeps.
-    pub(super) fn sleep_as_thread(&self) {
-        while !self.ended() {
-            let due = self.sleeps();
-            std::thread::sleep(PERIOD);
-            self.record(due.elapsed().as_nanos() as u64);
-        }
-        // ORDER: Release pairs with the Acquire of `wait_for_last`; nothing is pending any more.
-        self.woken_ns.store(0, Ordering::Release);
-    }
+/// Wakes it as its runtime does.
+pub(super) fn tell(probe: &Arc<Probe>) {
+    probe.task.wake();
 }
 
 /// A waking thread, on a CPU of its choice.
@@ -211,7 +182,8 @@ impl Alarm {
         let theirs = Arc::clone(probe);
         let thread = spawn_pinned(THREAD, cpu, move || {
             Want::Waker.ask();
-            theirs.wake_as_thread(&way);
+            let sleep = || Threads::sleep_until(Instant::now() + PERIOD);
+            block_on(theirs.wake_by(sleep, way));
         })?;
         Ok(Self {
             probe: Arc::clone(probe),
@@ -228,6 +200,7 @@ impl Alarm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::Job;
 
     #[test]
     fn each_wake_is_recorded_once() {
@@ -260,11 +233,15 @@ mod tests {
 
     #[test]
     fn a_thread_ends_when_told() {
-        for answer in [Probe::answer_as_thread, Probe::sleep_as_thread] {
+        let begin: [fn(Arc<Probe>) -> Job; 2] = [
+            |probe| Box::pin(probe.answer()),
+            |probe| Box::pin(probe.sleep(Threads::sleep_until)),
+        ];
+        for begin in begin {
             let probe = Probe::new();
-            let theirs = Arc::clone(&probe);
-            let thread = std::thread::spawn(move || answer(&theirs));
-            probe.wake(&|probe| probe.tell());
+            let task = begin(Arc::clone(&probe));
+            let thread = std::thread::spawn(move || block_on(task));
+            probe.wake(&tell);
             probe.end();
             thread.join().expect("it ends");
         }

@@ -8,16 +8,13 @@
 mod board;
 mod pool;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use doorbell::IdleClaim;
 
 use crate::error::LabError;
-use crate::frame::{
-    Conclusion, Contestant, MAX, Outcome, P50, P99, Plan, Results, Stage, Work, chart, figure,
-    ratio,
-};
+use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
 use crate::measure::{Samples, Usage};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, WakeCounts, Workers, join, thread_on};
 use crate::tools::{Crew, steps_for};
@@ -82,33 +79,10 @@ pub(super) const PLAN: Plan = Plan {
         "µs",
         &[P50, P99],
     ),
-    conclude,
     ..Plan::NEW
 };
 
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let [_, light, _, by_threads, ..] = VARIANTS;
-    let us = |who, how: Variant| results.show(who, how.name, "p99_us");
-    let both = |who| format!("{} and {} us", us(who, light), us(who, by_threads));
-    let stacked =
-        settings(by_threads).map(|(_, name)| results.show("doorbell", &name, "stacked_per_1k"));
-    let gist = format!(
-        "At light load, 99 of 100 workers that a task and that an OS thread wakes run within {} with doorbell, \
-         {} with tokio and {} with smol; as OS threads within {} us. Nothing is pinned. With idle_claim=on, off, \
-         mark and base {} of 1,000 wakes by threads are stacked.",
-        both("doorbell"),
-        both("tokio"),
-        both("smol"),
-        us("OS threads", light),
-        stacked.collect::<Vec<_>>().join(", "),
-    );
-    gist.into()
-}
-
-fn steps() -> u64 {
-    static STEPS: OnceLock<u64> = OnceLock::new();
-    *STEPS.get_or_init(|| steps_for(WORK))
-}
+static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(WORK));
 
 /// The settings of the switch that have a row of their own in a variant.
 fn settings(variant: Variant) -> impl Iterator<Item = (IdleClaim, String)> {
@@ -127,7 +101,7 @@ fn settings(variant: Variant) -> impl Iterator<Item = (IdleClaim, String)> {
 
 fn contestants(stage: &Stage) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
-    let _ = steps();
+    LazyLock::force(&STEPS);
     let mut all = Vec::new();
     for variant in VARIANTS {
         let cpus = stage.cpus();
@@ -196,15 +170,12 @@ fn measure(
     let bursts = (TENTH * tenths).as_nanos() / PERIOD.as_nanos();
     let seed = SEED + *pass;
     *pass += 1;
-    let board = Arc::new(Board::new(variant.workers, bursts as u32, steps(), seed));
+    let board = Arc::new(Board::new(variant.workers, bursts as u32, *STEPS, seed));
     let before = Usage::now()?;
     let found = work(&board)?;
     let cpu = Usage::now()?.since(before).cpu;
     let [wakes, skipped] = board.counted()?;
-    let mut late = Samples::default();
-    for one in &found {
-        late.add(one);
-    }
+    let late = Samples::of_all(&found);
     LabError::check_count("runs", wakes, late.len() as u64)?;
     let cpu_us = cpu.as_secs_f64() * 1e6 / wakes.max(1) as f64;
     let figures = [("skipped_count", skipped as f64), ("cpu_us_per_op", cpu_us)];
