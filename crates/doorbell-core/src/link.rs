@@ -137,8 +137,9 @@ impl<M: Machine> Node<M> {
     pub(crate) unsafe fn deliver(node: NonNull<Self>) -> Delivered {
         // SAFETY: the caller took the node from a queue, so it is alive until delivered.
         let deliver = unsafe { node.as_ref() }.deliver;
+        // A call runs its closure there.
         // SAFETY: passed on from the caller.
-        unsafe { deliver(node) }
+        M::user(|| unsafe { deliver(node) })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Code of the user's that runs beside a worker's own: a panic of it goes no further.
 
+use doorbell_machine::Machine;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 /// Wakes somebody else's waker, whose panic must not end the worker.
-pub(crate) fn wake_quietly(waker: Waker) {
-    let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+pub(crate) fn wake_quietly<M: Machine>(waker: Waker) {
+    let woken = catch_unwind(AssertUnwindSafe(|| M::user(|| waker.wake())));
     if let Err(payload) = woken {
         drop_quietly(payload);
     }

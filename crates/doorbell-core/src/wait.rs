@@ -146,7 +146,7 @@ fn block_on_with<M: Machine, F: Future>(waiter: Waiter<M>, future: F, spin_ns: u
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+        if let Poll::Ready(output) = M::user(|| future.as_mut().poll(&mut cx)) {
             return output;
         }
         waiter.wait(spin_ns);

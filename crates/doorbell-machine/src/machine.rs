@@ -283,6 +283,9 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// Whether the protocols may decide by addresses, for example which entry of a table to use. `false` on a
     /// machine that repeats runs, because addresses differ from run to run.
     const ADDRESSES_STEER: bool = true;
+    /// Whether its threads may block by other means than a [`Parker`]: in a channel or a lock of another crate.
+    /// `false` on a machine that runs all its threads on one thread of the OS.
+    const OS_THREADS: bool = true;
 
     /// Whether this machine runs with that mutant; `false` except in tests of the checkers.
     #[inline(always)]
@@ -346,6 +349,13 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     ) -> Spun;
     /// A hint that this thread will soon write to `*ptr`. Any pointer is allowed, even a dangling one.
     fn prefetch_write<T>(ptr: *const T);
+
+    /// Runs code of a user's: a poll, a waker, a destructor, a closure. It may have locks that the machine does not
+    /// know. A simulated machine can be told to switch to no other thread meanwhile.
+    #[inline(always)]
+    fn user<R>(code: impl FnOnce() -> R) -> R {
+        code()
+    }
 
     /// Says that a rare branch was reached. Does nothing, except on a machine that counts such branches.
     #[inline(always)]

@@ -1,6 +1,7 @@
-//! Slots: the four pointers that belong to the running worker or thread.
+//! Slots: the pointers that belong to the running worker or thread.
 //!
-//! * `doorbell-core` uses the *worker slot* ([`Machine::worker_slot`](crate::Machine::worker_slot));
+//! * `doorbell-core` uses the *worker slot* ([`Machine::worker_slot`](crate::Machine::worker_slot)). The workers of
+//!   a simulated machine have one of their own, so that code of one machine never finds the worker of another;
 //! * the crate `doorbell` uses the *ambient slot*: its free functions find their runtime by it, on any
 //!   machine;
 //! * that crate uses the *task slot* too: it points to what the task under poll has bound;
@@ -13,14 +14,7 @@
 use std::cell::Cell;
 
 thread_local! {
-    static SLOTS: Slots = const {
-        Slots {
-            worker: Cell::new(std::ptr::null()),
-            ambient: Cell::new(std::ptr::null()),
-            task: Cell::new(std::ptr::null()),
-            pool: Cell::new(std::ptr::null()),
-        }
-    };
+    static SLOTS: Slots = const { Slots::new() };
     /// Separate from the slots, so that those have no destructor and are cheap to read.
     static AT_END: AtEnd = const { AtEnd(Cell::new(None)) };
 }
@@ -32,15 +26,21 @@ pub(crate) struct Slots {
     ambient: Cell<*const ()>,
     task: Cell<*const ()>,
     pool: Cell<*const ()>,
+    /// The worker slot of a simulated thread.
+    #[cfg(feature = "sim")]
+    simulated: Cell<*const ()>,
 }
 
-impl Default for Slots {
-    fn default() -> Self {
+impl Slots {
+    /// Empty slots.
+    pub(crate) const fn new() -> Self {
         Slots {
             worker: Cell::new(std::ptr::null()),
             ambient: Cell::new(std::ptr::null()),
             task: Cell::new(std::ptr::null()),
             pool: Cell::new(std::ptr::null()),
+            #[cfg(feature = "sim")]
+            simulated: Cell::new(std::ptr::null()),
         }
     }
 }
@@ -71,6 +71,33 @@ pub fn worker() -> *const () {
 /// Readers dereference the slot: as long as `ptr` is stored, it is null or points to what they expect.
 pub unsafe fn set_worker(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.worker.replace(ptr))
+}
+
+/// Whether the caller is a worker, of whichever machine.
+#[inline]
+#[must_use]
+pub fn is_worker() -> bool {
+    #[cfg(feature = "sim")]
+    if !simulated_worker().is_null() {
+        return true;
+    }
+    !worker().is_null()
+}
+
+/// The worker slot of this simulated thread; null if nothing is stored.
+#[cfg(feature = "sim")]
+#[inline]
+pub(crate) fn simulated_worker() -> *const () {
+    SLOTS.with(|s| s.simulated.get())
+}
+
+/// Stores `ptr` in the worker slot of this simulated thread.
+///
+/// # Safety
+/// As for [`set_worker`].
+#[cfg(feature = "sim")]
+pub(crate) unsafe fn set_simulated_worker(ptr: *const ()) {
+    SLOTS.with(|s| s.simulated.set(ptr));
 }
 
 /// The ambient slot of this thread; null if nothing is stored.
@@ -112,6 +139,7 @@ pub unsafe fn set_task(ptr: *const ()) -> *const () {
 pub(crate) unsafe fn swap(kept: &Slots) {
     SLOTS.with(|slots| {
         slots.worker.swap(&kept.worker);
+        slots.simulated.swap(&kept.simulated);
         slots.ambient.swap(&kept.ambient);
         slots.task.swap(&kept.task);
         slots.pool.swap(&kept.pool);

@@ -288,7 +288,7 @@ unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
                 .waker
                 .with_mut(|cell| unsafe { (*cell).take() });
             if let Some(waker) = waker {
-                wake_quietly(waker);
+                wake_quietly::<M>(waker);
             }
         }
         // SAFETY: the waiter has left, and no call is under way.

@@ -127,7 +127,8 @@ impl<M: Machine> Waiters<M> {
             let batch = self.oldest(ready, from..=last);
             for (turn, cell) in batch.iter().flatten() {
                 if let Some(waker) = cell.end(*turn)
-                    && let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+                    && let Err(payload) =
+                        catch_unwind(AssertUnwindSafe(|| M::user(|| waker.wake())))
                 {
                     drop_quietly(payload);
                 }

@@ -189,7 +189,7 @@ impl<M: Machine> RawLock<M> {
             // Outside of the cell: a waker may drop a future that waits for this lock.
             let (granted, is_empty) = leave;
             if let Some(waker) = granted {
-                crate::quiet::wake_quietly(waker);
+                crate::quiet::wake_quietly::<M>(waker);
             }
             match self.word.leave(is_empty) {
                 LineLeft::Done => return,

@@ -273,10 +273,10 @@ impl<M: Schedule> TaskRef<M> {
         self.header().length.with_mut(|it| unsafe { *it = length });
     }
 
-    /// Calls `f` with the body's address, visible to a model checker.
+    /// Calls `f` with the body's address, visible to a model checker. What it does there is the user's.
     fn use_body<R>(self, f: impl FnOnce(*mut u8) -> R) -> R {
         let body = self.body();
-        self.header().body_use.with_mut(|_| f(body))
+        self.header().body_use.with_mut(|_| M::user(|| f(body)))
     }
 
     pub(crate) fn node(self) -> NonNull<Node<M>> {
@@ -312,7 +312,7 @@ impl<M: Schedule> TaskRef<M> {
                     .join_waker
                     .with_mut(|cell| unsafe { (*cell).take() });
                 if let Some(waker) = waker {
-                    wake_quietly(waker);
+                    wake_quietly::<M>(waker);
                 }
             }
         }

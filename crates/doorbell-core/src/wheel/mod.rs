@@ -83,10 +83,10 @@ enum TimerReleased {
 
 impl TimerReleased {
     /// Wakes or drops; returns how many were woken.
-    fn end(self) -> u64 {
+    fn end<M: Machine>(self) -> u64 {
         match self {
             TimerReleased::ToWake(Some(waker)) => {
-                wake_quietly(waker);
+                wake_quietly::<M>(waker);
                 1
             }
             TimerReleased::ToWake(None) => 0,
@@ -211,7 +211,7 @@ impl<M: Machine, O> Wheel<M, O> {
         // Quietly, because the caller may be the worker's own loop. Mostly there is nothing to drop, and a look
         // is cheaper than a drop.
         match waker {
-            Some(waker) if is_roused => wake_quietly(waker),
+            Some(waker) if is_roused => wake_quietly::<M>(waker),
             None if known.is_none() => return,
             waker => drop_quietly(waker),
         }
@@ -271,7 +271,7 @@ impl<M: Machine, O> Wheel<M, O> {
         while let Some(entry) = self.pop(WheelLevels::pop_due) {
             // SAFETY: it hung in the wheel until now, so it is alive. It stays alive until its
             // state gives it to the handle.
-            fired += unsafe { Self::release(entry, Entry::fire) }.end();
+            fired += unsafe { Self::release(entry, Entry::fire) }.end::<M>();
         }
         fired
     }
@@ -314,7 +314,7 @@ impl<M: Machine, O> Wheel<M, O> {
         self.gate.end(parker);
         while let Some(entry) = self.pop(WheelLevels::pop_any) {
             // SAFETY: as in `expire`.
-            let _ = unsafe { Self::release(entry, Entry::orphan) }.end();
+            let _ = unsafe { Self::release(entry, Entry::orphan) }.end::<M>();
         }
         self.free_kept();
     }

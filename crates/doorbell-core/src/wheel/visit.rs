@@ -61,7 +61,7 @@ impl<M: Machine, O> Gate<M, O> {
                 .taken
                 .into_iter()
                 .flatten()
-                .map(TimerReleased::end)
+                .map(TimerReleased::end::<M>)
                 .sum::<u64>();
             if !round.has_more {
                 break;

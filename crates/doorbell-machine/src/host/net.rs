@@ -39,6 +39,8 @@ pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
 /// # Errors
 /// The OS's error.
 pub fn new_socket(family: Family, kind: Kind) -> io::Result<OwnedFd> {
+    #[cfg(feature = "sim")]
+    crate::sim::refuse_os()?;
     let family = match family {
         Family::V4 => AddressFamily::INET,
         Family::V6 => AddressFamily::INET6,
@@ -176,6 +178,8 @@ pub enum Sharing {
 /// # Errors
 /// The OS's error, for example that a listener that does not share has the address.
 pub fn listen(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
+    #[cfg(feature = "sim")]
+    crate::sim::refuse_os()?;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     // As the standard library does: connections of an earlier listener do not keep the address busy.
     socket.set_reuse_address(true)?;

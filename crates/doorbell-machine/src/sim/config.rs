@@ -65,6 +65,10 @@ pub struct Config {
     /// Whether to report races: accesses to a cell that the orderings of the atomics do not order. Each
     /// access then takes host time that grows with the number of threads. Only under [`Memory::Sc`].
     pub races: bool,
+    /// Whether code of a user's ([`Machine::user`](crate::Machine::user)) is whole: no other thread runs before it has
+    /// returned, except where it waits or [works](super::work). So locks that the machine does not know are free
+    /// whenever another thread runs.
+    pub whole_polls: bool,
 }
 
 impl Config {
@@ -87,6 +91,7 @@ impl Default for Config {
             time_max_ns: 60_000_000_000,
             stack_bytes: 256 << 10,
             races: false,
+            whole_polls: false,
         }
     }
 }

@@ -21,11 +21,14 @@
 //!
 //! `docs/simulator.md` says what is modelled and what is not.
 
+mod apart;
 mod buffer;
 mod cells;
 mod config;
 mod faults;
 mod lines;
+#[cfg(target_os = "linux")]
+pub mod os;
 mod poller;
 mod queue;
 mod races;
@@ -42,6 +45,7 @@ mod words;
 mod world;
 
 pub use crate::Policy;
+pub use apart::{Apart, Watch, run_apart};
 pub use cells::{SimCell, SimCounter, SimLine, SimRecord};
 pub use config::{
     Config, Edges, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Parkers, Planned,
@@ -78,8 +82,10 @@ pub fn break_thread(line: Bug) {
     BROKEN.set(line);
 }
 
-/// Works for `ns`: uses the CPU without accessing memory.
+/// Works for `ns`: uses the CPU without accessing memory. Other threads run meanwhile, also if this is called in a
+/// poll that is [whole](Config::whole_polls) otherwise.
 pub fn work(ns: u64) {
+    let _interruptible = world::Interruptible::new();
     let _ = step(|world| world.event(EventKind::Work, ns.min(u64::from(u32::MAX)) as u32, ns));
 }
 
@@ -118,6 +124,32 @@ pub fn end_faults() {
 #[must_use]
 pub fn time_ns() -> u64 {
     look(|world| world.now_ns).unwrap_or(0)
+}
+
+/// Whether the caller runs on a simulated thread.
+#[inline]
+#[must_use]
+pub fn is_inside() -> bool {
+    world::is_inside()
+}
+
+/// What the OS would do is not part of the simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no network, no signal and no other descriptor inside a simulation; put a channel in its place, or test this part outside of `doorbell::sim`"
+)]
+pub struct NotSimulated;
+
+/// Refuses what would go past the simulated machine to the OS.
+///
+/// # Errors
+/// Of kind [`Unsupported`](std::io::ErrorKind::Unsupported), with [`NotSimulated`] inside, on a simulated thread.
+pub fn refuse_os() -> std::io::Result<()> {
+    if is_inside() {
+        let kind = std::io::ErrorKind::Unsupported;
+        return Err(std::io::Error::new(kind, NotSimulated));
+    }
+    Ok(())
 }
 
 /// The number of the calling thread, in the order of their start; `None` outside of any run.
@@ -250,6 +282,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     // Small, so that runs reach its end and its backlog.
     const RING_CAPACITY: usize = 4;
     const ADDRESSES_STEER: bool = false;
+    const OS_THREADS: bool = false;
 
     #[inline(always)]
     fn breaks(line: Bug) -> bool {
@@ -308,13 +341,18 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         let _ = look(|world| world.tally.marks.add(mark));
     }
 
+    fn user<R>(code: impl FnOnce() -> R) -> R {
+        let _whole = world::Whole::new();
+        code()
+    }
+
     fn worker_slot() -> *const () {
-        slots::worker()
+        slots::simulated_worker()
     }
 
     unsafe fn set_worker_slot(ptr: *const ()) {
         // SAFETY: passed on from the caller.
-        unsafe { slots::set_worker(ptr) };
+        unsafe { slots::set_simulated_worker(ptr) };
     }
 
     fn pool_slot() -> *const () {

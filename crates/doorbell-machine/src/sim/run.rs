@@ -13,6 +13,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The function that a thread runs.
 type Body = Box<dyn FnOnce()>;
@@ -37,6 +38,17 @@ pub enum RunError {
     /// There is no memory for a stack.
     #[error("no stack for a simulated thread: {0}; lower stack_bytes or the number of threads")]
     Stack(#[from] std::io::Error),
+    /// The OS refused the thread of the run.
+    #[error("the OS did not start the thread of a run: {0}; raise the limit on threads")]
+    Thread(#[source] std::io::Error),
+    /// The program makes no step any more: see [`run_apart`](super::run_apart()).
+    #[error(
+        "for {0:?} the program made no step: it waits in the OS, where no simulated thread can wake it (a lock held over `work`, a channel of std, a sleep of std), or it computes without end"
+    )]
+    Silent(std::time::Duration),
+    /// The thread of the run ended without a result.
+    #[error("the thread of the run ended before the run did")]
+    Died,
 }
 
 thread_local! {
@@ -83,6 +95,16 @@ pub fn run_traced(
     sink: Option<Sink>,
     body: impl FnOnce() + 'static,
 ) -> Result<Outcome, RunError> {
+    run_watched(config, sink, &AtomicU64::new(0), body)
+}
+
+/// As [`run_traced`], and stores the number of events in `events` now and then.
+pub(super) fn run_watched(
+    config: Config,
+    sink: Option<Sink>,
+    events: &AtomicU64,
+    body: impl FnOnce() + 'static,
+) -> Result<Outcome, RunError> {
     config.machine.check()?;
     if has_whole() {
         return Err(RunError::Inside);
@@ -100,11 +122,11 @@ pub fn run_traced(
     let world: *mut World = Box::into_raw(world);
     let mut routines = Vec::new();
     set_whole(world);
-    let outer = slots::Slots::default();
+    let outer = slots::Slots::new();
     // SAFETY: until the slots are swapped back below, only threads of the run use them.
     unsafe { slots::swap(&outer) };
     // SAFETY: made above, and freed below.
-    unsafe { go_on(world, &mut routines) };
+    unsafe { go_on(world, &mut routines, events) };
     // SAFETY: as above.
     unsafe { slots::swap(&outer) };
     set_whole(std::ptr::null_mut());
@@ -131,7 +153,7 @@ fn abandon(stack_bytes: usize, mut routine: Routine) {
 ///
 /// # Safety
 /// `world` is alive, and there is no other reference to it.
-unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
+unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>, events: &AtomicU64) {
     // The thread whose slots are in place.
     let mut placed = NOBODY;
     loop {
@@ -166,6 +188,7 @@ unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
         set_current(std::ptr::null_mut());
         // SAFETY: as above.
         let it = unsafe { &mut *world };
+        events.store(it.events, Ordering::Relaxed);
         if let CoroutineResult::Return(()) = result {
             let stack = routines[thread as usize].take().map(Coroutine::into_stack);
             if let Some(stack) = stack {

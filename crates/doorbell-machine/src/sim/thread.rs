@@ -82,6 +82,8 @@ pub(super) struct Thread {
     /// By this it gives way; null until it has begun.
     pub(super) yielder: *const Yielder<(), ()>,
     pub(super) slots: Slots,
+    /// How many calls of a user's code it is inside of, if those are whole ([`Config::whole_polls`](super::Config)).
+    pub(super) in_user: u32,
     /// Ends the pool in its slot.
     pub(super) pool_end: Option<unsafe fn(*const ())>,
     /// It takes no pool any more.
@@ -126,7 +128,8 @@ impl Thread {
             ran_ns: 0,
             yielder: std::ptr::null(),
             seen: Seen::default(),
-            slots: Slots::default(),
+            slots: Slots::new(),
+            in_user: 0,
             pool_end: None,
             ending: false,
             making: None,

@@ -48,12 +48,70 @@ pub(super) fn look_from_anywhere<R>(f: impl FnOnce(&mut World) -> R) -> Option<R
     (!world.is_null()).then(|| f(unsafe { &mut *world }))
 }
 
+/// Whether the caller runs on a simulated thread.
+#[inline]
+pub(super) fn is_inside() -> bool {
+    !WORLD.get().is_null()
+}
+
+/// Whether the caller is inside code that no switch may interrupt.
+pub(super) fn is_whole() -> bool {
+    look_anyway(|world| world.is_whole()) == Some(true)
+}
+
 /// The world of the simulated thread that calls this. `None` while it unwinds: a step in a drop could switch
-/// to another thread, which would then seem to unwind.
+/// to another thread, which would then seem to unwind. In code of a user's that is whole no step switches.
 #[inline]
 fn current() -> Option<*mut World> {
     let world = WORLD.get();
-    (!world.is_null() && !std::thread::panicking()).then_some(world)
+    // SAFETY: as in `step`.
+    let is_whole = || unsafe { (*world).is_whole() };
+    (!world.is_null() && (!std::thread::panicking() || is_whole())).then_some(world)
+}
+
+/// While it lives, the running thread is inside code of a user's, which is whole if the configuration says so.
+pub(super) struct Whole(bool);
+
+impl Whole {
+    pub(super) fn new() -> Self {
+        let is_counted = look_anyway(|world| {
+            let counts = world.config.whole_polls;
+            world.threads[world.current as usize].in_user += u32::from(counts);
+            counts
+        });
+        Whole(is_counted == Some(true))
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = look_anyway(|world| world.threads[world.current as usize].in_user -= 1);
+        }
+    }
+}
+
+/// While it lives, the running thread can be switched inside code of a user's too, unless it unwinds.
+pub(super) struct Interruptible(u32);
+
+impl Interruptible {
+    pub(super) fn new() -> Self {
+        let of =
+            |world: &mut World| std::mem::take(&mut world.threads[world.current as usize].in_user);
+        Interruptible(if std::thread::panicking() {
+            0
+        } else {
+            look(of).unwrap_or(0)
+        })
+    }
+}
+
+impl Drop for Interruptible {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            let _ = look_anyway(|world| world.threads[world.current as usize].in_user = self.0);
+        }
+    }
 }
 
 /// Makes one step of the running thread: does `f`, and then gives way if its clock has passed that of another
@@ -90,7 +148,8 @@ pub(super) fn look_anyway<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
 /// Makes the running thread wait: `f` takes it off its CPU, and it gives way until the world resumes it.
 /// Returns at once if `f` returns [`Waits::No`].
 pub(super) fn wait(f: impl FnOnce(&mut World) -> Waits) {
-    let Some(world) = current() else { return };
+    let world = current().filter(|_| !std::thread::panicking());
+    let Some(world) = world else { return };
     // SAFETY: as in `step`.
     let yielder = unsafe {
         let world = &mut *world;
@@ -308,6 +367,14 @@ impl World {
 
     fn give_way_slowly(&mut self) -> Option<*const Yielder<(), ()>> {
         let yielder = self.threads[self.current as usize].yielder;
+        if self.is_whole() {
+            // Faults wait; the end of the run does not, as long as the thread can be left where it is.
+            if self.events >= self.config.events_max {
+                self.fail(Failure::Events(self.events));
+            }
+            let is_over = self.failure.is_some() && !std::thread::panicking();
+            return is_over.then_some(yielder);
+        }
         if self.events >= self.special && self.is_stopped_by_a_fault() {
             return Some(yielder);
         }
@@ -403,6 +470,11 @@ impl World {
             self.join_ready(due);
             self.reschedule(cpu, due.time_ns);
         }
+    }
+
+    /// Whether the running thread is inside code that no switch may interrupt.
+    fn is_whole(&self) -> bool {
+        self.threads[self.current as usize].in_user > 0
     }
 
     pub(super) fn is_tso(&self) -> bool {

@@ -114,7 +114,7 @@ impl TelemetryPlan {
 impl<M: Machine> Telemetry<M> {
     /// Calls a hook. Catches and counts its panic.
     fn guard(&self, call: impl FnOnce()) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| M::user(call))) {
             self.hook_panics.add_shared(1);
             drop_quietly(payload);
         }

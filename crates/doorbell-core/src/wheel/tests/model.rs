@@ -447,7 +447,11 @@ fn timers_that_a_visit_must_leave_hide_no_other_one() {
             .wheel
             .with(Base::Global, |base| base.take(now_ns, Some(UNDER_WAY)));
         let (taken, next_ns) = taken.unwrap();
-        let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
+        let fired: u64 = taken
+            .into_iter()
+            .flatten()
+            .map(TimerReleased::end::<Host>)
+            .sum();
         (fired, next_ns)
     };
     for _ in 0..3 {
@@ -483,7 +487,11 @@ fn a_visit_publishes_a_timer_that_it_left_whichever_it_saw_first() {
             .wheel
             .with(Base::Global, |base| base.take(10, Some(UNDER_WAY)));
         let (taken, next_ns) = taken.unwrap();
-        let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
+        let fired: u64 = taken
+            .into_iter()
+            .flatten()
+            .map(TimerReleased::end::<Host>)
+            .sum();
         assert_eq!((fired, next_ns), (1, 10 + VISIT_AGAIN_NS), "{left}");
         world.wheel.close(&<Host as Machine>::Parker::new());
     }

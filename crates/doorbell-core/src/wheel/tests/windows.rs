@@ -130,7 +130,11 @@ fn no_visitor_comes_again_for_a_timer_without_an_end_that_it_left() {
             .wheel
             .with(Base::Global, |base| base.take(10, Some(polls)));
         let (taken, next_ns) = taken.expect("nobody visits");
-        let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
+        let fired: u64 = taken
+            .into_iter()
+            .flatten()
+            .map(TimerReleased::end::<Host>)
+            .sum();
         (fired, next_ns)
     };
     assert_eq!(visit(UNDER_WAY), (0, u64::MAX));
@@ -145,7 +149,11 @@ fn a_visitor_fires_by_the_deadline_and_publishes_the_next_latest_time() {
         .wheel
         .with(Base::Global, |base| base.take(10, None))
         .expect("nobody visits");
-    let fired: u64 = taken.into_iter().flatten().map(TimerReleased::end).sum();
+    let fired: u64 = taken
+        .into_iter()
+        .flatten()
+        .map(TimerReleased::end::<Host>)
+        .sum();
     assert_eq!((fired, next_ns), (1, 90));
     world.wheel.close(&<Host as Machine>::Parker::new());
 }

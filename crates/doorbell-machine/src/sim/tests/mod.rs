@@ -11,6 +11,8 @@ mod races;
 mod sched;
 mod smt;
 mod wait;
+#[cfg(feature = "host")]
+mod whole;
 
 use crate::sim::{self, Config, Costs, MachineSpec, Outcome, Sim};
 use crate::{Machine, ThreadSpec};

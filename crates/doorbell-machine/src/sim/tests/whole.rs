@@ -1,0 +1,145 @@
+//! Tests of code of a user's that is whole, of the slots of two machines, and of the watch over a run.
+
+use super::{exact, run, spawn};
+use crate::sim::{self, Config, RunError, Sim, Watch, run_apart, work};
+use crate::{Host, Machine, Ordering, ThreadHandle, Word};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn whole(cpus: usize) -> Config {
+    Config {
+        whole_polls: true,
+        ..exact(cpus)
+    }
+}
+
+/// Two threads that each add `times` to a word, by a load and a store.
+fn lost_updates(config: Config, times: u32) -> u32 {
+    let lost = Arc::new(Mutex::new(0));
+    let ours = Arc::clone(&lost);
+    run(config, move || {
+        let word = Arc::new(<Sim as Machine>::U32::new(0));
+        let add = |cpu| {
+            let word = Arc::clone(&word);
+            spawn(cpu, move || {
+                for _ in 0..times {
+                    Sim::<0>::user(|| {
+                        let seen = word.load(Ordering::Relaxed);
+                        Sim::<0>::relax();
+                        word.store(seen + 1, Ordering::Relaxed);
+                    });
+                }
+            })
+        };
+        for thread in [add(0), add(1)] {
+            thread.join().unwrap();
+        }
+        *ours.lock().unwrap() = 2 * times - word.load(Ordering::Relaxed);
+    });
+    *lost.lock().unwrap()
+}
+
+#[test]
+fn no_thread_runs_inside_code_that_is_whole() {
+    assert!(lost_updates(exact(2), 2_000) > 0, "the threads do meet");
+    assert_eq!(lost_updates(whole(2), 2_000), 0);
+}
+
+#[test]
+fn work_inside_of_it_lets_others_run() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let (ours, theirs) = (Arc::clone(&order), Arc::clone(&order));
+    run(whole(2), move || {
+        let thread = spawn(1, move || theirs.lock().unwrap().push("other"));
+        Sim::<0>::user(|| {
+            ours.lock().unwrap().push("before");
+            work(1_000_000);
+            ours.lock().unwrap().push("after");
+        });
+        thread.join().unwrap();
+    });
+    assert_eq!(*order.lock().unwrap(), ["before", "other", "after"]);
+}
+
+#[test]
+fn a_drop_inside_of_it_makes_steps_while_the_thread_unwinds() {
+    struct Tells(Arc<<Sim as Machine>::U32>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            let before = sim::events_of(sim::thread().unwrap());
+            self.0.store(1, Ordering::Relaxed);
+            assert!(sim::events_of(sim::thread().unwrap()) > before);
+        }
+    }
+    run(whole(1), || {
+        let word = Arc::new(<Sim as Machine>::U32::new(0));
+        let tells = Tells(Arc::clone(&word));
+        let panics = std::panic::AssertUnwindSafe(|| {
+            let _tells = tells;
+            panic!("on purpose");
+        });
+        Sim::<0>::user(|| std::panic::catch_unwind(panics).unwrap_err());
+        assert_eq!(word.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_run_without_an_end_ends_inside_of_it_too() {
+    let config = Config {
+        events_max: 10_000,
+        ..whole(1)
+    };
+    let endless = || {
+        Sim::<0>::user(|| {
+            loop {
+                let _ = Sim::<0>::now_ns();
+            }
+        });
+    };
+    let outcome = sim::run(config, endless).unwrap();
+    assert!(matches!(outcome.failure, Some(sim::Failure::Events(_))));
+}
+
+#[test]
+fn a_worker_of_one_machine_is_not_found_by_another() {
+    run(exact(1), || {
+        let worker = 1_u8;
+        // SAFETY: only this test reads the slot.
+        unsafe { Sim::<0>::set_worker_slot((&raw const worker).cast()) };
+        assert!(Host::worker_slot().is_null());
+        assert!(!Sim::<1>::worker_slot().is_null() && crate::slots::is_worker());
+        // SAFETY: as above.
+        unsafe { Sim::<0>::set_worker_slot(std::ptr::null()) };
+        assert!(!crate::slots::is_worker());
+    });
+}
+
+#[test]
+fn a_run_on_a_thread_of_its_own_is_the_same_run() {
+    let body = || {
+        let _ = Sim::<0>::now_ns();
+        work(100);
+    };
+    let here = sim::run(exact(1), body).unwrap();
+    let watch = Watch {
+        patience: Duration::from_mins(1),
+        keep: 2,
+    };
+    let apart = run_apart(exact(1), watch, body).unwrap();
+    assert_eq!(apart.outcome.hash, here.hash);
+    assert_eq!(apart.events.len(), 2);
+}
+
+#[test]
+fn a_program_that_waits_in_the_os_is_told_of() {
+    let (keep, wait) = std::sync::mpsc::channel::<()>();
+    let watch = Watch {
+        patience: Duration::from_millis(100),
+        keep: 0,
+    };
+    let silent = run_apart(exact(1), watch, move || {
+        let _ = wait.recv();
+    });
+    assert!(matches!(silent, Err(RunError::Silent(_))));
+    drop(keep);
+}
