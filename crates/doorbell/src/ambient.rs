@@ -5,6 +5,7 @@ use crate::blocking::Blocking;
 use crate::class_workers::{OpenError, Opened};
 use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
+use crate::here::on_its_machine;
 use crate::metrics::Metrics;
 use crate::net::Registered;
 use crate::worker_local::Locals;
@@ -17,7 +18,7 @@ use doorbell_core::wheel::Holds;
 use doorbell_core::wheel::Window;
 use doorbell_core::worker::timer::RawTimer;
 use doorbell_core::worker::{Local, PollBudget, TaskSeen};
-use doorbell_machine::{Host, slots};
+use doorbell_machine::slots;
 use event_listener::EventListener;
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -315,7 +316,7 @@ fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Ent
 
 /// The number of the poll that the calling worker is inside of; `None` on a thread that is not a worker.
 fn poll_number() -> Option<u64> {
-    Local::<Host>::with_current(|worker| worker.map(Local::poll_number))
+    on_its_machine!(M => Local::<M>::with_current(|worker| worker.map(Local::poll_number)))
 }
 
 impl EnteredRuntime {
@@ -520,5 +521,5 @@ pub(crate) fn on_a_blocking_thread() -> bool {
 /// Whether the caller is a worker of any runtime.
 pub(crate) fn on_a_worker() -> bool {
     // The second test is for a worker that ends and runs the destructors of its `worker_local!` values.
-    !slots::worker().is_null() || current_core().is_some()
+    slots::is_worker() || current_core().is_some()
 }

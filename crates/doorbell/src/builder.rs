@@ -129,6 +129,12 @@ pub enum BuildError {
     /// What was to be started with the runtime did not start: see [`Builder::around_threads`].
     #[error("what goes with the runtime did not start: {0}")]
     Around(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The caller is inside a simulation.
+    #[cfg(feature = "sim")]
+    #[error(
+        "a runtime of this computer cannot run inside a simulation; use the one that `doorbell::sim::run` has started"
+    )]
+    InsideSimulation,
     /// The OS did not start a thread of the runtime.
     #[error(transparent)]
     Thread(#[from] ThreadError),
@@ -382,8 +388,27 @@ impl Builder {
     /// # Errors
     /// [`BuildError`] says what is wrong and what to do. No thread of the runtime is left.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        #[cfg(feature = "sim")]
+        if crate::sim::is_inside() {
+            return Err(BuildError::InsideSimulation);
+        }
+        self.check()?;
+        let topology = Host::topology();
+        let cpus = self.choose_cpus(&Ground {
+            topology: &topology,
+            on_machine: Host::cpu_count(),
+            quota: Host::cpu_quota(),
+            lot: Host::random(),
+        })?;
+        let plan = self.plan(cpus, topology.cpus.len())?;
+        Ok(Runtime::of(Owner::start(&plan)?))
+    }
+
+    /// Checks the settings that need nothing of the machine.
+    fn check(&self) -> Result<(), BuildError> {
         if self.name.contains('\0') {
-            return Err(BuildError::Name { name: self.name });
+            let name = self.name.clone();
+            return Err(BuildError::Name { name });
         }
         if let WorkerIdle::Adaptive { budget, .. } = self.idle
             && !(budget > 0.0 && budget <= 1.0)
@@ -396,19 +421,16 @@ impl Builder {
         }
         stack_size::check(self.stack_size)?;
         self.blocking.check()?;
-        room::check(self.mailbox_limit)?;
+        room::check(self.mailbox_limit)
+    }
+
+    /// The settings, with the CPU of each core, where `usable` CPUs may be used.
+    pub(crate) fn plan(self, cpus: Vec<Option<usize>>, usable: usize) -> Result<Plan, BuildError> {
         let switches = match self.switches {
             Some(switches) => switches,
             None => switches_of_environment()?,
         };
-        let topology = Host::topology();
-        let cpus = self.choose_cpus(&Ground {
-            topology: &topology,
-            on_machine: Host::cpu_count(),
-            quota: Host::cpu_quota(),
-            lot: Host::random(),
-        })?;
-        let plan = Plan {
+        Ok(Plan {
             name: self.name,
             stack_size: self.stack_size,
             idle: self.idle,
@@ -422,11 +444,10 @@ impl Builder {
             shuffle: self.shuffle,
             urgent: RtPlan {
                 priority: self.rt_priority,
-                budget: self.rt_budget.check(cpus.len(), topology.cpus.len())?,
+                budget: self.rt_budget.check(cpus.len(), usable)?,
             },
             cpus,
-        };
-        Ok(Runtime::of(Owner::start(&plan)?))
+        })
     }
 
     /// The CPU of each core; `None` where the worker is not bound.

@@ -4,10 +4,15 @@ use crate::policy_hook::PolicyHooks;
 use crate::{ClassKind, CoreId};
 use async_lock::OnceCell;
 use doorbell_core::worker::WorkerShared;
-use doorbell_machine::{Counter, Machine, Ordering, Policy, PolicyError, ThreadError, Word};
+use doorbell_machine::{
+    Counter, Machine, Ordering, Parker, Policy, PolicyError, ThreadError, Word,
+};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+
+/// Pause between two looks, where the thread cannot wait in the OS.
+const LOOK_NS: u64 = 10_000;
 
 /// Whether a class was opened by this call.
 #[must_use]
@@ -104,10 +109,22 @@ impl<M: Machine> ClassWorkers<M> {
         (0..self.workers.len()).filter_map(move |core| {
             // A worker may run its hook before the thread that started it has counted it.
             if core < begun {
-                let _ = self.obtained[core].wait_blocking();
+                self.wait_for(core);
             }
             self.policy(core)
         })
+    }
+
+    /// Waits until the worker has asked the OS.
+    fn wait_for(&self, core: usize) {
+        if M::OS_THREADS {
+            let _ = self.obtained[core].wait_blocking();
+            return;
+        }
+        let (word, parker) = (M::U32::new(0), M::Parker::new());
+        while self.obtained[core].get().is_none() {
+            let _ = parker.park(&word, 0, Some(M::now_ns() + LOOK_NS));
+        }
     }
 
     fn policy(&self, core: usize) -> Option<WorkerPolicy> {

@@ -29,8 +29,8 @@
 //! Source: tokio's cooperative budget.
 
 use crate::ambient;
+use crate::here::on_its_machine;
 use doorbell_core::worker::{Lifted, Local, PollBudget};
-use doorbell_machine::Host;
 use pin_project_lite::pin_project;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -87,10 +87,10 @@ impl<F: Future + Unpin> Future for Cooperative<F> {
 /// Calls `f` with the budget of the current poll; `None` where there is no limit.
 #[inline]
 fn with_budget<R>(f: impl FnOnce(Option<&PollBudget>) -> R) -> R {
-    Local::<Host>::with_current(|worker| match worker {
+    on_its_machine!(M => Local::<M>::with_current(|worker| match worker {
         Some(worker) => f(worker.budget()),
         None => ambient::with_budget(f),
-    })
+    }))
 }
 
 /// Whether the budget of the current poll is used up: an operation may take its place, and nothing else.

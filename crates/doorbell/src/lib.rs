@@ -143,6 +143,8 @@
 //! * `cancel` (default): `doorbell::sync::CancellationToken`, re-exported from `tokio-util`.
 //! * `futures-io`, `tokio-io`: the read and write traits of `futures::io` and `tokio::io` for all streams of
 //!   [`net`] and their halves, and the module `doorbell::io`, which re-exports them.
+//! * `sim`: the module `doorbell::sim` and `#[doorbell::test(sim)]`, which run an async program on a simulated machine
+//!   of up to 1,024 cores. For tests only.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -162,6 +164,7 @@ mod dump;
 mod forked;
 mod group;
 mod handle;
+mod here;
 mod hooks;
 #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
 pub mod io;
@@ -182,6 +185,8 @@ mod rt_plan;
 mod runtime;
 mod scope;
 pub mod signal;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod stack_size;
 mod stalls;
 pub mod sync;

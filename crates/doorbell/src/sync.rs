@@ -5,6 +5,7 @@
 
 mod mapped;
 mod mutex;
+mod raw;
 
 pub use mapped::{MappedMutexGuard, OwnedMappedMutexGuard};
 pub use mutex::{Lock, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};

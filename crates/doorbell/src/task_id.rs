@@ -1,7 +1,7 @@
 //! [`TaskId`]: the number of a task.
 
+use crate::here::on_its_machine;
 use doorbell_core::worker::Local;
-use doorbell_machine::Host;
 
 /// The number of a task. Two tasks that exist at the same time have different numbers. A number may be given
 /// again once its task is complete, and its handle and all its wakers have been dropped.
@@ -44,7 +44,8 @@ impl TaskId {
 /// # });
 /// ```
 pub fn current_task_id() -> Option<TaskId> {
-    let id = Local::<Host>::with_current(|worker| worker.and_then(Local::task_id));
+    let id =
+        on_its_machine!(M => Local::<M>::with_current(|worker| worker.and_then(Local::task_id)));
     id.map(TaskId::new)
 }
 

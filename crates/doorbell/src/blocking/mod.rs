@@ -1,6 +1,7 @@
 //! Blocking closures, on threads of their own.
 
 mod ages;
+mod apart;
 mod count;
 mod pool;
 mod retry;

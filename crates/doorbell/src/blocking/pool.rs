@@ -1,6 +1,7 @@
 //! The pool: a queue of closures and the threads that run them.
 
 use super::ages::Ages;
+use super::apart::Apart;
 use super::count::{Count, Counts, Submit};
 use super::retry::try_later;
 use super::starter::Starter;
@@ -83,7 +84,7 @@ pub(crate) struct Pool<M: Machine> {
     name: String,
     /// Number of thread names given so far.
     named: M::Counter,
-    started: M::Counter,
+    pub(super) started: M::Counter,
     ages: Ages<M>,
     /// 1 while a task starts threads that were refused.
     pub(super) retrying: M::U32,
@@ -92,6 +93,8 @@ pub(crate) struct Pool<M: Machine> {
     /// Disconnected when the pool is closed, which wakes all idle threads.
     stop: Receiver<Infallible>,
     ended: (Sender<Ended<M>>, Receiver<Ended<M>>),
+    /// The threads that run one closure each, where those of the pool cannot be.
+    pub(super) apart: Apart<M>,
     /// Starts threads for Batch workers; set before the Batch workers are started.
     starter: OnceCell<Starter<M>>,
     /// Who reports closures that wait for long; set, if at all, before the first closure.
@@ -142,6 +145,7 @@ impl<M: Machine> Pool<M> {
             clock: Arc::clone(clock),
             stop,
             ended: unbounded(),
+            apart: Apart::default(),
             starter: OnceCell::new(),
             stalls: OnceCell::new(),
         };
@@ -151,7 +155,7 @@ impl<M: Machine> Pool<M> {
     /// Starts the thread that starts others for Batch workers. Called before there are Batch workers. The
     /// thread ends when the pool is closed. `None` if it has been started before.
     pub(crate) fn prepare_for_batch(&self) -> Result<Option<M::Thread>, ThreadError> {
-        if self.starter.is_initialized() {
+        if !M::OS_THREADS || self.starter.is_initialized() {
             return Ok(None);
         }
         let name = format!("{}-start", self.name);
@@ -195,6 +199,7 @@ impl<M: Machine> Pool<M> {
 
     /// Waits until all threads of a closed pool have ended.
     pub(crate) fn join(&self) {
+        self.apart.join();
         // A thread of the pool that receives a message sends one itself later. So the last message is never
         // received by such a thread, and this loop does not wait in vain.
         while self.has_threads() {
@@ -203,6 +208,22 @@ impl<M: Machine> Pool<M> {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Whether it takes no closure any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.count.get().closed
+    }
+
+    /// The name of the next thread.
+    pub(super) fn next_name(&self) -> String {
+        let number = self.named.add_shared(1);
+        format!("{}{number}", self.name)
+    }
+
+    /// Holds a paused clock, for a closure.
+    pub(super) fn hold(&self) -> Option<Hold<M>> {
+        self.clock.hold()
     }
 
     fn has_threads(&self) -> bool {
@@ -244,7 +265,7 @@ impl<M: Machine> Pool<M> {
         self.ages.note_sent(M::now_ns());
         let _ = self.queue.0.send(Job {
             runnable,
-            _hold: self.clock.hold(),
+            _hold: self.hold(),
         });
         let started = start();
         let stranded = started.is_err() && self.count.get().threads == 0;
@@ -265,9 +286,8 @@ impl<M: Machine> Pool<M> {
 
     /// Starts the thread that was counted. If that fails, the thread leaves the count.
     fn start_thread(self: &Arc<Self>, handle: &Handle) -> Result<(), ThreadError> {
-        let number = self.named.add_shared(1);
         let spec = ThreadSpec {
-            name: format!("{}{number}", self.name),
+            name: self.next_name(),
             cpu: None,
             stack_size: self.plan.stack_size,
         };
@@ -370,6 +390,9 @@ impl<M: Machine> Drop for Leaving<M> {
 
 impl<M: Machine> Blocking for Arc<Pool<M>> {
     fn submit(&self, handle: &Handle, job: Runnable) -> Result<(), ThreadError> {
+        if !M::OS_THREADS {
+            return self.run_apart(handle, job);
+        }
         let counted = self.count.submit(self.plan.threads_max);
         if let Some(stalls) = self.stalls.get() {
             stalls.note_queued();

@@ -1,6 +1,7 @@
 //! Addresses, and host names that are looked up.
 
 use crate::coop::consume_budget;
+use crate::here::refuse_os;
 use std::io;
 use std::net::{
     self as std_net, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6,
@@ -108,6 +109,7 @@ async fn off_the_worker<A>(name: A) -> io::Result<Vec<SocketAddr>>
 where
     A: std_net::ToSocketAddrs + Send + 'static,
 {
+    refuse_os()?;
     let runtime = crate::Handle::try_current().map_err(io::Error::other)?;
     let look = move || Ok(name.to_socket_addrs()?.collect());
     let looked = runtime.try_spawn_blocking(look).map_err(io::Error::other)?;

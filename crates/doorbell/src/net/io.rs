@@ -3,6 +3,7 @@
 use super::Ready;
 use crate::ambient::{self, Ambient};
 use crate::coop::{self, consume_budget};
+use crate::here::refuse_os;
 use crate::{ClassKind, NoRuntime};
 use async_lock::{OnceCell, RwLock};
 use doorbell_core::io::{Cleared, Event, Interest, Place, Registration};
@@ -114,6 +115,7 @@ pub(crate) fn register<M: Machine>(
     remote: RemoteRef<M>,
     fd: BorrowedFd<'static>,
 ) -> io::Result<Box<dyn Registered>> {
+    refuse_os()?;
     let Some(fd) = M::Poller::name_of(fd) else {
         return Err(io::ErrorKind::Unsupported.into());
     };

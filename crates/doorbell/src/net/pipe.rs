@@ -23,6 +23,7 @@ use super::bytes::Bytes;
 use super::io::Io;
 use super::methods::{read_methods, write_methods};
 use super::ready::interest_methods;
+use crate::here::refuse_os;
 use doorbell_machine::host::pipe::{self, Access};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -147,6 +148,7 @@ macro_rules! ends {
             /// # Errors
             /// As there.
             pub fn from_owned_fd_unchecked(fd: OwnedFd) -> io::Result<$end> {
+                refuse_os()?;
                 pipe::set_nonblocking(&fd, true)?;
                 Ok($end {
                     io: Io::new(End(fd)),

@@ -2,6 +2,7 @@
 
 use super::io::Io;
 use super::{Direction, NoAddress, TcpStream, ToSocketAddrs, lookup_host};
+use crate::here::refuse_os;
 use crate::{CoreId, Handle};
 use doorbell_machine::host::net::{self, Sharing};
 use std::io;
@@ -97,6 +98,7 @@ impl TcpListener {
     /// # Errors
     /// If the OS refuses to make it non-blocking.
     pub fn from_std(listener: std_net::TcpListener) -> io::Result<TcpListener> {
+        refuse_os()?;
         listener.set_nonblocking(true)?;
         Ok(TcpListener::of(listener))
     }

@@ -6,6 +6,7 @@ use super::methods::{peek_methods, read_methods, write_methods};
 use super::options::{ip_option_methods, option_methods};
 use super::ready::interest_methods;
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
+use crate::here::refuse_os;
 use crate::time::timeout;
 use doorbell_machine::host::net;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -104,6 +105,7 @@ impl TcpStream {
     /// # Errors
     /// If the OS refuses to make it non-blocking.
     pub fn from_std(stream: std_net::TcpStream) -> io::Result<TcpStream> {
+        refuse_os()?;
         stream.set_nonblocking(true)?;
         Ok(TcpStream::of(stream))
     }

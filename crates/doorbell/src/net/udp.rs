@@ -5,6 +5,7 @@ use super::io::Io;
 use super::options::{ip_option_methods, option_methods};
 use super::ready::interest_methods;
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
+use crate::here::refuse_os;
 use doorbell_machine::host::net;
 use std::io;
 use std::net::{self as std_net, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -47,6 +48,7 @@ impl UdpSocket {
     /// # Errors
     /// If the OS refuses to make it non-blocking.
     pub fn from_std(socket: std_net::UdpSocket) -> io::Result<UdpSocket> {
+        refuse_os()?;
         socket.set_nonblocking(true)?;
         let io = Io::new(socket);
         Ok(UdpSocket { io })

@@ -4,6 +4,7 @@ use super::Direction;
 use super::intervals::again_at_intervals;
 use super::io::Io;
 use super::ready::interest_methods;
+use crate::here::refuse_os;
 use doorbell_machine::host::net;
 use std::io;
 use std::net::Shutdown;
@@ -71,6 +72,7 @@ impl UnixDatagram {
     /// # Errors
     /// If the OS refuses to make it non-blocking.
     pub fn from_std(socket: std_unix::UnixDatagram) -> io::Result<UnixDatagram> {
+        refuse_os()?;
         socket.set_nonblocking(true)?;
         let io = Io::new(socket);
         Ok(UnixDatagram { io })

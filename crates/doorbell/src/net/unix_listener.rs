@@ -2,6 +2,7 @@
 
 use super::io::Io;
 use super::{Direction, UnixStream};
+use crate::here::refuse_os;
 use doorbell_machine::host::net;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -59,6 +60,7 @@ impl UnixListener {
     /// # Errors
     /// If the OS refuses to make it non-blocking.
     pub fn from_std(listener: std_unix::UnixListener) -> io::Result<UnixListener> {
+        refuse_os()?;
         listener.set_nonblocking(true)?;
         let io = Io::new(listener);
         Ok(UnixListener { io })

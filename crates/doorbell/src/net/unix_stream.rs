@@ -6,6 +6,7 @@ use super::intervals::again_at_intervals;
 use super::io::Io;
 use super::methods::{peek_methods, read_methods, write_methods};
 use super::ready::interest_methods;
+use crate::here::refuse_os;
 use doorbell_machine::host::net;
 use std::future::pending;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -73,6 +74,7 @@ impl UnixStream {
     /// # Errors
     /// If the OS refuses to make it non-blocking.
     pub fn from_std(stream: std_unix::UnixStream) -> io::Result<UnixStream> {
+        refuse_os()?;
         stream.set_nonblocking(true)?;
         Ok(UnixStream::of(stream))
     }

@@ -1,10 +1,11 @@
 //! [`Mutex`]: a lock whose holder inherits the class of the tasks that wait for it.
 
 use super::mapped::{MappedMutexGuard, OwnedMappedMutexGuard};
+use super::raw::{RawLock, Wait, wait_of};
+use crate::here::on_its_machine;
 use crate::{Class, ambient, coop};
 use doorbell_core::call::SPIN_NS;
-use doorbell_core::lock::{RawLock, TryLock, Wait};
-use doorbell_machine::Host;
+use doorbell_core::lock::TryLock;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -48,7 +49,7 @@ use std::task::{Context, Poll, ready};
 /// # }).unwrap();
 /// ```
 pub struct Mutex<T: ?Sized> {
-    raw: RawLock<Host>,
+    raw: RawLock,
     value: UnsafeCell<T>,
 }
 
@@ -177,17 +178,17 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// Waits until the caller has the lock.
 #[derive(Debug)]
 struct Locking<'a> {
-    raw: &'a RawLock<Host>,
-    wait: Wait<Host>,
+    raw: &'a RawLock,
+    wait: Wait,
     /// Whether the caller has the lock, and is ready when the budget of a poll allows it.
     is_locked: bool,
 }
 
 impl<'a> Locking<'a> {
-    fn new(raw: &'a RawLock<Host>) -> Self {
+    fn new(raw: &'a RawLock) -> Self {
         Locking {
             raw,
-            wait: Wait::default(),
+            wait: wait_of(raw),
             is_locked: false,
         }
     }
@@ -226,7 +227,7 @@ fn wait_for<F: Future>(future: F) -> F::Output {
         !ambient::on_a_worker(),
         "a mutex was locked by blocking_lock on a worker, whose tasks would all wait; use lock().await"
     );
-    doorbell_core::wait::block_on::<Host, _>(future, SPIN_NS)
+    on_its_machine!(M => doorbell_core::wait::block_on::<M, _>(future, SPIN_NS))
 }
 
 /// How urgent the caller is: by its class, or by the class of the worker that runs it, if that is higher.

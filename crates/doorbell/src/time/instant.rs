@@ -6,8 +6,9 @@
 )]
 
 use crate::ambient;
+use crate::here::on_its_machine;
 use doorbell_machine::host::StdInstant;
-use doorbell_machine::{Host, Machine, host};
+use doorbell_machine::{Machine, host};
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ impl Instant {
     pub fn now() -> Instant {
         let ns = ambient::peek(|frame| match frame {
             Some(frame) => frame.handle().inner().now_ns(),
-            None => Host::now_ns(),
+            None => on_its_machine!(M => M::now_ns()),
         });
         Instant { ns }
     }
@@ -41,9 +42,9 @@ impl Instant {
         let duration_ns = ns_of(duration);
         let ns = ambient::peek(|frame| match frame {
             Some(frame) => frame.handle().inner().after_ns(duration_ns),
-            None => Host::now_ns()
+            None => on_its_machine!(M => M::now_ns()
                 .saturating_add(duration_ns)
-                .saturating_add(Host::LAG_NS_MAX),
+                .saturating_add(M::LAG_NS_MAX)),
         });
         Instant { ns }
     }

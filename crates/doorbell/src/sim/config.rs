@@ -1,0 +1,188 @@
+//! [`Config`]: what is simulated.
+
+use doorbell_machine::sim::{self as machine, CPUS_MAX, Faults, MachineSpec, Memory, Range};
+use std::time::Duration;
+
+/// Cores, unless told.
+const CORES: usize = 8;
+
+/// Seeds, unless told.
+const SEEDS: std::ops::Range<u64> = 0..10;
+
+/// Cores that share a last-level cache, unless a machine is given.
+const CORES_PER_CACHE: usize = 8;
+
+/// Room for a poll as it has on a thread of the OS.
+const STACK_BYTES: usize = 2 << 20;
+
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+
+/// Something that goes wrong on real machines now and then. The seed decides when, and on which core. It ends when the
+/// program has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The OS takes a thread off its CPU, once in about 5,000 steps, for 50 µs to 2 ms.
+    Deschedule,
+    /// On one core, everything takes three times as long.
+    SlowCore,
+    /// One wake in fifty, or the end of a sleep, comes 10 µs to 1 ms late.
+    LateWakes,
+}
+
+/// What [`run`](super::run()) simulates.
+///
+/// ```
+/// use doorbell::sim::{Config, Fault};
+///
+/// let config = Config::new().cores(64).seeds(0..100).faults([Fault::Deschedule]);
+/// # drop(config);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(super) cores: usize,
+    pub(super) seeds: std::ops::Range<u64>,
+    faults: Vec<Fault>,
+    machine: Option<MachineSpec>,
+    events_max: u64,
+    time_max: Duration,
+    pub(super) patience: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            cores: CORES,
+            seeds: SEEDS,
+            faults: Vec::new(),
+            machine: None,
+            events_max: 200_000_000,
+            time_max: Duration::from_hours(24),
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Config {
+    /// Eight cores, the seeds from 0 to 9, and no faults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Simulates this many cores, 1 to 1,024.
+    #[must_use]
+    pub fn cores(mut self, count: usize) -> Self {
+        self.cores = count;
+        self
+    }
+
+    /// Runs the program with each of these seeds, twice.
+    #[must_use]
+    pub fn seeds(mut self, seeds: std::ops::Range<u64>) -> Self {
+        self.seeds = seeds;
+        self
+    }
+
+    /// Lets these faults happen.
+    #[must_use]
+    pub fn faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
+        self.faults = faults.into_iter().collect();
+        self
+    }
+
+    /// Simulates this machine: its caches, its sockets and what everything costs there. Without this it is one socket
+    /// with eight cores for each last-level cache, and costs of the order of current servers.
+    #[must_use]
+    pub fn machine(mut self, machine: MachineSpec) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    /// The number of steps after which a run has failed. The default is 200 million, which takes some ten seconds.
+    #[must_use]
+    pub fn events_max(mut self, events: u64) -> Self {
+        self.events_max = events;
+        self
+    }
+
+    /// The simulated time after which a run has failed. The default is one day.
+    #[must_use]
+    pub fn time_max(mut self, time: Duration) -> Self {
+        self.time_max = time;
+        self
+    }
+
+    /// How long, by the OS's clock, a program may go without a step of the simulation. Then the run has failed: the
+    /// program waits in the OS, where no simulated thread wakes it, or computes without end. The default is 10 s.
+    #[must_use]
+    pub fn patience(mut self, time: Duration) -> Self {
+        self.patience = time;
+        self
+    }
+
+    /// The machine, with a CPU for each core and, if there is room, one for the thread that runs the program.
+    fn spec(&self) -> MachineSpec {
+        let cpus = self.cores.saturating_add(1).min(CPUS_MAX).max(self.cores);
+        let default = || MachineSpec {
+            llc_groups_per_socket: cpus.div_ceil(CORES_PER_CACHE),
+            cores_per_llc: cpus.min(CORES_PER_CACHE),
+            ..MachineSpec::default()
+        };
+        self.machine.clone().unwrap_or_else(default)
+    }
+
+    /// The CPU of the thread that runs the program: one without a worker, if there is one.
+    pub(super) fn cpu_of_program(&self) -> usize {
+        if self.cores < self.spec().cpus() {
+            self.cores
+        } else {
+            0
+        }
+    }
+
+    /// Whether each core has a CPU; else the number of CPUs.
+    pub(super) fn check_cpus(&self) -> Result<(), usize> {
+        let cpus = self.spec().cpus();
+        if self.cores > cpus { Err(cpus) } else { Ok(()) }
+    }
+
+    pub(super) fn of_seed(&self, seed: u64) -> machine::Config {
+        machine::Config {
+            seed,
+            machine: self.spec(),
+            memory: Memory::Tso,
+            faults: self.faults_of(seed),
+            events_max: self.events_max,
+            time_max_ns: u64::try_from(self.time_max.as_nanos()).unwrap_or(u64::MAX),
+            stack_bytes: STACK_BYTES,
+            whole_polls: true,
+            ..machine::Config::default()
+        }
+    }
+
+    fn faults_of(&self, seed: u64) -> Faults {
+        let mut faults = Faults::default();
+        for fault in &self.faults {
+            match fault {
+                Fault::Deschedule => {
+                    faults.deschedule_chance = 200;
+                    faults.deschedule_ns = between(50_000, 2 * MS);
+                }
+                Fault::SlowCore => {
+                    let cpu = (seed % self.cores.max(1) as u64) as usize;
+                    faults.slow_cpus = vec![(cpu, 300)];
+                }
+                Fault::LateWakes => {
+                    faults.late_chance = 20_000;
+                    faults.late_ns = between(10_000, MS);
+                }
+            }
+        }
+        faults
+    }
+}
+
+fn between(min_ns: u64, max_ns: u64) -> Range {
+    Range { min_ns, max_ns }
+}

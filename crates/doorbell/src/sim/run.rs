@@ -1,0 +1,247 @@
+//! [`run()`]: a program with each seed, twice.
+
+use super::{Config, Failed, Problem, Verdict};
+use crate::owner::Owner;
+use crate::{BuildError, Builder};
+use doorbell_machine::sim::{self as machine, Apart, Event, Failure, Outcome, RunError, Watch};
+use doorbell_machine::{Machine, Sim};
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many events are compared to find where two runs part.
+const COMPARED: usize = 4_000_000;
+
+/// How many threads a failure shows.
+const THREADS_SHOWN: usize = 8;
+
+/// The environment variable that names the one seed to run.
+const SEED_VARIABLE: &str = "DOORBELL_SIM_SEED";
+
+/// Runs that have not failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Number of seeds. Each ran twice.
+    pub seeds: u64,
+    /// Steps of the simulation, of one run of each seed.
+    pub events: u64,
+    /// Simulated time, of one run of each seed.
+    pub simulated: Duration,
+    /// The hash of all steps. It is the same each time that the program runs with these seeds.
+    pub hash: u64,
+}
+
+/// Runs an async program on simulated cores, twice with each seed of the configuration. Each run begins with a new
+/// runtime, and the program may spawn, call, sleep, lock and await as on a host. Networks, signals and other
+/// descriptors return [`NotSimulated`](super::NotSimulated), of kind `Unsupported`.
+///
+/// # Errors
+/// [`Failed`] names the first seed that failed, and why. If the two runs of a seed differ, it has failed too.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a configuration is made for its run"
+)]
+pub fn run<F, R>(config: Config, program: F) -> Result<Report, Failed>
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output: Verdict>,
+{
+    let program = Arc::new(program);
+    let mut report = Report::default();
+    for seed in config.seeds.clone() {
+        let outcome = run_seed(&config, seed, &program).map_err(|problem| Failed {
+            seed,
+            cores: config.cores,
+            problem,
+        })?;
+        report.seeds += 1;
+        report.events += outcome.events;
+        report.simulated += Duration::from_nanos(outcome.time_ns);
+        report.hash = report.hash.rotate_left(7) ^ outcome.hash;
+    }
+    Ok(report)
+}
+
+/// Runs a seed twice.
+fn run_seed<F, R>(config: &Config, seed: u64, program: &Arc<F>) -> Result<Outcome, Problem>
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output: Verdict>,
+{
+    let once = |keep| run_once(config, seed, keep, program);
+    let (first, second) = (once(0)?.outcome, once(0)?.outcome);
+    if let Some(failure) = &first.failure {
+        return Err(Problem::Program {
+            what: text_of(failure),
+            last: last_steps(&first),
+        });
+    }
+    if first.hash != second.hash {
+        let first = parting(&once(COMPARED)?, &once(COMPARED)?);
+        return Err(Problem::Differs { first });
+    }
+    Ok(first)
+}
+
+fn run_once<F, R>(
+    config: &Config,
+    seed: u64,
+    keep: usize,
+    program: &Arc<F>,
+) -> Result<Apart, Problem>
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output: Verdict>,
+{
+    let no_run = |error: RunError| Problem::NoRun(error.to_string());
+    if machine::is_inside() {
+        return Err(no_run(RunError::Inside));
+    }
+    if config.cores == 0 {
+        return Err(Problem::NoRun(BuildError::NoCores.to_string()));
+    }
+    if let Err(cpus) = config.check_cpus() {
+        let text = format!("{} cores do not fit on {cpus} CPUs", config.cores);
+        return Err(Problem::NoRun(text));
+    }
+    let (program, cores) = (Arc::clone(program), config.cores);
+    let cpu = config.cpu_of_program();
+    let watch = Watch {
+        patience: config.patience,
+        keep,
+    };
+    let body = move || live(cores, cpu, &*program);
+    machine::run_apart(config.of_seed(seed), watch, body).map_err(no_run)
+}
+
+/// What the first simulated thread does: starts the runtime, runs the program and ends the runtime.
+fn live<F, R>(cores: usize, cpu: usize, program: &F)
+where
+    F: Fn() -> R,
+    R: Future<Output: Verdict>,
+{
+    let cpus = (0..cores).map(Some).collect();
+    let plan = Builder::new().name("sim").plan(cpus, cores);
+    let owner = plan.and_then(|plan| Owner::<Sim>::start(&plan));
+    let owner = match owner {
+        Ok(owner) => owner,
+        Err(error) => return machine::fail(error.to_string()),
+    };
+    let bound = <Sim as Machine>::bind_thread(&[cpu]);
+    debug_assert!(bound.is_ok(), "the machine has that CPU");
+    // Made inside the runtime, as the rest of the program.
+    let run = async { program().await.failure() };
+    let ended = catch_unwind(AssertUnwindSafe(|| owner.handle().try_block_on(run)));
+    match ended {
+        Ok(Ok(None)) => {}
+        Ok(Ok(Some(why))) => machine::fail(why),
+        Ok(Err(error)) => machine::fail(error.to_string()),
+        // Caught, because a thread that unwinds cannot wait for the workers to end.
+        Err(payload) => machine::fail(format!("it panicked: {}", crate::Payload::new(payload))),
+    }
+    machine::end_faults();
+    drop(owner);
+}
+
+fn text_of(failure: &Failure) -> String {
+    match failure {
+        Failure::Deadlock(_) => {
+            "every task waits, and no timer, call or blocking closure is left that could wake one"
+                .to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The last step of each of the threads that were active last.
+fn last_steps(outcome: &Outcome) -> String {
+    let steps = outcome.threads.iter();
+    let mut steps: Vec<_> = steps
+        .filter_map(|thread| Some((thread, thread.last.last()?)))
+        .collect();
+    steps.sort_by_key(|(_, event)| std::cmp::Reverse(event.time_ns));
+    let mut text = String::new();
+    for (thread, event) in steps.iter().take(THREADS_SHOWN) {
+        let _ = write!(text, "\n  {} {}, after ", thread.name, thread.doing);
+        text += &shown(event, &thread.name);
+    }
+    text
+}
+
+/// The first event at which two runs part.
+fn parting(one: &Apart, other: &Apart) -> String {
+    let pairs = one.events.iter().zip(&other.events);
+    let same = pairs.take_while(|(one, other)| one == other).count();
+    let at = |run: &Apart| match run.events.get(same) {
+        Some(event) => {
+            let threads = &run.outcome.threads;
+            let name = threads
+                .get(event.thread as usize)
+                .map_or("?", |it| &it.name);
+            shown(event, name)
+        }
+        None => "the end".to_owned(),
+    };
+    if one.outcome.hash == other.outcome.hash {
+        return "but not when they were run once more".to_owned();
+    }
+    format!(
+        "event {} is {} in one and {} in the other",
+        same + 1,
+        at(one),
+        at(other)
+    )
+}
+
+fn shown(event: &Event, thread: &str) -> String {
+    let Event {
+        time_ns, cpu, line, ..
+    } = event;
+    let kind = event.kind.name();
+    format!("`{kind} {line}` of {thread} on CPU {cpu} at {time_ns} ns")
+}
+
+/// Where a test stands.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The package.
+    pub package: &'static str,
+    /// The module, from the crate on.
+    pub module: &'static str,
+    /// The function.
+    pub name: &'static str,
+}
+
+/// What `#[doorbell::test(sim)]` calls.
+///
+/// # Panics
+/// If a run fails: with the seed, what failed, and the command that repeats it.
+#[doc(hidden)]
+#[track_caller]
+pub fn test<F, R>(config: Config, place: Place, program: F)
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output: Verdict>,
+{
+    let seed = std::env::var(SEED_VARIABLE).ok();
+    let config = match seed.map(|seed| seed.parse::<u64>()) {
+        None => config,
+        Some(Ok(seed)) => config.seeds(seed..seed.saturating_add(1)),
+        Some(Err(error)) => panic!("{SEED_VARIABLE} is no seed: {error}"),
+    };
+    if let Err(failed) = run(config, program) {
+        // The harness leaves out the name of the crate.
+        let within = place.module.split_once("::");
+        let path = within.map_or_else(
+            || place.name.to_owned(),
+            |(_, module)| format!("{module}::{}", place.name),
+        );
+        let (seed, package) = (failed.seed, place.package);
+        panic!(
+            "{failed}\nonce more: {SEED_VARIABLE}={seed} cargo test -p {package} -- --exact {path}"
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! The lock in a [`Mutex`](super::Mutex): one of the machine on which it was made.
+
+use doorbell_core::lock;
+use doorbell_machine::Host;
+
+#[cfg(not(feature = "sim"))]
+pub(super) type RawLock = lock::RawLock<Host>;
+
+#[cfg(not(feature = "sim"))]
+pub(super) type Wait = lock::Wait<Host>;
+
+/// The state of a future that will wait for this lock.
+#[cfg(not(feature = "sim"))]
+pub(super) fn wait_of(_lock: &RawLock) -> Wait {
+    Wait::default()
+}
+
+#[cfg(feature = "sim")]
+pub(super) use either::{RawLock, Wait, wait_of};
+
+#[cfg(feature = "sim")]
+mod either {
+    use super::{Host, lock};
+    use doorbell_core::lock::TryLock;
+    use doorbell_machine::{Sim, sim};
+    use std::task::{Context, Poll};
+
+    /// A lock of this computer or of a simulated machine.
+    #[derive(Debug)]
+    pub(in super::super) enum RawLock {
+        Host(lock::RawLock<Host>),
+        Sim(lock::RawLock<Sim>),
+    }
+
+    /// The state of a future that waits for it.
+    #[derive(Debug)]
+    pub(in super::super) enum Wait {
+        Host(lock::Wait<Host>),
+        Sim(lock::Wait<Sim>),
+    }
+
+    pub(in super::super) fn wait_of(lock: &RawLock) -> Wait {
+        match lock {
+            RawLock::Host(_) => Wait::Host(lock::Wait::default()),
+            RawLock::Sim(_) => Wait::Sim(lock::Wait::default()),
+        }
+    }
+
+    impl Default for RawLock {
+        fn default() -> Self {
+            if sim::is_inside() {
+                RawLock::Sim(lock::RawLock::default())
+            } else {
+                RawLock::Host(lock::RawLock::default())
+            }
+        }
+    }
+
+    impl RawLock {
+        pub(in super::super) fn try_lock(&self) -> TryLock {
+            match self {
+                RawLock::Host(raw) => raw.try_lock(),
+                RawLock::Sim(raw) => raw.try_lock(),
+            }
+        }
+
+        pub(in super::super) fn poll_lock(
+            &self,
+            wait: &mut Wait,
+            urgency: u8,
+            cx: &mut Context<'_>,
+        ) -> Poll<()> {
+            match (self, wait) {
+                (RawLock::Host(raw), Wait::Host(wait)) => raw.poll_lock(wait, urgency, cx),
+                (RawLock::Sim(raw), Wait::Sim(wait)) => raw.poll_lock(wait, urgency, cx),
+                _ => unreachable!("a wait is made for its lock"),
+            }
+        }
+
+        pub(in super::super) fn withdraw(&self, wait: &mut Wait) {
+            match (self, wait) {
+                (RawLock::Host(raw), Wait::Host(wait)) => raw.withdraw(wait),
+                (RawLock::Sim(raw), Wait::Sim(wait)) => raw.withdraw(wait),
+                _ => unreachable!("a wait is made for its lock"),
+            }
+        }
+
+        /// # Safety
+        /// The caller has the lock.
+        pub(in super::super) unsafe fn unlock(&self) {
+            match self {
+                // SAFETY: passed on from the caller.
+                RawLock::Host(raw) => unsafe { raw.unlock() },
+                // SAFETY: passed on from the caller.
+                RawLock::Sim(raw) => unsafe { raw.unlock() },
+            }
+        }
+    }
+}

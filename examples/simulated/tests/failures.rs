@@ -1,0 +1,155 @@
+//! What a failure says.
+
+use doorbell::sim::{self, Config, Problem};
+use doorbell::time::{Duration, Instant, sleep};
+use std::sync::{Arc, Mutex};
+
+fn few() -> Config {
+    Config::new().cores(4).seeds(3..6)
+}
+
+/// Reads, awaits and writes back.
+async fn loses_updates() {
+    let total = Arc::new(Mutex::new(0));
+    let add = |total: Arc<Mutex<u64>>| async move {
+        let seen = *total.lock().unwrap();
+        sleep(Duration::from_micros(sim::random() % 50)).await;
+        *total.lock().unwrap() = seen + 1;
+    };
+    let tasks: Vec<_> = (0..4)
+        .map(|_| doorbell::spawn(add(Arc::clone(&total))))
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let total = *total.lock().unwrap();
+    sim::check(total == 4, "an update was lost");
+}
+
+#[test]
+fn a_lost_update_is_found_and_its_seed_repeats_it() {
+    let failed = sim::run(few(), loses_updates).unwrap_err();
+    let Problem::Program { what, .. } = &failed.problem else {
+        panic!("{failed}");
+    };
+    assert!(what.contains("an update was lost (") && what.contains("failures.rs:"));
+    let seed = failed.seed;
+    let again = sim::run(few().seeds(seed..seed + 1), loses_updates).unwrap_err();
+    assert_eq!(again, failed);
+}
+
+#[test]
+fn an_error_and_a_panic_of_the_program_fail_the_run() {
+    let failed = sim::run(few(), || async { Err::<(), _>("no room") }).unwrap_err();
+    assert!(
+        failed
+            .to_string()
+            .contains("returned an error: \"no room\"")
+    );
+    let panics = || async {
+        let value = doorbell::spawn(async { 1 }).await.unwrap();
+        assert_eq!(value, 2, "one is not two");
+    };
+    let failed = sim::run(few(), panics).unwrap_err();
+    assert!(
+        failed
+            .to_string()
+            .starts_with("seed 3 on 4 cores: it panicked: ")
+    );
+    assert!(failed.to_string().contains("one is not two"), "{failed}");
+}
+
+#[test]
+fn a_wait_for_ever_is_a_failure() {
+    let failed = sim::run(few(), std::future::pending::<()>).unwrap_err();
+    assert!(failed.to_string().contains("every task waits"), "{failed}");
+    let in_a_task = || async { doorbell::spawn(std::future::pending::<()>()).await };
+    let failed = sim::run(few(), in_a_task).unwrap_err();
+    assert!(failed.to_string().contains("every task waits"), "{failed}");
+}
+
+#[test]
+fn a_program_without_an_end_is_a_failure() {
+    let ticks = || async {
+        while sim::random() < u64::MAX {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let within = few().time_max(Duration::from_secs(1));
+    let failed = sim::run(within, ticks).unwrap_err();
+    assert!(failed.to_string().contains("of simulated time"), "{failed}");
+    let asks = || async { while Instant::now() < Instant::MAX {} };
+    let failed = sim::run(few().events_max(100_000), asks).unwrap_err();
+    assert!(failed.to_string().contains("no end after"), "{failed}");
+}
+
+#[test]
+fn a_lock_that_is_held_over_work_is_a_failure() {
+    let holds = || async {
+        let lock = Arc::new(Mutex::new(()));
+        let tasks = [0, 1].map(|core| {
+            let lock = Arc::clone(&lock);
+            doorbell::task().on(core).spawn(async move {
+                let _locked = lock.lock().unwrap();
+                sim::work(Duration::from_millis(1));
+            })
+        });
+        for task in tasks {
+            task.await.unwrap();
+        }
+    };
+    let soon = few().patience(Duration::from_millis(500));
+    let failed = sim::run(soon, holds).unwrap_err();
+    assert!(matches!(&failed.problem, Problem::NoRun(text) if text.contains("a lock held over")));
+}
+
+#[test]
+fn two_runs_that_differ_are_a_failure_and_the_first_step_is_named() {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let differs = || async {
+        let run = RUNS.fetch_add(1, Relaxed);
+        sleep(Duration::from_micros(run)).await;
+    };
+    let failed = sim::run(few(), differs).unwrap_err();
+    let Problem::Differs { first } = &failed.problem else {
+        panic!("{failed}");
+    };
+    assert!(
+        first.starts_with("event ") && first.contains(" of "),
+        "{first}"
+    );
+}
+
+#[test]
+fn what_cannot_be_simulated_is_no_run() {
+    for cores in [0, 1_025, usize::MAX] {
+        let failed = sim::run(Config::new().cores(cores), || async {}).unwrap_err();
+        assert!(matches!(failed.problem, Problem::NoRun(_)), "{failed}");
+    }
+    let nested = || async {
+        let inner = sim::run(Config::new(), || async {});
+        assert!(matches!(inner.unwrap_err().problem, Problem::NoRun(_)));
+    };
+    sim::run(few(), nested).unwrap();
+}
+
+#[doorbell::test(sim, cores = 2, seeds = 7..9)]
+#[should_panic(
+    expected = "once more: DOORBELL_SIM_SEED=7 cargo test -p doorbell-simulated -- --exact a_failure"
+)]
+async fn a_failure_names_the_command_that_repeats_it() {
+    sim::check(
+        doorbell::current_core().is_some(),
+        "the program is no worker",
+    );
+}
+
+#[test]
+fn outside_of_a_simulation_work_takes_no_time_and_a_check_panics() {
+    sim::work(Duration::from_secs(1_000));
+    assert!(!sim::is_inside());
+    sim::check(true, "fine");
+    let failed = std::panic::catch_unwind(|| sim::check(false, "wrong"));
+    assert!(failed.is_err());
+}
