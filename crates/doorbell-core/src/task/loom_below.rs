@@ -154,7 +154,7 @@ fn a_wake_from_below_is_not_lost() {
 
 #[test]
 fn another_wake_from_below_is_seen_too() {
-    check(another_below);
+    check_large(another_below);
 }
 
 #[test]
