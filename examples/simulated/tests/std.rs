@@ -1,4 +1,5 @@
-//! Programs that ask std, and crates that do, for the time and for random numbers.
+//! Programs that ask std, and crates that do, for the time and for random numbers; and channels and maps with locks of
+//! their own.
 
 use doorbell::time::{Duration, sleep};
 use doorbell::{sim, spawn, yield_now};
@@ -39,6 +40,58 @@ async fn the_order_of_a_hash_map() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+#[doorbell::test(sim)]
+async fn random_numbers_of_rand() {
+    let tasks: Vec<_> = (0..20)
+        .map(|_| {
+            let time = Duration::from_nanos(rand::random_range(0..100_000));
+            spawn(async move { sleep(time).await })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[doorbell::test(sim)]
+async fn async_channel_flume_and_dashmap() {
+    let map = Arc::new(dashmap::DashMap::new());
+    let (to, from) = async_channel::bounded(2);
+    let (to_other, from_other) = flume::bounded(2);
+    let tasks: Vec<_> = (0..20_u64)
+        .map(|task| {
+            let (map, to, to_other) = (Arc::clone(&map), to.clone(), to_other.clone());
+            spawn(async move {
+                for number in 0..10 {
+                    map.insert(task * 10 + number, number);
+                    to.send(number).await.unwrap();
+                    to_other.send_async(number).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    drop((to, to_other));
+    let others = spawn(async move {
+        let mut sum = 0;
+        while let Ok(number) = from_other.recv_async().await {
+            sum += number;
+        }
+        sum
+    });
+    let mut sum = 0;
+    while let Ok(number) = from.recv().await {
+        sum += number;
+    }
+    assert_eq!((sum, others.await.unwrap()), (900, 900));
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for entry in map.iter() {
+        sim::work(Duration::from_nanos(*entry.value()));
+    }
+    assert_eq!(map.len(), 200);
 }
 
 #[doorbell::test(sim)]

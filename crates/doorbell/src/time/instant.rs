@@ -8,7 +8,7 @@
 use crate::ambient;
 use crate::here::on_its_machine;
 use doorbell_machine::host::StdInstant;
-use doorbell_machine::{Machine, host};
+use doorbell_machine::{Host, Machine, host};
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Instant {
     pub fn now() -> Instant {
         let ns = ambient::peek(|frame| match frame {
             Some(frame) => frame.handle().inner().now_ns(),
-            None => on_its_machine!(M => M::now_ns()),
+            None => machine_now_ns(),
         });
         Instant { ns }
     }
@@ -42,9 +42,9 @@ impl Instant {
         let duration_ns = ns_of(duration);
         let ns = ambient::peek(|frame| match frame {
             Some(frame) => frame.handle().inner().after_ns(duration_ns),
-            None => on_its_machine!(M => M::now_ns()
+            None => machine_now_ns()
                 .saturating_add(duration_ns)
-                .saturating_add(M::LAG_NS_MAX)),
+                .saturating_add(Host::LAG_NS_MAX),
         });
         Instant { ns }
     }
@@ -79,6 +79,12 @@ impl Instant {
             ns: host::ns_of(instant),
         }
     }
+}
+
+/// The time by the machine's clock, on a thread without a runtime.
+#[inline]
+fn machine_now_ns() -> u64 {
+    on_its_machine!(M => M::now_ns())
 }
 
 pub(super) fn ns_of(duration: Duration) -> u64 {
