@@ -1,5 +1,8 @@
 //! The text of a scenario: what it measures, examples, and the meaning of its columns. Each scenario has such a file.
 
+use crate::frame::Metric;
+use crate::report::Chart;
+
 /// The sections of one file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Text(pub(crate) &'static str);
@@ -63,6 +66,35 @@ impl Text {
             gist += rest;
         }
         Some(gist)
+    }
+
+    /// The metrics of a section, in the order of their columns: `- name: title, title of the spread`. Of each the
+    /// minimum and the maximum over the rounds are in the JSON too.
+    pub(crate) fn metrics(self, section: &str) -> Vec<Metric> {
+        let items = self.section(section).lines();
+        let items = items.filter_map(|line| line.strip_prefix("- "));
+        let metric = |item: &'static str| {
+            let (name, titles) = item.split_once(": ").unwrap_or((item, ""));
+            let (title, spread) = titles.split_once(", ").unwrap_or((titles, ""));
+            Metric {
+                title,
+                name,
+                spread,
+            }
+        };
+        items.map(metric).collect()
+    }
+
+    /// The chart of a section: `title | unit | metric, metric`.
+    pub(crate) fn chart(self, section: &str, metrics: &[Metric]) -> Chart {
+        let mut parts = self.section(section).trim().split('|').map(str::trim);
+        let [title, unit, names] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+        let of = |name| metrics.iter().find(|metric| metric.name == name);
+        Chart {
+            title,
+            unit,
+            series: names.split(", ").filter_map(of).copied().collect(),
+        }
     }
 
     /// The goals, as `frame::goals` reads them.

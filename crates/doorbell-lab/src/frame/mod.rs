@@ -16,14 +16,15 @@ use std::time::Duration;
 use crate::error::LabError;
 use crate::measure::{Clock, Placement, Samples, SyscallSource};
 use crate::peers::Host;
-use crate::report::{Chart, Report, SideTable};
+use crate::report::{Report, SideTable};
 use crate::scenario::Options;
+use crate::text::Text;
 
-pub(crate) use metric::{MAX, Metric, P50, P99, chart, ends, figure, ratio};
+pub(crate) use metric::{Metric, ends};
 pub(crate) use rounds::matching;
 pub(crate) use rows::{Rated, Results, percentiles, percentiles_of};
 
-/// A scenario.
+/// A scenario. Metrics, conclusion and goals are in its text.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// Its name on the command line.
@@ -33,9 +34,6 @@ pub(crate) struct Plan {
     pub(crate) contestants: fn(&Stage) -> Result<Vec<Contestant>, LabError>,
     /// The metric by which a contestant is compared with its baseline.
     pub(crate) compared: &'static str,
-    /// The columns. Of each metric the minimum and the maximum over the rounds are in the JSON too.
-    pub(crate) metrics: &'static [Metric],
-    pub(crate) chart: Chart,
     pub(crate) conclude: fn(&Results<'_>) -> Conclusion,
     /// What is special about this run.
     pub(crate) notes: fn(&Options) -> Vec<String>,
@@ -50,12 +48,18 @@ impl Plan {
         work: |_| Work::of(1, 1, 0),
         contestants: |_| Ok(Vec::new()),
         compared: "p99_us",
-        metrics: &[],
-        chart: chart("", "µs", &[P50, P99]),
         conclude: |_| Conclusion::default(),
         notes: |_| Vec::new(),
         limit: None,
     };
+}
+
+impl Plan {
+    /// What is measured, how to read it, its metrics, chart, conclusion and goals.
+    pub(crate) fn text(&self) -> Text {
+        let scenario = crate::scenario::of_name(self.scenario);
+        scenario.map_or(Text(""), |scenario| scenario.text)
+    }
 }
 
 type ReadLimit = fn(&Stage) -> Result<f64, LabError>;

@@ -4,7 +4,7 @@
 //! pass is judged by the two limits around it, and is discarded when they differ too much.
 
 use super::rows::{Rated, Results, percentiles, row};
-use super::{Contestant, Outcome, Plan, Run, Stage, Work, goals};
+use super::{Contestant, Metric, Outcome, Plan, Run, Stage, Work, goals};
 use crate::error::LabError;
 use crate::measure::{
     IdleMachine, Interrupts, Machine, Samples, Spread, SyscallSource, TimeLimit, Usage, median,
@@ -13,7 +13,6 @@ use crate::measure::{
 use crate::progress::Progress;
 use crate::report::{MeasuredOn, Report, Row, gist_of};
 use crate::scenario::Options;
-use crate::text::Text;
 
 /// Two limits may differ by this factor.
 const LIMIT_TOLERANCE_X: f64 = 1.5;
@@ -85,7 +84,9 @@ pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
     };
     let tapes = runner.run(rounds, &contestants, &progress)?;
     progress.clear();
-    let rows = rows(plan, &contestants, &tapes);
+    let text = plan.text();
+    let metrics = text.metrics("Metrics");
+    let rows = rows(plan, &metrics, &contestants, &tapes);
     let tapes_of_rows = tapes.iter().flat_map(|tapes| &tapes.all);
     let rated = rows.iter().zip(tapes_of_rows).map(|(row, tape)| Rated {
         row,
@@ -96,15 +97,14 @@ pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         options,
     };
     let mut conclusion = (plan.conclude)(&results);
-    let text = crate::scenario::of_name(plan.scenario).map(|one| one.text);
-    let goals = text.map_or_else(Vec::new, Text::goals);
-    conclusion.tables.extend(goals::table(&goals, &results));
+    let goals = goals::table(&text.goals(), &results);
+    conclusion.tables.extend(goals);
     let section = if options.slices {
         "Gist with --slices"
     } else {
         "Gist"
     };
-    let gist = conclusion.gist + &gist_of(plan.scenario, section, &rows);
+    let gist = conclusion.gist + &gist_of(text, section, &rows);
     let mut notes = runner.limit_notes(&contestants, &tapes);
     notes.extend(caveats(&machine, work));
     notes.extend((plan.notes)(options));
@@ -113,12 +113,12 @@ pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         machine: MeasuredOn::Host(machine),
         rounds,
         rows,
-        columns: plan.metrics.iter().flat_map(|one| one.columns()).collect(),
+        columns: metrics.iter().flat_map(|one| one.columns()).collect(),
         main: conclusion.main,
         gist,
         side_tables: conclusion.tables,
         notes,
-        chart: plan.chart,
+        chart: text.chart("Chart", &metrics),
     })
 }
 
@@ -332,7 +332,7 @@ pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool
 }
 
 /// A row for each tape, compared with the tape of the same part of its baseline.
-fn rows(plan: &Plan, all: &[Contestant], tapes: &[Tapes]) -> Vec<Row> {
+fn rows(plan: &Plan, metrics: &[Metric], all: &[Contestant], tapes: &[Tapes]) -> Vec<Row> {
     let baseline_of = |group: &str, part: &str| {
         let place = all
             .iter()
@@ -352,7 +352,8 @@ fn rows(plan: &Plan, all: &[Contestant], tapes: &[Tapes]) -> Vec<Row> {
                 (&one.name, &variant),
                 tape,
                 baseline_of(&one.group, tape.part),
-                plan,
+                plan.compared,
+                metrics,
             );
             if plan.limit.is_some() {
                 let names = ["rounds_dropped_count", "passes_dropped_count"];

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rounds::{Figures, Tape};
-use super::{Plan, ends};
+use super::{Metric, ends};
 use crate::measure::{Samples, Spread, median};
 use crate::report::{Metrics, Row};
 use crate::scenario::Options;
@@ -79,18 +79,19 @@ pub(super) fn row(
     (contestant, variant): (&str, &str),
     tape: &Tape,
     baseline: Option<&Tape>,
-    plan: &Plan,
+    compared: &str,
+    shown: &[Metric],
 ) -> Row {
     let mut metrics = Metrics::default();
     for (name, value) in middles(tape) {
         metrics.put(name, Some(value));
     }
-    for metric in plan.metrics.iter().filter(|metric| metric.name != RATIO[0]) {
+    for metric in shown.iter().filter(|metric| metric.name != RATIO[0]) {
         let values = of_each_round(&tape.rounds, metric.name).unwrap_or_default();
         let [low, high] = ends(metric.name);
         put_ends(&mut metrics, &values, [&low, &high]);
     }
-    let ratios = baseline.map(|other| ratios(tape, other, plan.compared));
+    let ratios = baseline.map(|other| ratios(tape, other, compared));
     let ratios = ratios.unwrap_or_default();
     metrics.put(RATIO[0], median(&ratios));
     if !ratios.is_empty() && ratios.len() == tape.rounds.len() {
@@ -168,18 +169,17 @@ fn over_rounds(rounds: &[Figures], name: &str) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{P99, figure};
     use super::*;
 
-    const PLAN: Plan = Plan {
-        compared: "op_ns",
-        metrics: &[figure("ns", "op_ns"), P99],
-        ..Plan::NEW
-    };
-    const LATE: Plan = Plan {
-        compared: "p99_us",
-        ..PLAN
-    };
+    const SHOWN: [Metric; 2] = [metric("op_ns"), metric("p99_us")];
+
+    const fn metric(name: &'static str) -> Metric {
+        Metric {
+            title: "",
+            name,
+            spread: "",
+        }
+    }
 
     fn tape(op_ns: [f64; 3]) -> Tape {
         Tape {
@@ -193,7 +193,7 @@ mod tests {
         let mut own = tape([10.0, 30.0, 20.0]);
         own.rounds[0].insert("syscalls_per_1k", 2.0);
         let other = tape([5.0, 30.0, 5.0]);
-        let row = row(("who", "how"), &own, Some(&other), &PLAN);
+        let row = row(("who", "how"), &own, Some(&other), "op_ns", &SHOWN);
         let expected = [
             ("op_ns", 20.0),
             ("op_min_ns", 10.0),
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn without_a_baseline_there_is_no_ratio() {
-        let row = row(("who", "how"), &tape([1.0; 3]), None, &LATE);
+        let row = row(("who", "how"), &tape([1.0; 3]), None, "p99_us", &SHOWN);
         assert_eq!(row.metrics.get("ratio_x"), None);
         assert_eq!(row.metrics.get("p99_min_us"), None);
     }
@@ -241,7 +241,7 @@ mod tests {
     fn a_percentile_is_of_each_round_or_of_all_or_is_not_there() {
         let row_of = |each| {
             let (own, other) = (late(each, 6), late(each, 3));
-            row(("who", "how"), &own, Some(&other), &LATE).metrics
+            row(("who", "how"), &own, Some(&other), "p99_us", &SHOWN).metrics
         };
         let names = ["p99_us", "p99_min_us", "ratio_x", "ratio_min_x", "max_us"];
         let (of_each, of_all, few) = (row_of(1_000), row_of(500), row_of(499));

@@ -52,7 +52,12 @@ pub(crate) fn assert_plan(plan: &Plan, options: &Options, kept: &[&str]) {
         let same = all.iter().filter(|other| other.group == one.group);
         assert!(same.filter(|one| one.is_baseline).count() <= 1, "{one:?}");
     }
-    let columns: Vec<Column> = plan.metrics.iter().flat_map(|one| one.columns()).collect();
+    let columns: Vec<Column> = plan
+        .text()
+        .metrics("Metrics")
+        .iter()
+        .flat_map(|one| one.columns())
+        .collect();
     if !all.is_empty() && !columns.is_empty() {
         let names = all.iter().map(|one| (&*one.name, &*one.variant));
         assert_fits(names, &columns, kept);

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::frame::Metric;
-
 use super::{Chart, Grid, Report, known, spread};
 
 /// Light and dark colours, by the reader's preference.
@@ -64,12 +62,11 @@ impl Report {
             series,
         } = &self.chart;
         let figures = self.rows.iter().flat_map(|row| {
-            let known =
-                move |metric: &'static Metric| Some((row, metric, row.metrics.get(metric.name)?));
-            series
-                .iter()
-                .filter_map(known)
-                .filter(|(.., value)| *value > 0.0)
+            let known = series.iter().filter_map(move |metric| {
+                let value = row.metrics.get(metric.name)?;
+                Some((row, metric, value))
+            });
+            known.filter(|(.., value)| *value > 0.0)
         });
         let logs = figures.clone().map(|(.., value)| value.log10());
         let (low, high) = logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::error::LabError;
 use crate::frame::{Metric, ends};
 use crate::measure::Machine;
+use crate::text::Text;
 
 /// Figures by name. Names end with their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -50,12 +51,12 @@ pub(crate) struct Column {
 }
 
 /// The chart of the page.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Chart {
     pub(crate) title: &'static str,
     pub(crate) unit: &'static str,
     /// The bars of each row.
-    pub(crate) series: &'static [Metric],
+    pub(crate) series: Vec<Metric>,
 }
 
 /// An additional table below the main one. Its cells are texts, and the first two columns are names.
@@ -105,15 +106,13 @@ pub(crate) fn fits(wanted: &str, name: &str) -> bool {
 }
 
 /// What the rows of a scenario show together, by its text.
-pub(crate) fn gist_of(scenario: &str, section: &str, rows: &[Row]) -> String {
+pub(crate) fn gist_of(text: Text, section: &str, rows: &[Row]) -> String {
     let figure = |contestant: &str, variant: &str, metric: &str| {
         let mut rows = rows.iter();
         let row = rows.find(|row| fits(contestant, &row.contestant) && fits(variant, &row.variant));
         known(row.and_then(|row| row.metrics.get(metric)))
     };
-    let text = crate::scenario::of_name(scenario).map(|one| one.text);
-    let gist = text.and_then(|text| text.gist(section, figure));
-    gist.unwrap_or_default()
+    text.gist(section, figure).unwrap_or_default()
 }
 
 /// As JSON, on several lines.

@@ -31,7 +31,11 @@ fn machine() -> Machine {
     }
 }
 
-const P50: Metric = crate::frame::figure("p50", "p50_ns");
+const P50: Metric = Metric {
+    title: "p50",
+    name: "p50_ns",
+    spread: "",
+};
 
 fn report() -> Report {
     let row = |contestant: &str, figures: &[(&str, f64)]| Row {
@@ -74,7 +78,11 @@ fn report() -> Report {
             rows: vec![vec!["on".to_owned(), "new".to_owned(), "0.20".to_owned()]],
         }],
         notes: vec!["a note".to_owned()],
-        chart: crate::frame::chart("times", "ns", &[P50]),
+        chart: Chart {
+            title: "times",
+            unit: "ns",
+            series: vec![P50],
+        },
     }
 }
 

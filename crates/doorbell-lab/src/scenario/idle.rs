@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{Contestant, Metric, Outcome, Plan, Stage, Work, chart, figure};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{SyscallCounter, SyscallSource, Threads, ThreadsUse};
 use crate::peers::{Doorbell, Peer, Role, Tokio, Workers};
 use crate::tools::Crew;
@@ -14,7 +14,6 @@ const VARIANT: &str = "2 workers after 1,000 tasks";
 const TASKS: usize = 1_000;
 /// Time after the tasks before it counts as idle.
 const SETTLES: Duration = Duration::from_millis(100);
-const SWITCHES: Metric = figure("ctx", "idle_switches_count").spread("ctx spread");
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "idle",
@@ -26,15 +25,6 @@ pub(super) const PLAN: Plan = Plan {
         ])
     },
     compared: "idle_switches_count",
-    metrics: &[
-        SWITCHES,
-        figure("involuntary", "idle_involuntary_count"),
-        figure("CPU %", "idle_cpu_percent").spread("CPU spread"),
-        figure("syscalls", "idle_syscalls_count"),
-        figure("threads", "threads_count"),
-        figure("idle s", "idle_span_s"),
-    ],
-    chart: chart("Context switches with nothing to do", "", &[SWITCHES]),
     ..Plan::NEW
 };
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{Contestant, Outcome, P50, P99, Plan, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::{Samples, Usage, allowed_cpus};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, WakeCounts, Workers, sleep_until};
 use crate::tools::{Crew, Slot, compute, locked, steps_for};
@@ -37,32 +37,12 @@ const TASKS: usize = 8;
 const PAIRS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const CHAIN: &str = "60/s, chain of 8";
 const BURST: &str = "60/s, burst of 8";
-const EACH: crate::frame::Metric = figure("us each", "op_us").spread("us spread");
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "pingpong",
     work: |options| Work::of(options.full_or_quick(SPAN_MS), 10, 20),
     contestants: |_| contestants(),
     compared: "op_us",
-    metrics: &[
-        figure("exchanges/s", "exchanges_per_s"),
-        EACH,
-        ratio("x tokio"),
-        P50.spread(""),
-        P99.spread("p99 spread"),
-        figure("skipped", "skipped_count"),
-        figure("CPU us/op", "cpu_us_per_op"),
-        figure("sleeps/op", "wakeups_per_op"),
-        figure("rings/op", "rings_per_op"),
-        figure("stacked/1k", "stacked_per_1k"),
-        figure("CPU %", "cpu_percent"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-    ],
-    chart: chart(
-        "Time of the pass for each exchange, and of a frame, µs (log scale)",
-        "µs",
-        &[EACH],
-    ),
     ..Plan::NEW
 };
 

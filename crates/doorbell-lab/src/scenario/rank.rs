@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, current_cpu};
 use crate::peers::{
     Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
@@ -47,21 +47,6 @@ pub(super) const PLAN: Plan = Plan {
     scenario: "rank",
     work: |options| Work::of(options.full_or_quick(TURNS), 20, 100),
     contestants,
-    metrics: &[
-        P50,
-        P99,
-        MAX,
-        ratio("x FIFO"),
-        figure("moved %", "moved_percent"),
-        figure("rings/turn", "rings_per_op"),
-        figure("turns", "operations_count"),
-        figure("CPU %", "cpu_percent"),
-    ],
-    chart: chart(
-        "How long a task of rank 99 waits behind a poll of rank 50, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     notes: |_| refused().into_iter().collect(),
     ..Plan::NEW
 };

@@ -10,9 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{
-    Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, percentiles_of, ratio,
-};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work, percentiles_of};
 use crate::measure::{Samples, allowed_cpus};
 use crate::peers::{
     Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
@@ -43,27 +41,6 @@ pub(super) const PLAN: Plan = Plan {
     scenario: "rt",
     work: |options| Work::of(options.full_or_quick(SPAN_MS), 50, SPAN_MS[1]),
     contestants,
-    metrics: &[
-        P50,
-        P99,
-        MAX,
-        ratio("x threads"),
-        figure("missed", "missed_count"),
-        figure("wait p50", "wait_p50_us"),
-        figure("wait p99", "wait_p99_us").spread("wait p99 spread"),
-        figure("", "wait_max_us").hidden(),
-        figure("wait max", "wait_max_max_us"),
-        figure("rings/tick", "rings_per_op"),
-        figure("skipped", "skipped_count"),
-        figure("CPU %", "cpu_percent"),
-        figure("ticks", "operations_count"),
-        figure("early", "early_count"),
-    ],
-    chart: chart(
-        "How late the ticks of periodic tasks come, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     notes: |options| {
         let cores = allowed_cpus().map_or(0, |cpus| cpus.len());
         let ticks = format!(

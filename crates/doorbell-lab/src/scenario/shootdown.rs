@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 use doorbell::{CallCoalesce, CallError, CoreId, Handle, ManyResults, WorkerCounts};
 
 use crate::error::LabError;
-use crate::frame::{
-    Conclusion, Contestant, Metric, Outcome, Plan, Rated, Results, Work, chart, figure, ratio,
-};
+use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
 use crate::measure::{allowed_cpus, median, variation_percent};
 use crate::peers::{Doorbell, Team, Workers};
 use crate::report::{SideTable, known};
@@ -27,8 +25,6 @@ const THREADS: usize = 32;
 const SPAN_MS: [u32; 2] = [2_000, 300];
 const BASE: &str = "call_coalesce=base";
 const ON: &str = "call_coalesce=on";
-const CALLS: Metric = figure("calls/s", "calls_per_s").spread("spread");
-const RINGS: Metric = figure("rings/1k", "rings_per_1k").spread("spread");
 /// The goal for the change of wake syscalls.
 const RINGS_GOAL_PERCENT: f64 = -80.0;
 
@@ -37,22 +33,6 @@ pub(super) const PLAN: Plan = Plan {
     work: |options| Work::of(options.full_or_quick(SPAN_MS), 50, SPAN_MS[1]),
     contestants: |_| Ok(contestants(THREADS)),
     compared: "calls_per_s",
-    metrics: &[
-        CALLS,
-        ratio("x base"),
-        RINGS,
-        figure("awake/1k", "rings_awake_per_1k"),
-        figure("parks/1k", "parks_per_1k"),
-        figure("RES+CAL/1k", "interrupts_per_1k"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("ctx/1k", "switches_per_1k"),
-        figure("by workers %", "by_workers_percent"),
-    ],
-    chart: chart(
-        "Calls to all cores a second, and rings per 1,000 of them (log scale)",
-        "",
-        &[CALLS, RINGS],
-    ),
     conclude,
     ..Plan::NEW
 };

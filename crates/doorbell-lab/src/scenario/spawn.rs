@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use futures::channel::oneshot;
 
 use crate::error::LabError;
-use crate::frame::{
-    Conclusion, Contestant, Metric, Outcome, Plan, Rated, Results, Work, chart, figure,
-};
+use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
 use crate::peers::{Doorbell, Spawns, Tokio, Workers};
 use crate::report::{SideTable, known, spread};
 use crate::tools::locked;
@@ -24,7 +22,6 @@ const YIELDS: u32 = 1_000;
 /// How long a busy task keeps its worker, and how many there are.
 const STALL: Duration = Duration::from_micros(10);
 const BUSY: u32 = 2 * WORKERS as u32;
-const NS: Metric = figure("ns", "op_ns").spread("ns spread");
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "spawn",
@@ -37,12 +34,6 @@ pub(super) const PLAN: Plan = Plan {
         Ok(SHAPES.into_iter().flat_map(both).collect())
     },
     compared: "ops_per_s",
-    metrics: &[NS],
-    chart: chart(
-        "A task spawned, a pair of messages, a yield; ns (log scale)",
-        "ns",
-        &[NS],
-    ),
     conclude,
     ..Plan::NEW
 };

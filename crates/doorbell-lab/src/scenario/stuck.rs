@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures::channel::oneshot;
 
 use crate::error::LabError;
-use crate::frame::{Contestant, MAX, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Role, Spawns, Timers, Tokio, Workers};
 use crate::tools::{Crew, Lateness, spin};
 
@@ -51,19 +51,6 @@ pub(super) const PLAN: Plan = Plan {
         };
         Ok(VARIANTS.into_iter().flat_map(both).collect())
     },
-    metrics: &[
-        P50,
-        P99,
-        MAX,
-        ratio("x tokio"),
-        figure("runs", "operations_count"),
-        figure("early", "early_count"),
-    ],
-    chart: chart(
-        "How late the work of a stuck core is done, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     ..Plan::NEW
 };
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::peers::{AsyncIo, Doorbell, Job, Role, Team, Timers, Tokio, Workers, default_slack};
 use crate::tools::{Crew, Lateness, Random};
 
@@ -25,20 +25,6 @@ pub(super) const PLAN: Plan = Plan {
     },
     contestants: |stage| Ok(contestants(stage)),
     compared: "p50_us",
-    metrics: &[
-        P50,
-        P99,
-        MAX.spread(""),
-        ratio("x threads"),
-        figure("CPU %", "cpu_percent").spread("CPU spread"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("early", "early_count"),
-    ],
-    chart: chart(
-        "Lateness of sleeps of 1 to 50 ms, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     ..Plan::NEW
 };
 

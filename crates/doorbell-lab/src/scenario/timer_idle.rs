@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::frame::{Contestant, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{AsyncIo, Doorbell, Job, Role, Timers, Tokio, Workers};
 use crate::tools::{Crew, Lateness, Random};
 
@@ -22,21 +22,6 @@ pub(super) const PLAN: Plan = Plan {
     work: |options| Work::of(options.full_or_quick(SPAN_MS), 200, SPAN_MS[1]),
     contestants: |stage| Ok(contestants(stage)),
     compared: "wakeups_per_op",
-    metrics: &[
-        figure("wake-ups/tick", "wakeups_per_op").spread("wake-ups spread"),
-        ratio("x tokio"),
-        figure("CPU %", "cpu_percent").spread("CPU spread"),
-        P50.spread(""),
-        P99.spread(""),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("ticks", "operations_count"),
-        figure("early", "early_count"),
-    ],
-    chart: chart(
-        "Wake-ups of threads for each tick (log scale)",
-        "",
-        &[figure("each tick", "wakeups_per_op")],
-    ),
     ..Plan::NEW
 };
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use doorbell::TimerPull;
 
 use crate::error::LabError;
-use crate::frame::{Contestant, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Host as _, Job, Role, Timers, Tokio, Workers, let_others_run};
 use crate::tools::{Crew, Lateness, Meeting, Random, spin};
 
@@ -39,21 +39,6 @@ pub(super) const PLAN: Plan = Plan {
     work: |_| Work::of(SPAN_MS, 100, 0),
     contestants: |stage| Ok(contestants(stage, SETTLES)),
     compared: "wakeups_per_op",
-    metrics: &[
-        figure("wake-ups/timer", "wakeups_per_op").spread("wake-ups spread"),
-        ratio("x off"),
-        figure("CPU %", "cpu_percent").spread("CPU spread"),
-        P50.spread(""),
-        P99.spread(""),
-        figure("RES+CAL/1k", "interrupts_per_1k"),
-        figure("timers", "operations_count"),
-        figure("early", "early_count"),
-    ],
-    chart: chart(
-        "Wake-ups of threads for each timer (log scale)",
-        "",
-        &[figure("each timer", "wakeups_per_op")],
-    ),
     ..Plan::NEW
 };
 

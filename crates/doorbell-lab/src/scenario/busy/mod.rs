@@ -12,7 +12,7 @@ mod tasks;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::frame::{Contestant, MAX, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Plan, Stage, Work};
 #[cfg(feature = "glommio")]
 use crate::peers::Glommio;
 use crate::peers::{Doorbell, Net, Smol, Tokio, Tokios};
@@ -71,20 +71,6 @@ pub(super) const PLAN: Plan = Plan {
     },
     contestants: |stage| Ok(contestants(stage)),
     compared: "p50_us",
-    metrics: &[
-        P50,
-        P99,
-        MAX.spread(""),
-        ratio("x tokio"),
-        figure("computed/s", "computed_per_s").spread("spread"),
-        figure("yields", "yields_count"),
-        figure("most", "yields_max_count"),
-    ],
-    chart: chart(
-        "How long others wait while tasks compute, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     ..Plan::NEW
 };
 

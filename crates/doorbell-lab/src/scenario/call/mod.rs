@@ -15,9 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::LabError;
-use crate::frame::{
-    Conclusion, Contestant, Metric, Outcome, Plan, Results, Stage, Work, chart, figure,
-};
+use crate::frame::{Conclusion, Contestant, Outcome, Plan, Results, Stage, Work};
 use crate::measure::{
     Clock, Pin, Samples, Tick, current_cpu, median, spawn_pinned, variation_percent,
 };
@@ -34,8 +32,6 @@ const LIMIT_CALLS_MIN: u32 = 100;
 const FALLS_ASLEEP: Duration = Duration::from_micros(50);
 /// One call in so many reports its CPU.
 const REPORT_EVERY: u64 = 64;
-const P50: Metric = figure("p50 ns", "p50_ns").spread("p50 spread");
-const P99: Metric = figure("p99 ns", "p99_ns");
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "call",
@@ -46,21 +42,6 @@ pub(super) const PLAN: Plan = Plan {
     },
     contestants: |stage| Ok(contestants(stage)),
     compared: "p50_ns",
-    metrics: &[
-        P50,
-        P99,
-        figure("x limit", "ratio_to_limit_x").spread("x spread"),
-        figure("crossed %", "crossed_percent"),
-        figure("rounds", "rounds_kept_count"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("RES+CAL/1k", "interrupts_per_1k"),
-        figure("ctx/1k", "switches_per_1k"),
-    ],
-    chart: chart(
-        "A call to another core and back, ns (log scale)",
-        "ns",
-        &[P50, P99],
-    ),
     conclude,
     limit: Some(|stage| {
         let calls = (stage.options.calls() / LIMIT_DIVISOR).max(LIMIT_CALLS_MIN);

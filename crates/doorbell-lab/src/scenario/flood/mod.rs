@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{Contestant, Metric, Outcome, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Pin, allowed_cpus};
 use crate::peers::Team;
 use crate::tools::Crew;
@@ -22,7 +22,6 @@ const POSTS: [u32; 2] = [1_500_000, 200_000];
 /// A producer is never more posts ahead, and checks that after so many.
 const AHEAD_MAX: u64 = 10_000;
 const LOOK_EVERY: u64 = 1_000;
-const RATE: Metric = figure("M ops/s", "mops_per_s").spread("spread");
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "flood",
@@ -32,18 +31,6 @@ pub(super) const PLAN: Plan = Plan {
     },
     contestants,
     compared: "mops_per_s",
-    metrics: &[
-        RATE,
-        ratio("x limit"),
-        figure("RES+CAL/1M", "interrupts_per_1m"),
-        figure("syscalls/1M", "syscalls_per_1m"),
-        figure("ctx/1k", "switches_per_1k"),
-    ],
-    chart: chart(
-        "Posts to one core, millions a second (log scale)",
-        "M/s",
-        &[RATE],
-    ),
     ..Plan::NEW
 };
 

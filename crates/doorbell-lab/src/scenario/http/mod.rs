@@ -18,10 +18,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::error::LabError;
-use crate::frame::{
-    Conclusion, Contestant, MAX, Metric, Outcome, P50, P99, Plan, Rated, Results, Work, chart,
-    figure,
-};
+use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
 use crate::measure::Samples;
 use crate::peers::give_up_privileges;
 use crate::report::{SideTable, known, spread};
@@ -116,75 +113,21 @@ const fn computes(keeps: bool, connections: u32) -> Part {
     Part::Computing { keeps, connections }
 }
 
-const RATE: Metric = figure("req/s", "rate_per_s").spread("spread");
-const COMPUTE: Metric = figure("compute/s", "rate_per_s").spread("spread");
-const PROBE_P99: Metric = P99.spread("spread");
 const CPU_US: &str = "server_cpu_us_per_op";
-const ERRORS: Metric = figure("errors", "errors_count");
 
-/// The tables: a caption, the variants' beginning, and columns; `x NAME` is the rate divided by NAME's.
-const TABLES: [(&str, &str, &[Metric]); 5] = [
-    (
-        "Greetings, 64 connections",
-        "hello",
-        &[
-            RATE,
-            P50.spread(""),
-            PROBE_P99,
-            figure("x tokio", BASELINE),
-            figure("x two", TWO),
-            ERRORS,
-            figure("CPU us/req", CPU_US).spread("spread"),
-        ],
-    ),
-    (
-        "A probe while connections or streams compute",
-        "computing",
-        &[
-            P50.spread(""),
-            PROBE_P99,
-            MAX.spread(""),
-            ERRORS,
-            COMPUTE,
-            figure("x tokio", BASELINE),
-            figure("probes", "probes_count"),
-        ],
-    ),
+/// The tables, whose columns are in the text: the caption, and the variants' beginning. `x NAME` is the rate divided by
+/// NAME's.
+const TABLES: [(&str, &str); 5] = [
+    ("Greetings, 64 connections", "hello"),
+    ("A probe while connections or streams compute", "computing"),
     (
         "A flood of /healthz beside 32 connections that compute, and beside plain threads",
         "a flood",
-        &[
-            COMPUTE.spread(""),
-            figure("alone", "alone_per_s"),
-            figure("kept", "kept_x").spread("spread"),
-            figure("plain/s", "plain_per_s").spread("spread"),
-            figure("x tokio", "x tokio"),
-            ERRORS,
-            figure("/healthz/s", "flood_per_s"),
-        ],
     ),
-    (
-        "Idle connections",
-        "idle",
-        &[
-            figure("connections", "connections_count"),
-            figure("wakeups/s", "idle_wakeups_per_s").spread("spread"),
-            figure("RSS/conn", "rss_per_connection_bytes").spread("spread"),
-            figure("fds left", "fds_left_count"),
-            figure("RSS left/conn", "rss_left_per_connection_bytes"),
-        ],
-    ),
+    ("Idle connections", "idle"),
     (
         "One kept connection that asks at a fixed rate",
         "one connection",
-        &[
-            P50.spread("spread"),
-            P99,
-            figure("CPU us/req", CPU_US).spread("spread"),
-            figure("CPU x tokio", "cpu x tokio"),
-            figure("switches/req", "switches_per_op").spread("spread"),
-            ERRORS,
-        ],
     ),
 ];
 
@@ -202,24 +145,6 @@ pub(super) const PLAN: Plan = Plan {
         Ok(contestants(&stage.options))
     },
     compared: "rate_per_s",
-    // For the JSON; the tables have columns of their own.
-    metrics: &[
-        RATE.hidden(),
-        P50.hidden(),
-        P99.hidden(),
-        MAX.hidden(),
-        figure("", CPU_US).hidden(),
-        figure("", "kept_x").hidden(),
-        figure("", "plain_per_s").hidden(),
-        figure("", "idle_wakeups_per_s").hidden(),
-        figure("", "switches_per_op").hidden(),
-        figure("", "rss_per_connection_bytes").hidden(),
-    ],
-    chart: chart(
-        "How long answers take, greetings and probes, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     conclude,
     notes: |_| {
         fewer(clients::connections_of(CONNECTIONS))
@@ -391,10 +316,8 @@ fn conclude(results: &Results<'_>) -> Conclusion {
 }
 
 /// The table of a part, if it took place.
-fn side_table(
-    results: &Results<'_>,
-    (caption, part, metrics): (&'static str, &str, &[Metric]),
-) -> Option<SideTable> {
+fn side_table(results: &Results<'_>, (caption, part): (&'static str, &str)) -> Option<SideTable> {
+    let metrics = PLAN.text().metrics(caption);
     let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
     let cell = |one: &Rated<'_>, name: &'static str, is_spread: bool| match name {
         _ if is_spread => spread(one.row, name),

@@ -12,10 +12,11 @@ use doorbell_sim::profile::Profile;
 
 use super::{Options, SimOptions};
 use crate::error::LabError;
-use crate::frame::{Metric, figure, matching, percentiles};
+use crate::frame::{matching, percentiles};
 use crate::measure::Samples;
 use crate::progress::Progress;
-use crate::report::{Chart, MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of};
+use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of};
+use crate::text::Text;
 
 /// What the rows of a scenario differ in, what is shown of them, and what they show together.
 struct Plan {
@@ -25,8 +26,6 @@ struct Plan {
     cases: Vec<Case>,
     /// The setting by whose figure of this metric each is divided.
     baseline: Option<(&'static str, &'static str)>,
-    metrics: Vec<Metric>,
-    chart: Chart,
     /// Where the text has none.
     gist: fn(&[Row]) -> String,
 }
@@ -46,39 +45,15 @@ struct Program<S, F: 'static> {
     add: fn(&mut F, F),
     /// Times, each with what stands before the names of their percentiles.
     times: &'static [Times<F>],
-    /// In the order of the columns.
     figures: &'static [Figure<F>],
 }
 
 type Times<F> = (&'static str, fn(&F) -> &[u64]);
 
-/// A metric, and how it follows from a program's figures and the number of its workers in all runs. Without that it is
-/// a metric of times, or a ratio.
-type Figure<F> = (Metric, Option<fn(&F, u64) -> Option<f64>>);
-
-const fn time<F>(metric: Metric) -> Figure<F> {
-    (metric, None)
-}
-
-/// A metric that has no column if the title is empty.
-const fn of<F>(
-    title: &'static str,
-    name: &'static str,
-    value: fn(&F, u64) -> Option<f64>,
-) -> Figure<F> {
-    let metric = figure(title, name);
-    let is_hidden = title.is_empty();
-    (
-        if is_hidden { metric.hidden() } else { metric },
-        Some(value),
-    )
-}
+/// A metric, and how it follows from a program's figures and the number of its workers in all runs.
+type Figure<F> = (&'static str, fn(&F, u64) -> Option<f64>);
 
 impl<S: Copy + 'static, F: Default> Program<S, F> {
-    fn metrics(&self) -> Vec<Metric> {
-        self.figures.iter().map(|(metric, _)| *metric).collect()
-    }
-
     /// Runs it with each seed, adds the figures up and makes metrics of them.
     fn case(&'static self, variant: String, workers: usize, shape: S) -> Case {
         let measure = move |seeds: &mut Seeds<'_>| {
@@ -98,8 +73,8 @@ impl<S: Copy + 'static, F: Default> Program<S, F> {
                 }
             }
             let worker_runs = workers as u64 * u64::from(seeds.count);
-            for (metric, value) in self.figures {
-                metrics.put(metric.name, value.and_then(|of| of(&all, worker_runs)));
+            for (name, value) in self.figures {
+                metrics.put(name, value(&all, worker_runs));
             }
             Ok(metrics)
         };
@@ -161,7 +136,9 @@ pub(crate) fn run(
     if let Some(baseline) = plan.baseline {
         divide(&mut rows, baseline);
     }
-    let gist = (plan.gist)(&rows) + &gist_of(name, "Gist with --sim", &rows);
+    let text = super::of_name(name).map_or(Text(""), |scenario| scenario.text);
+    let gist = (plan.gist)(&rows) + &gist_of(text, "Gist with --sim", &rows);
+    let metrics = text.metrics("Metrics with --sim");
     cores.sort_unstable();
     cores.dedup();
     Ok(Report {
@@ -175,11 +152,11 @@ pub(crate) fn run(
         }),
         gist,
         rows,
-        columns: plan.metrics.iter().flat_map(|one| one.columns()).collect(),
+        columns: metrics.iter().flat_map(|one| one.columns()).collect(),
         main: None,
         side_tables: Vec::new(),
         notes: Vec::new(),
-        chart: plan.chart,
+        chart: text.chart("Chart with --sim", &metrics),
     })
 }
 

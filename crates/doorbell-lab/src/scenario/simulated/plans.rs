@@ -3,9 +3,8 @@
 use doorbell_sim::bench::{pingpong, rank, requests, rt, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
-use super::{AS_THEY_STAND, Plan, Program, of, per, time};
+use super::{AS_THEY_STAND, Plan, Program, per};
 use crate::error::LabError;
-use crate::frame::{MAX, Metric, P50, P99, chart, figure};
 use crate::report::{Row, known};
 
 type Make = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
@@ -20,9 +19,6 @@ pub(super) const ALL: [(&str, Make); 7] = [
     ("requests", requests),
 ];
 
-const HALF: Metric = P50.spread("");
-const MOST: Metric = P99.spread("");
-const ALL_OF_THEM: Metric = MAX.spread("");
 const TIMER_PULL: &[&str] = &["timer_pull=on", "timer_pull=off", "timer_pull=base"];
 const STAND: &[&str] = &[AS_THEY_STAND];
 const SECOND_NS: u64 = 1_000_000_000;
@@ -72,29 +68,19 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         add: Figures::add,
         times: &[("", |all| &all.late_ns)],
         figures: &[
-            time(HALF),
-            time(MOST),
-            time(figure("p99.5 us", "p995_us")),
-            time(ALL_OF_THEM),
-            of("stacked/1k", "stacked_per_1k", |all, _| {
+            ("stacked_per_1k", |all, _| {
                 per_wake(1_000 * all.stacked, all)
             }),
-            of("rings/wake", "rings_per_op", |all, _| {
-                per_wake(all.rings, all)
-            }),
-            of("CPU us/wake", "cpu_us_per_op", |all, _| {
+            ("rings_per_op", |all, _| per_wake(all.rings, all)),
+            ("cpu_us_per_op", |all, _| {
                 Some(per_wake(all.cpu_ns, all)? / 1_000.0)
             }),
-            of("left/1k", "left_per_1k", |all, _| {
-                per_wake(1_000 * all.left, all)
-            }),
-            of("lost/1k", "claims_lost_per_1k", |all, _| {
+            ("left_per_1k", |all, _| per_wake(1_000 * all.left, all)),
+            ("claims_lost_per_1k", |all, _| {
                 per_wake(1_000 * all.claims_lost, all)
             }),
-            of("wakes", "wakes_count", |all, _| {
-                Some(all.late_ns.len() as f64)
-            }),
-            of("", "stacked_count", |all, _| Some(all.stacked as f64)),
+            ("wakes_count", |all, _| Some(all.late_ns.len() as f64)),
+            ("stacked_count", |all, _| Some(all.stacked as f64)),
         ],
     };
     let cpus = profile.spec().cpus();
@@ -128,12 +114,6 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         ],
         cases: cases.into(),
         baseline: None,
-        metrics: PROGRAM.metrics(),
-        chart: chart(
-            "From a wake until the task runs, µs of simulated time (log scale)",
-            "µs",
-            &[HALF, MOST],
-        ),
         gist: |rows| {
             let together = rows.iter();
             let together = together.filter(|row| row.variant.ends_with("by threads, together"));
@@ -169,28 +149,18 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         add: Figures::add,
         times: &[("", |all| &all.late_ns), ("extra_", |all| &all.extra_ns)],
         figures: &[
-            time(HALF),
-            time(MOST),
-            time(ALL_OF_THEM),
-            time(figure("extra p50", "extra_p50_us")),
-            time(figure("p99", "extra_p99_us")),
-            time(figure("max", "extra_max_us")),
-            of("rings/core/s", "rings_per_core_s", |all, worker_runs| {
+            ("rings_per_core_s", |all, worker_runs| {
                 per(all.rings * PER_S, PERIODS * worker_runs)
             }),
-            of("most", "rings_most_per_core_s", |all, _| {
+            ("rings_most_per_core_s", |all, _| {
                 per(all.rings_most * PER_S, PERIODS)
             }),
-            of(
-                "vain/core/s",
-                "searches_vain_per_core_s",
-                |all, worker_runs| per(all.searches_vain * PER_S, PERIODS * worker_runs),
-            ),
-            of("taken", "taken_count", |all, _| Some(all.taken as f64)),
-            of("lost", "claims_lost_count", |all, _| {
-                Some(all.claims_lost as f64)
+            ("searches_vain_per_core_s", |all, worker_runs| {
+                per(all.searches_vain * PER_S, PERIODS * worker_runs)
             }),
-            of("", "runs_count", |all, _| Some(all.late_ns.len() as f64)),
+            ("taken_count", |all, _| Some(all.taken as f64)),
+            ("claims_lost_count", |all, _| Some(all.claims_lost as f64)),
+            ("runs_count", |all, _| Some(all.late_ns.len() as f64)),
         ],
     };
     let all_workers = workers.map_or_else(|| WORKERS.to_vec(), |workers| vec![workers]);
@@ -213,12 +183,6 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         settings: &["rt_push=on", "rt_push=pull", "rt_push=each"],
         cases,
         baseline: None,
-        metrics: PROGRAM.metrics(),
-        chart: chart(
-            "How late periodic tasks run, µs of simulated time (log scale)",
-            "µs",
-            &[MOST, ALL_OF_THEM],
-        ),
         gist: |rows| {
             let Some(row) = rows.last() else {
                 return String::new();
@@ -247,15 +211,8 @@ fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         add: Figures::add,
         times: &[("", |all| &all.wait_ns)],
         figures: &[
-            time(HALF),
-            time(MOST),
-            time(ALL_OF_THEM),
-            of("wakes", "wakes_count", |all, _| {
-                Some(all.wait_ns.len() as f64)
-            }),
-            of("skipped", "skipped_count", |all, _| {
-                Some(all.skipped as f64)
-            }),
+            ("wakes_count", |all, _| Some(all.wait_ns.len() as f64)),
+            ("skipped_count", |all, _| Some(all.skipped as f64)),
         ],
     };
     let workers = at_least("rank", 2, workers.unwrap_or(8))?;
@@ -276,12 +233,6 @@ fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         settings: STAND,
         cases,
         baseline: None,
-        metrics: PROGRAM.metrics(),
-        chart: chart(
-            "From its wake until the task of rank 99 runs, µs of simulated time (log scale)",
-            "µs",
-            &[HALF, ALL_OF_THEM],
-        ),
         gist: |rows| {
             let worst = |others: &str| {
                 let found = rows.iter().filter(|row| row.variant.ends_with(others));
@@ -308,18 +259,13 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         add: Figures::add,
         times: &[("", |all| &all.trip_ns)],
         figures: &[
-            of("exchanges/s", "ops_per_s", |all, _| {
+            ("ops_per_s", |all, _| {
                 per(all.trip_ns.len() as u64 * SECOND_NS, all.span_ns)
             }),
-            time(HALF),
-            time(MOST),
-            time(ALL_OF_THEM),
-            of("rings/1k", "rings_per_1k", |all, _| {
+            ("rings_per_1k", |all, _| {
                 per(1_000 * all.rings, all.trip_ns.len() as u64)
             }),
-            of("exchanges", "exchanges_count", |all, _| {
-                Some(all.trip_ns.len() as f64)
-            }),
+            ("exchanges_count", |all, _| Some(all.trip_ns.len() as f64)),
         ],
     };
     let cpus = profile.spec().cpus();
@@ -343,12 +289,6 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         settings: STAND,
         cases: always.into_iter().chain(bursts).collect(),
         baseline: None,
-        metrics: PROGRAM.metrics(),
-        chart: chart(
-            "An exchange of two messages, µs of simulated time (log scale)",
-            "µs",
-            &[HALF, MOST],
-        ),
         gist: |rows| {
             let always = rows.iter().filter(|row| !row.variant.contains("bursts"));
             let rate = |row: &&Row| row.metrics.get("ops_per_s").unwrap_or(0.0);
@@ -382,37 +322,18 @@ fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         add: Figures::add,
         times: &[("", |all| &all.late_ns)],
         figures: &[
-            of("wakes", "wakes_per_timer", |all, _| {
-                per_timer(all.wakes, all)
-            }),
-            of("rings", "rings_per_timer", |all, _| {
-                per_timer(all.rings, all)
-            }),
-            time(HALF),
-            time(MOST),
-            time(ALL_OF_THEM),
-            of("CPU p50", "ran_p50_us", |all, _| ran_us(all, 50)),
-            of("p90 us", "ran_p90_us", |all, _| ran_us(all, 90)),
-            of("words", "words_per_timer", |all, _| {
-                per_timer(all.exchanges, all)
-            }),
-            of("words/park", "words_per_park", |all, _| {
-                per(all.exchanges, all.parks)
-            }),
-            of("lines", "lines_per_timer", |all, _| {
-                per_timer(all.lines_moved, all)
-            }),
-            of("pulled", "pulled_per_timer", |all, _| {
-                per_timer(all.pulled, all)
-            }),
-            of("ended", "duties_ended_count", |all, _| {
-                Some(all.duties_ended as f64)
-            }),
-            of("fenced", "fenced_count", |all, _| Some(all.fenced as f64)),
-            of("refused", "refused_count", |all, _| {
-                Some(all.refused as f64)
-            }),
-            of("", "timers_count", |all, _| Some(all.late_ns.len() as f64)),
+            ("wakes_per_timer", |all, _| per_timer(all.wakes, all)),
+            ("rings_per_timer", |all, _| per_timer(all.rings, all)),
+            ("ran_p50_us", |all, _| ran_us(all, 50)),
+            ("ran_p90_us", |all, _| ran_us(all, 90)),
+            ("words_per_timer", |all, _| per_timer(all.exchanges, all)),
+            ("words_per_park", |all, _| per(all.exchanges, all.parks)),
+            ("lines_per_timer", |all, _| per_timer(all.lines_moved, all)),
+            ("pulled_per_timer", |all, _| per_timer(all.pulled, all)),
+            ("duties_ended_count", |all, _| Some(all.duties_ended as f64)),
+            ("fenced_count", |all, _| Some(all.fenced as f64)),
+            ("refused_count", |all, _| Some(all.refused as f64)),
+            ("timers_count", |all, _| Some(all.late_ns.len() as f64)),
         ],
     };
     let workers = at_least("timer-sleepers", 2, workers.unwrap_or(64))?;
@@ -431,12 +352,6 @@ fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         settings: TIMER_PULL,
         cases: cases.collect(),
         baseline: None,
-        metrics: PROGRAM.metrics(),
-        chart: chart(
-            "How late timers fire, µs of simulated time (log scale)",
-            "µs",
-            &[MOST, ALL_OF_THEM],
-        ),
         gist: |_| String::new(),
     })
 }
@@ -444,7 +359,6 @@ fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 /// Arming and dropping timers beside busy workers.
 fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     use timer_cost::{Case, Figures};
-    const NS: Metric = figure("ns", "op_ns").spread("ns spread");
     const CASES: [(&str, Case); 3] = [
         ("arm, busy", Case::ArmWhileBusy),
         ("arm, about to idle", Case::ArmBeforeIdle),
@@ -459,24 +373,12 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         add: Figures::add,
         times: &[],
         figures: &[
-            time(NS),
-            time(figure("x base", "ratio_x")),
-            of("mails", "mails_per_timer", |all, _| {
-                per(all.mails, all.timers)
-            }),
-            of("rings/1k", "rings_per_1k", |all, _| {
-                per(1_000 * all.rings, all.timers)
-            }),
-            of("", "op_ns", |all, _| {
-                per(all.took_ns.iter().sum(), all.timers)
-            }),
-            of("", "op_min_ns", |all, _| {
-                of_one(all.took_ns.iter().min(), all)
-            }),
-            of("", "op_max_ns", |all, _| {
-                of_one(all.took_ns.iter().max(), all)
-            }),
-            of("", "timers_count", |all, _| Some(all.timers as f64)),
+            ("mails_per_timer", |all, _| per(all.mails, all.timers)),
+            ("rings_per_1k", |all, _| per(1_000 * all.rings, all.timers)),
+            ("op_ns", |all, _| per(all.took_ns.iter().sum(), all.timers)),
+            ("op_min_ns", |all, _| of_one(all.took_ns.iter().min(), all)),
+            ("op_max_ns", |all, _| of_one(all.took_ns.iter().max(), all)),
+            ("timers_count", |all, _| Some(all.timers as f64)),
         ],
     };
     let workers = at_least("timer-cost", 8, workers.unwrap_or(64))?;
@@ -492,12 +394,6 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         settings: TIMER_PULL,
         cases: cases.into(),
         baseline: Some(("timer_pull=base", "op_ns")),
-        metrics: PROGRAM.metrics(),
-        chart: chart(
-            "A timer armed, or armed and dropped, ns of simulated time (log scale)",
-            "ns",
-            &[NS],
-        ),
         gist: |_| String::new(),
     })
 }
@@ -506,7 +402,6 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     use requests::Figures;
     const PAIRS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
-    const RATE: Metric = figure("ops/s", "ops_per_s").spread("ops/s spread");
     fn ended(all: &Figures) -> u64 {
         all.ended.iter().sum()
     }
@@ -518,31 +413,29 @@ fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         add: Figures::add,
         times: &[],
         figures: &[
-            time(RATE),
-            time(figure("x base", "ratio_x")),
-            of("timeouts/1k", "timeouts_per_1k", |all, _| {
+            ("timeouts_per_1k", |all, _| {
                 per(1_000 * all.timeouts, ended(all))
             }),
-            of("late us", "late_us", |all, _| {
+            ("late_us", |all, _| {
                 Some(per(all.late_ns, all.thinks)? / 1_000.0)
             }),
-            of("rings", "rings_per_op", |all, _| per(all.rings, ended(all))),
-            of("pulled/1k", "pulled_per_1k", |all, _| {
+            ("rings_per_op", |all, _| per(all.rings, ended(all))),
+            ("pulled_per_1k", |all, _| {
                 per(1_000 * all.pulled, ended(all))
             }),
-            of("placed/1k", "placed_per_1k", |all, _| {
+            ("placed_per_1k", |all, _| {
                 per(1_000 * all.placed, ended(all))
             }),
-            of("", "ops_per_s", |all, _| {
+            ("ops_per_s", |all, _| {
                 per(ended(all) * SECOND_NS, all.span_ns)
             }),
-            of("", "ops_min_per_s", |all, _| {
+            ("ops_min_per_s", |all, _| {
                 of_one(all.ended.iter().min(), all)
             }),
-            of("", "ops_max_per_s", |all, _| {
+            ("ops_max_per_s", |all, _| {
                 of_one(all.ended.iter().max(), all)
             }),
-            of("", "ops_count", |all, _| Some(ended(all) as f64)),
+            ("ops_count", |all, _| Some(ended(all) as f64)),
         ],
     };
     let cpus = profile.spec().cpus();
@@ -560,12 +453,6 @@ fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         settings: TIMER_PULL,
         cases: cases.into(),
         baseline: Some(("timer_pull=base", "ops_per_s")),
-        metrics: PROGRAM.metrics(),
-        chart: chart(
-            "Operations per second of simulated time (log scale)",
-            "ops/s",
-            &[RATE],
-        ),
         gist: |rows| {
             let on = rows.iter().filter(|row| row.contestant.ends_with("=on"));
             let ratios = on.filter_map(|row| Some((row.metrics.get("ratio_x")?, row)));

@@ -167,7 +167,9 @@ fn the_tables_fit() {
     for (name, kept) in kept {
         let plan = plan(name, &profile, None).expect("it can be run");
         let names = pairs(&plan).map(|(setting, case)| (setting, case.variant.as_str()));
-        let columns: Vec<_> = plan.metrics.iter().flat_map(|one| one.columns()).collect();
+        let text = super::super::of_name(name).expect("it is a scenario").text;
+        let metrics = text.metrics("Metrics with --sim");
+        let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
         crate::report::assert_fits(names, &columns, kept);
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use doorbell::TimerPull;
 
 use crate::error::LabError;
-use crate::frame::{Contestant, Outcome, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Pin, spawn_pinned};
 use crate::peers::{AsyncIo, Doorbell, Role, Timers, Tokio, Workers, join};
 use crate::tools::{Crew, Meeting, Random};
@@ -38,7 +38,6 @@ const SEED: u64 = 0x0D00_4BE1;
 /// Each worker parks once before, as a driver knows only then which timer is the earliest.
 const PARK: Duration = Duration::from_millis(1);
 const THREAD: &str = "wheel";
-const NS: crate::frame::Metric = figure("ns", "op_ns").spread("ns spread");
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "timer-cost",
@@ -48,17 +47,6 @@ pub(super) const PLAN: Plan = Plan {
     },
     contestants: |stage| Ok(contestants(stage, stage.options.full_or_quick(PENDING))),
     compared: "op_ns",
-    metrics: &[
-        NS,
-        ratio("x floor"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("RES+CAL/1k", "interrupts_per_1k"),
-    ],
-    chart: chart(
-        "A sleep created, polled and dropped, ns (log scale)",
-        "ns",
-        &[NS],
-    ),
     ..Plan::NEW
 };
 

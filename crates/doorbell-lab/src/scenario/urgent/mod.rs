@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::peers::{Want, give_up_privileges, refused};
 use crate::tools::{compute, steps_for};
 use contestants::{Jobs, Part, Who};
@@ -33,20 +33,6 @@ pub(super) const PLAN: Plan = Plan {
     scenario: "urgent",
     work: |options| Work::of(options.full_or_quick(TENTHS), 2, TENTHS[1]),
     contestants: all,
-    metrics: &[
-        P50,
-        P99,
-        figure("p99.9 us", "p999_us").spread("p99.9 spread"),
-        MAX,
-        ratio("x bare"),
-        figure("runs", "operations_count"),
-        figure("polls/s", "polls_per_s").spread("polls spread"),
-    ],
-    chart: chart(
-        "How late urgent work runs while every core computes, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     notes: |options| {
         if options.slices {
             Vec::new()

@@ -14,7 +14,7 @@ use std::time::Duration;
 use doorbell::IdleClaim;
 
 use crate::error::LabError;
-use crate::frame::{Contestant, MAX, Outcome, P50, P99, Plan, Stage, Work, chart, figure, ratio};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, Usage};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, WakeCounts, Workers, join, thread_on};
 use crate::tools::{Crew, steps_for};
@@ -61,24 +61,6 @@ pub(super) const PLAN: Plan = Plan {
     scenario: "wake",
     work: |options| Work::of(options.full_or_quick(TENTHS), 1, TENTHS[1]),
     contestants: |stage| Ok(contestants(stage)),
-    metrics: &[
-        P50.spread(""),
-        P99.spread("p99 spread"),
-        figure("p99.5 us", "p995_us"),
-        MAX.spread(""),
-        ratio("x tokio"),
-        figure("skipped", "skipped_count"),
-        figure("stacked/1k", "stacked_per_1k"),
-        figure("CPU us/wake", "cpu_us_per_op"),
-        figure("sleeps/wake", "wakeups_per_op"),
-        figure("rings/wake", "rings_per_op"),
-        figure("lost/1k", "claims_lost_per_1k"),
-    ],
-    chart: chart(
-        "From a wake until the worker runs, µs (log scale)",
-        "µs",
-        &[P50, P99],
-    ),
     ..Plan::NEW
 };
 
