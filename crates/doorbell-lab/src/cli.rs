@@ -8,12 +8,19 @@ use crate::info::InfoArgs;
 use crate::scenario::http::{ClientOptions, ServerOptions};
 use crate::scenario::{self, Options, Scenario};
 use crate::simulator::{FuzzOptions, MutantsOptions, ReplayOptions};
+use crate::text::Text;
 use crate::tour::TourOptions;
 
 /// The most rounds.
 pub(crate) const ROUNDS_MAX: i64 = 1_000;
 /// Options that only some scenarios have.
 const EXTRAS: [&str; 5] = ["calls", "unprivileged", "slices", "seconds", "period_us"];
+
+/// The examples of a command's help.
+fn examples(command: &str) -> String {
+    let lines = Text(include_str!("cli.md")).lines(command);
+    format!("Examples:\n  {}", lines.join("\n  "))
+}
 
 /// Doorbell: cores that work together without disturbing each other
 #[derive(Debug, Parser)]
@@ -22,16 +29,7 @@ const EXTRAS: [&str; 5] = ["calls", "unprivileged", "slices", "seconds", "period
     version,
     arg_required_else_help = true,
     subcommand_required = true,
-    after_help = "Examples:\n  \
-        doorbell lab                 a tour of most scenarios, in about three minutes\n  \
-        doorbell lab call            how long a call to another core takes, as a table\n  \
-        doorbell lab call --quick    a first look within seconds\n  \
-        doorbell lab wake --sim smt-20    woken workers on a simulated machine\n  \
-        doorbell info                what this machine allows a runtime, and what to do about it\n  \
-        doorbell sim fuzz            the protocols on simulated machines, many seeds\n  \
-        doorbell calibrate           this host as a machine for the simulator\n  \
-        doorbell help lab            all scenarios\n  \
-        doorbell help lab call       what is measured, and what each column means"
+    after_help = examples("doorbell")
 )]
 pub(crate) struct Cli {
     /// What to do.
@@ -58,13 +56,7 @@ pub(crate) enum Command {
     /// Stop other programs first: their load would change the figures.
     #[command(
         args_conflicts_with_subcommands = true,
-        after_help = "Examples:\n  \
-            doorbell lab\n  \
-            doorbell lab --json > tour.json\n  \
-            doorbell lab --only timer --rounds 1\n  \
-            doorbell lab call --quick\n  \
-            doorbell lab call --rounds 15 --html call.html\n  \
-            doorbell lab call --json | jq '.rows[] | [.contestant, .metrics.p50_ns]'"
+        after_help = examples("doorbell lab")
     )]
     Lab {
         /// Options of the tour.
@@ -80,10 +72,7 @@ pub(crate) enum Command {
     /// Shows the usable CPUs, the clock, and the policies that the OS grants threads, or why it refuses
     /// them. Then it shows what the workers of a small runtime with all classes got, its switches, and how
     /// to get more. A value that cannot be read is `not known`.
-    #[command(after_help = "Examples:\n  \
-            doorbell info\n  \
-            doorbell info --json | jq '.workers[] | select(.is_as_wanted | not) | .says'\n  \
-            DOORBELL_SWITCHES=idle_notify=off doorbell info")]
+    #[command(after_help = examples("doorbell info"))]
     Info(InfoArgs),
 
     /// Measure this host, as a profile of the simulator
@@ -94,21 +83,14 @@ pub(crate) enum Command {
     /// Values for parts that this host lacks (such as a second socket) are marked as assumed.
     ///
     /// Stop other programs first: their load would change the figures. It takes about ten seconds.
-    #[command(after_help = "Examples:\n  \
-            doorbell calibrate\n  \
-            doorbell calibrate --out host.toml\n  \
-            doorbell sim fuzz --profile host.toml --seeds 0..100\n  \
-            doorbell calibrate --json | jq '.entries[] | [.key, .value]'")]
+    #[command(after_help = examples("doorbell calibrate"))]
     Calibrate(CalibrateOptions),
 
     /// Run the protocols on simulated machines of up to 1,024 cores
     ///
     /// A seed determines a run: the program, the faults and the order of all steps. The oracles check all
     /// the time; first with faults, then without, until everything that was started has ended.
-    #[command(after_help = "Examples:\n  \
-            doorbell sim fuzz --seeds 0..1000 --cores 2..256\n  \
-            doorbell sim fuzz --seeds 0..1000 --memory tso --profile epyc-2x64\n  \
-            doorbell sim replay 17 --shape storm --cores 12 --trace out.json")]
+    #[command(after_help = examples("doorbell sim"))]
     Sim {
         /// What to do.
         #[command(subcommand)]
@@ -142,11 +124,7 @@ pub(crate) enum SimCommand {
     /// protocols were reached, and by how many seeds. Those below 1 per cent are marked as rare.
     ///
     /// Ranges are written as in Rust: `A..B` without B, `A..=B` with it.
-    #[command(after_help = "Examples:\n  \
-            doorbell sim fuzz --seeds 0..200\n  \
-            doorbell sim fuzz --seeds 0..10000 --cores 2..=256 --memory tso\n  \
-            doorbell sim fuzz --seeds 0..100 --cores 40 --profile xeon-40 --shape storm\n  \
-            doorbell sim fuzz --json | jq '.marks[] | select(.percent < 1)'")]
+    #[command(after_help = examples("doorbell sim fuzz"))]
     Fuzz(FuzzOptions),
 
     /// Repeat one seed, and write a trace of it
@@ -154,18 +132,14 @@ pub(crate) enum SimCommand {
     /// The trace has a track for each thread of each core: when it ran, spun, waited and was parked, with
     /// arrows from each post to where it ran. Perfetto (ui.perfetto.dev) and Chrome (`chrome://tracing`)
     /// show it.
-    #[command(after_help = "Examples:\n  \
-            doorbell sim replay 17\n  \
-            doorbell sim replay 17 --shape storm --cores 12 --memory tso --trace out.json")]
+    #[command(after_help = examples("doorbell sim replay"))]
     Replay(ReplayOptions),
 
     /// Break lines of the protocols on purpose, and see which seed notices
     ///
     /// The exit status is 1 if no seed notices one. Mutants need a separate build:
     /// `cargo run --release --features mutants -- sim mutants`.
-    #[command(after_help = "Examples:\n  \
-            doorbell sim mutants\n  \
-            doorbell sim mutants --only Bell --seeds 0..1000")]
+    #[command(after_help = examples("doorbell sim mutants"))]
     Mutants(MutantsOptions),
 }
 

@@ -27,9 +27,9 @@ impl Text {
             .join("\n\n")
     }
 
-    /// The examples, one a line.
-    pub(crate) fn examples(self) -> Vec<&'static str> {
-        let lines = self.section("Examples").lines().map(str::trim);
+    /// The lines of a section, such as examples.
+    pub(crate) fn lines(self, section: &str) -> Vec<&'static str> {
+        let lines = self.section(section).lines().map(str::trim);
         lines.filter(|line| !line.is_empty()).collect()
     }
 
@@ -106,7 +106,7 @@ impl Text {
 
     /// What follows the options in its help.
     pub(crate) fn after_help(self) -> String {
-        let mut text = format!("Examples:\n  {}\n", self.examples().join("\n  "));
+        let mut text = format!("Examples:\n  {}\n", self.lines("Examples").join("\n  "));
         let with_sim = self.section("Columns with --sim");
         let simulated = if with_sim.is_empty() {
             Vec::new()

@@ -5,21 +5,7 @@ use std::fmt::Write as _;
 use super::{Chart, Grid, Report, known, spread};
 
 /// Light and dark colours, by the reader's preference.
-const STYLE: &str = "\
-:root{color-scheme:light dark;--back:#fff;--text:#1d2129;--dim:#626b78;--line:#dfe3e8;
---bar:#2563c9}
-@media(prefers-color-scheme:dark){:root{--back:#15181d;--text:#e4e7ec;--dim:#98a2b3;
---line:#323843;--bar:#6ea2f5}}
-body{margin:2rem auto;max-width:76rem;padding:0 1rem;background:var(--back);color:var(--text);
-font:15px/1.5 system-ui,sans-serif}
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}
-.bar{display:block;height:.8rem;border-radius:2px;background:var(--bar)}
-.bars td:nth-child(4){width:60%;text-align:left}
-.wide{overflow-x:auto}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}
-th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
-th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}th{color:var(--dim);font-weight:600}
-p,li{max-width:60rem}.dim{color:var(--dim)}";
+const STYLE: &str = include_str!("page.css");
 
 impl Report {
     /// A complete page: chart, table, how to read it, notes and the machine.
@@ -28,7 +14,7 @@ impl Report {
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-             <title>{title}</title>\n<style>\n{STYLE}\n</style></head>\n<body>\n<h1>{title}</h1>\n"
+             <title>{title}</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
         );
         out.push_str(&self.bars());
         out.push_str(&html_table(&self.grid()));

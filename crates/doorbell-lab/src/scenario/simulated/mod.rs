@@ -50,8 +50,8 @@ struct Program<S, F: 'static> {
 
 type Times<F> = (&'static str, fn(&F) -> &[u64]);
 
-/// A metric, and how it follows from a program's figures and the number of its workers in all runs.
-type Figure<F> = (&'static str, fn(&F, u64) -> Option<f64>);
+/// A metric, and of what it is the ratio: of a program's figures, and of the number of its workers in all runs.
+type Figure<F> = (&'static str, fn(&F, u64) -> [u64; 2]);
 
 impl<S: Copy + 'static, F: Default> Program<S, F> {
     /// Runs it with each seed, adds the figures up and makes metrics of them.
@@ -74,7 +74,9 @@ impl<S: Copy + 'static, F: Default> Program<S, F> {
             }
             let worker_runs = workers as u64 * u64::from(seeds.count);
             for (name, value) in self.figures {
-                metrics.put(name, value(&all, worker_runs));
+                // It is not known if the second is 0.
+                let [count, of] = value(&all, worker_runs).map(|count| count as f64);
+                metrics.put(name, Some(count / of));
             }
             Ok(metrics)
         };
@@ -219,10 +221,6 @@ fn failed(error: BenchError, name: &str, sim: &SimOptions, label: &str) -> LabEr
             seed + 1
         ),
     }
-}
-
-fn per(count: u64, of: u64) -> Option<f64> {
-    (of > 0).then(|| count as f64 / of as f64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use doorbell_sim::bench::{pingpong, rank, requests, rt, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
-use super::{AS_THEY_STAND, Plan, Program, per};
+use super::{AS_THEY_STAND, Plan, Program};
 use crate::error::LabError;
 use crate::report::{Row, known};
 
@@ -60,27 +60,23 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         (Messengers::Tasks, Phase::Apart, "by tasks"),
         (Messengers::Tasks, Phase::Together, "by tasks, together"),
     ];
-    fn per_wake(count: u64, all: &Figures) -> Option<f64> {
-        per(count, all.late_ns.len() as u64)
+    fn wakes(figures: &Figures) -> u64 {
+        figures.late_ns.len() as u64
     }
     static PROGRAM: Program<wake::Shape, Figures> = Program {
         run: wake::run,
         add: Figures::add,
-        times: &[("", |all| &all.late_ns)],
+        times: &[("", |f| &f.late_ns)],
         figures: &[
-            ("stacked_per_1k", |all, _| {
-                per_wake(1_000 * all.stacked, all)
+            ("wakes_count", |f, _| [wakes(f), 1]),
+            ("stacked_count", |f, _| [f.stacked, 1]),
+            ("stacked_per_1k", |f, _| [1_000 * f.stacked, wakes(f)]),
+            ("left_per_1k", |f, _| [1_000 * f.left, wakes(f)]),
+            ("claims_lost_per_1k", |f, _| {
+                [1_000 * f.claims_lost, wakes(f)]
             }),
-            ("rings_per_op", |all, _| per_wake(all.rings, all)),
-            ("cpu_us_per_op", |all, _| {
-                Some(per_wake(all.cpu_ns, all)? / 1_000.0)
-            }),
-            ("left_per_1k", |all, _| per_wake(1_000 * all.left, all)),
-            ("claims_lost_per_1k", |all, _| {
-                per_wake(1_000 * all.claims_lost, all)
-            }),
-            ("wakes_count", |all, _| Some(all.late_ns.len() as f64)),
-            ("stacked_count", |all, _| Some(all.stacked as f64)),
+            ("rings_per_op", |f, _| [f.rings, wakes(f)]),
+            ("cpu_us_per_op", |f, _| [f.cpu_ns, 1_000 * wakes(f)]),
         ],
     };
     let cpus = profile.spec().cpus();
@@ -147,20 +143,20 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     static PROGRAM: Program<rt::Shape, Figures> = Program {
         run: rt::run,
         add: Figures::add,
-        times: &[("", |all| &all.late_ns), ("extra_", |all| &all.extra_ns)],
+        times: &[("", |f| &f.late_ns), ("extra_", |f| &f.extra_ns)],
         figures: &[
-            ("rings_per_core_s", |all, worker_runs| {
-                per(all.rings * PER_S, PERIODS * worker_runs)
+            ("runs_count", |f, _| [f.late_ns.len() as u64, 1]),
+            ("rings_per_core_s", |f, runs| {
+                [f.rings * PER_S, PERIODS * runs]
             }),
-            ("rings_most_per_core_s", |all, _| {
-                per(all.rings_most * PER_S, PERIODS)
+            ("rings_most_per_core_s", |f, _| {
+                [f.rings_most * PER_S, PERIODS]
             }),
-            ("searches_vain_per_core_s", |all, worker_runs| {
-                per(all.searches_vain * PER_S, PERIODS * worker_runs)
+            ("searches_vain_per_core_s", |f, runs| {
+                [f.searches_vain * PER_S, PERIODS * runs]
             }),
-            ("taken_count", |all, _| Some(all.taken as f64)),
-            ("claims_lost_count", |all, _| Some(all.claims_lost as f64)),
-            ("runs_count", |all, _| Some(all.late_ns.len() as f64)),
+            ("taken_count", |f, _| [f.taken, 1]),
+            ("claims_lost_count", |f, _| [f.claims_lost, 1]),
         ],
     };
     let all_workers = workers.map_or_else(|| WORKERS.to_vec(), |workers| vec![workers]);
@@ -209,10 +205,10 @@ fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     static PROGRAM: Program<rank::Shape, Figures> = Program {
         run: rank::run,
         add: Figures::add,
-        times: &[("", |all| &all.wait_ns)],
+        times: &[("", |f| &f.wait_ns)],
         figures: &[
-            ("wakes_count", |all, _| Some(all.wait_ns.len() as f64)),
-            ("skipped_count", |all, _| Some(all.skipped as f64)),
+            ("wakes_count", |f, _| [f.wait_ns.len() as u64, 1]),
+            ("skipped_count", |f, _| [f.skipped, 1]),
         ],
     };
     let workers = at_least("rank", 2, workers.unwrap_or(8))?;
@@ -254,18 +250,17 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
     use pingpong::{BURST, Figures, Pace};
     const ALWAYS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
     const IN_BURSTS: [usize; 3] = [1, 8, 64];
+    fn trips(figures: &Figures) -> u64 {
+        figures.trip_ns.len() as u64
+    }
     static PROGRAM: Program<pingpong::Shape, Figures> = Program {
         run: pingpong::run,
         add: Figures::add,
-        times: &[("", |all| &all.trip_ns)],
+        times: &[("", |f| &f.trip_ns)],
         figures: &[
-            ("ops_per_s", |all, _| {
-                per(all.trip_ns.len() as u64 * SECOND_NS, all.span_ns)
-            }),
-            ("rings_per_1k", |all, _| {
-                per(1_000 * all.rings, all.trip_ns.len() as u64)
-            }),
-            ("exchanges_count", |all, _| Some(all.trip_ns.len() as f64)),
+            ("ops_per_s", |f, _| [trips(f) * SECOND_NS, f.span_ns]),
+            ("rings_per_1k", |f, _| [1_000 * f.rings, trips(f)]),
+            ("exchanges_count", |f, _| [trips(f), 1]),
         ],
     };
     let cpus = profile.spec().cpus();
@@ -308,32 +303,32 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
 fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     use sleepers::Figures;
     const AWAKE: [usize; 4] = [0, 1, 16, 128];
-    fn per_timer(count: u64, all: &Figures) -> Option<f64> {
-        per(count, all.late_ns.len() as u64)
+    fn timers(figures: &Figures) -> u64 {
+        figures.late_ns.len() as u64
     }
-    fn ran_us(all: &Figures, percent: usize) -> Option<f64> {
-        let mut ran_ns = all.ran_ns.clone();
+    fn ran_us(figures: &Figures, percent: usize) -> [u64; 2] {
+        let mut ran_ns = figures.ran_ns.clone();
         ran_ns.sort_unstable();
         let most_ns = ran_ns.get(ran_ns.len() * percent / 100);
-        most_ns.map(|ns| *ns as f64 / 1_000.0)
+        most_ns.map_or([0, 0], |ns| [*ns, 1_000])
     }
     static PROGRAM: Program<sleepers::Shape, Figures> = Program {
         run: sleepers::run,
         add: Figures::add,
-        times: &[("", |all| &all.late_ns)],
+        times: &[("", |f| &f.late_ns)],
         figures: &[
-            ("wakes_per_timer", |all, _| per_timer(all.wakes, all)),
-            ("rings_per_timer", |all, _| per_timer(all.rings, all)),
-            ("ran_p50_us", |all, _| ran_us(all, 50)),
-            ("ran_p90_us", |all, _| ran_us(all, 90)),
-            ("words_per_timer", |all, _| per_timer(all.exchanges, all)),
-            ("words_per_park", |all, _| per(all.exchanges, all.parks)),
-            ("lines_per_timer", |all, _| per_timer(all.lines_moved, all)),
-            ("pulled_per_timer", |all, _| per_timer(all.pulled, all)),
-            ("duties_ended_count", |all, _| Some(all.duties_ended as f64)),
-            ("fenced_count", |all, _| Some(all.fenced as f64)),
-            ("refused_count", |all, _| Some(all.refused as f64)),
-            ("timers_count", |all, _| Some(all.late_ns.len() as f64)),
+            ("timers_count", |f, _| [timers(f), 1]),
+            ("wakes_per_timer", |f, _| [f.wakes, timers(f)]),
+            ("rings_per_timer", |f, _| [f.rings, timers(f)]),
+            ("pulled_per_timer", |f, _| [f.pulled, timers(f)]),
+            ("words_per_timer", |f, _| [f.exchanges, timers(f)]),
+            ("words_per_park", |f, _| [f.exchanges, f.parks]),
+            ("lines_per_timer", |f, _| [f.lines_moved, timers(f)]),
+            ("ran_p50_us", |f, _| ran_us(f, 50)),
+            ("ran_p90_us", |f, _| ran_us(f, 90)),
+            ("duties_ended_count", |f, _| [f.duties_ended, 1]),
+            ("fenced_count", |f, _| [f.fenced, 1]),
+            ("refused_count", |f, _| [f.refused, 1]),
         ],
     };
     let workers = at_least("timer-sleepers", 2, workers.unwrap_or(64))?;
@@ -365,20 +360,21 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         ("arm and drop", Case::Loop),
     ];
     // Each measurement is of as many timers.
-    fn of_one(ns: Option<&u64>, all: &Figures) -> Option<f64> {
-        per(*ns?, all.timers / (all.took_ns.len() as u64).max(1))
+    fn of_one(ns: Option<&u64>, figures: &Figures) -> [u64; 2] {
+        let each = figures.timers / (figures.took_ns.len() as u64).max(1);
+        ns.map_or([0, 0], |ns| [*ns, each])
     }
     static PROGRAM: Program<timer_cost::Shape, Figures> = Program {
         run: timer_cost::run,
         add: Figures::add,
         times: &[],
         figures: &[
-            ("mails_per_timer", |all, _| per(all.mails, all.timers)),
-            ("rings_per_1k", |all, _| per(1_000 * all.rings, all.timers)),
-            ("op_ns", |all, _| per(all.took_ns.iter().sum(), all.timers)),
-            ("op_min_ns", |all, _| of_one(all.took_ns.iter().min(), all)),
-            ("op_max_ns", |all, _| of_one(all.took_ns.iter().max(), all)),
-            ("timers_count", |all, _| Some(all.timers as f64)),
+            ("op_ns", |f, _| [f.took_ns.iter().sum(), f.timers]),
+            ("op_min_ns", |f, _| of_one(f.took_ns.iter().min(), f)),
+            ("op_max_ns", |f, _| of_one(f.took_ns.iter().max(), f)),
+            ("mails_per_timer", |f, _| [f.mails, f.timers]),
+            ("rings_per_1k", |f, _| [1_000 * f.rings, f.timers]),
+            ("timers_count", |f, _| [f.timers, 1]),
         ],
     };
     let workers = at_least("timer-cost", 8, workers.unwrap_or(64))?;
@@ -402,40 +398,27 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     use requests::Figures;
     const PAIRS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
-    fn ended(all: &Figures) -> u64 {
-        all.ended.iter().sum()
+    fn ended(figures: &Figures) -> u64 {
+        figures.ended.iter().sum()
     }
-    fn of_one(ended: Option<&u64>, all: &Figures) -> Option<f64> {
-        per(ended? * all.ended.len() as u64 * SECOND_NS, all.span_ns)
+    fn of_one(ended: Option<&u64>, figures: &Figures) -> [u64; 2] {
+        let runs = figures.ended.len() as u64;
+        ended.map_or([0, 0], |ended| [ended * runs * SECOND_NS, figures.span_ns])
     }
     static PROGRAM: Program<requests::Shape, Figures> = Program {
         run: requests::run,
         add: Figures::add,
         times: &[],
         figures: &[
-            ("timeouts_per_1k", |all, _| {
-                per(1_000 * all.timeouts, ended(all))
-            }),
-            ("late_us", |all, _| {
-                Some(per(all.late_ns, all.thinks)? / 1_000.0)
-            }),
-            ("rings_per_op", |all, _| per(all.rings, ended(all))),
-            ("pulled_per_1k", |all, _| {
-                per(1_000 * all.pulled, ended(all))
-            }),
-            ("placed_per_1k", |all, _| {
-                per(1_000 * all.placed, ended(all))
-            }),
-            ("ops_per_s", |all, _| {
-                per(ended(all) * SECOND_NS, all.span_ns)
-            }),
-            ("ops_min_per_s", |all, _| {
-                of_one(all.ended.iter().min(), all)
-            }),
-            ("ops_max_per_s", |all, _| {
-                of_one(all.ended.iter().max(), all)
-            }),
-            ("ops_count", |all, _| Some(ended(all) as f64)),
+            ("ops_per_s", |f, _| [ended(f) * SECOND_NS, f.span_ns]),
+            ("ops_min_per_s", |f, _| of_one(f.ended.iter().min(), f)),
+            ("ops_max_per_s", |f, _| of_one(f.ended.iter().max(), f)),
+            ("timeouts_per_1k", |f, _| [1_000 * f.timeouts, ended(f)]),
+            ("late_us", |f, _| [f.late_ns, 1_000 * f.thinks]),
+            ("rings_per_op", |f, _| [f.rings, ended(f)]),
+            ("pulled_per_1k", |f, _| [1_000 * f.pulled, ended(f)]),
+            ("placed_per_1k", |f, _| [1_000 * f.placed, ended(f)]),
+            ("ops_count", |f, _| [ended(f), 1]),
         ],
     };
     let cpus = profile.spec().cpus();
