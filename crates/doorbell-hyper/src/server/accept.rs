@@ -7,7 +7,8 @@ use super::open::Open;
 use super::progress::Progress;
 use super::request_body::RequestBody;
 use super::{ConnectionInfo, Listener};
-use doorbell::time::timeout;
+use doorbell::coop::consume_budget;
+use doorbell::time::{sleep, timeout};
 use hyper::body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -23,6 +24,12 @@ use std::time::Duration;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// So many failures in a row that each concern one connection are skipped at once. Behind them comes a pause, so that a
+/// listener that always fails takes a small part of a CPU only.
+const SKIPPED: u32 = 32;
+/// That pause.
+const SKIP_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a connection that was asked to make room may take before the next one is asked.
 const ROOM: Duration = Duration::from_millis(250);
@@ -66,8 +73,10 @@ where
 
     /// Accepts until the signal.
     async fn accept(&mut self, served: &mut Served) -> Result<(), ServeError> {
-        let mut pause = PAUSE_MIN;
+        let (mut pause, mut skipped) = (PAUSE_MIN, 0);
         loop {
+            // A listener of one's own may be ready without end.
+            consume_budget().await;
             let error = match unless(&mut self.signal, self.listener.accept()).await {
                 None => return Ok(()),
                 Some(Ok((io, info))) => {
@@ -76,14 +85,20 @@ where
                     }
                     self.begin(io, info);
                     served.accepted += 1;
-                    pause = PAUSE_MIN;
+                    (pause, skipped) = (PAUSE_MIN, 0);
                     continue;
                 }
                 Some(Err(error)) => error,
             };
             let after = AfterRefusal::of(&error);
             match after {
-                AfterRefusal::Next => {}
+                AfterRefusal::Next if skipped + 1 < SKIPPED => skipped += 1,
+                AfterRefusal::Next => {
+                    skipped = 0;
+                    if unless(&mut self.signal, sleep(SKIP_PAUSE)).await.is_none() {
+                        return Ok(());
+                    }
+                }
                 AfterRefusal::MakeRoom | AfterRefusal::Pause => {
                     // Without descriptors an accept is refused also where no connection waits.
                     let waits = self.listener.has_waiting().unwrap_or(true);

@@ -6,6 +6,7 @@ use super::request_body::{Answered, RequestBody};
 use super::server_end::ServerEnd;
 use super::{ConnectionInfo, tasks};
 use crate::ending::Ending;
+use doorbell::coop::consume_budget;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::{Buf, Bytes, Incoming};
 use hyper::header::HeaderMap;
@@ -13,7 +14,7 @@ use hyper::service::Service;
 use hyper::{Request, Response, Version};
 use pin_project_lite::pin_project;
 use std::io::IoSlice;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -119,6 +120,25 @@ pin_project! {
     }
 }
 
+/// The next frame that is not empty, or the last one. hyper would at once ask for the one behind an empty frame, within
+/// the same poll, and h2 would keep them all.
+fn poll_whole<B: Body>(
+    mut body: Pin<&mut B>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    loop {
+        let frame = ready!(body.as_mut().poll_frame(cx));
+        let is_empty =
+            |frame: &Frame<B::Data>| frame.data_ref().is_some_and(|it| !it.has_remaining());
+        let is_skipped =
+            matches!(&frame, Some(Ok(frame)) if is_empty(frame)) && !body.is_end_stream();
+        if !is_skipped {
+            return Poll::Ready(frame);
+        }
+        ready!(pin!(consume_budget()).poll(cx));
+    }
+}
+
 impl<B: Body> Body for Counted<B> {
     type Data = Owed<B::Data>;
     type Error = B::Error;
@@ -131,7 +151,8 @@ impl<B: Body> Body for Counted<B> {
         let account = this.in_flight.account();
         if this.end.is_none() {
             ready!(this.ending.note(account.poll_room(cx), cx));
-            let frame = match ready!(this.ending.note(this.body.poll_frame(cx), cx)).transpose() {
+            let frame = this.ending.note(poll_whole(this.body, cx), cx);
+            let frame = match ready!(frame).transpose() {
                 Ok(frame) => frame.map(Frame::into_trailers),
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
