@@ -234,3 +234,9 @@ pub use server::{TlsInfo, TlsIo, TlsListener};
 pub use timer::DoorbellTimer;
 #[cfg(feature = "tls")]
 pub use tokio_rustls::rustls;
+
+/// Texts of the tree whose code compiles.
+#[cfg(all(doctest, feature = "tower"))]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/guide/long-polls.md")]
+struct Texts;

@@ -34,10 +34,16 @@ impl<L: Listener> Server<L> {
     ///
     /// An urgent handler preempts what computes, but the tasks of the connections, mostly Fair, accept the
     /// connection, read the request and write the answer. Contract: *no Fair poll takes longer than p, and the
-    /// last four polls of the connection were short ⇒ a worker reads the request within p and about 150 µs, and
-    /// begins to write the answer that long after the handler made it; if other short tasks are always ready,
-    /// each takes p longer.* If a Fair worker is idle, it does this for one that is inside a long poll. A
-    /// connection whose own handlers computed in place counts as long until four polls of it were short.
+    /// last four polls of the connection were short ⇒ a worker reads the request within p and 200 µs, behind the
+    /// tasks that were ready before it, and begins to write the answer that long after the handler made it; if
+    /// other tasks with short polls are always ready, each takes p, 25 µs and two of their polls longer.* The
+    /// times in µs are those of a simulated machine.
+    ///
+    /// A poll is short if it takes less than 200 µs of CPU time, or less than an eighth of the last one of a task
+    /// that computes: beside handlers that compute for 5 ms, less than 0.6 ms. Tasks with short polls go in turn
+    /// with the connection. A connection whose own handlers computed in place counts as long until four polls of
+    /// it were short. If a Fair worker is idle, it takes what waits behind one that is inside a long poll.
+    ///
     /// If urgent requests must not even wait for one poll, serve them on a port of their own: a server that is
     /// awaited in class Rt ([crate docs](crate#two-servers-the-urgent-one-on-its-own-port)).
     ///

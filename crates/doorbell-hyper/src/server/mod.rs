@@ -185,10 +185,14 @@ impl<L: Listener> Server<L> {
     /// Sets hyper's own settings for HTTP/1: keep-alive, limits of heads, the `date` field, and others. Leave
     /// `timer` and `header_read_timeout` as they are; [`header_timeout`](Server::header_timeout) costs less.
     ///
+    /// Use `pipeline_flush(true)` only if all answers are small. hyper then keeps answers in memory while it has read a
+    /// further request of that client, however long they are, and takes all that a body has ready in one poll. No limit of
+    /// this server bounds that.
+    ///
     /// ```
     /// # let listener = doorbell::net::TcpListener::bind("127.0.0.1:0").unwrap();
     /// let server = doorbell_hyper::Server::new(listener).http1(|http1| {
-    ///     http1.keep_alive(false).pipeline_flush(true);
+    ///     http1.keep_alive(false).max_buf_size(1 << 16);
     ///     http1.max_headers(50).max_header_size(16_384).auto_date_header(false);
     /// });
     /// # drop(server);
