@@ -3,7 +3,7 @@
 use doorbell::{ClassKind, EnterGuard, Handle, WeakHandle};
 use std::cell::RefCell;
 use std::io;
-use std::sync::Once;
+use std::sync::{Once, mpsc};
 use tokio::runtime::{Builder, Runtime};
 
 std::thread_local! {
@@ -44,6 +44,10 @@ impl Helper {
             .on_thread_start(move || enter(&weak, class))
             .on_thread_stop(|| drop(ENTERED.take()))
             .build()?;
+        // The worker runs on the first thread that takes work. So no thread for closures is started before it has begun.
+        let (begins, has_begun) = mpsc::channel();
+        drop(runtime.spawn(async move { begins.send(()) }));
+        let _ = has_begun.recv();
         Ok(Helper {
             runtime: Some(runtime),
         })

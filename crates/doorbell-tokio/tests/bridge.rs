@@ -237,19 +237,19 @@ fn tk1_one_thread_of_the_urgent_helper_is_urgent() {
 
 #[test]
 fn tk2_closures_of_tokio_are_not_bound_to_the_cpu_of_a_worker() {
-    let rt = doorbell_tokio::builder()
-        .cores(1)
-        .pin(true)
-        .build()
-        .unwrap();
-    let cpus = {
-        let _entered = rt.enter();
-        policy_and_cpus().1
-    };
+    // A runtime for each class: an idle thread would take the second closure.
     for class in [Class::FAIR, Class::BATCH] {
+        let rt = doorbell_tokio::builder()
+            .cores(1)
+            .pin(true)
+            .build()
+            .unwrap();
+        let cpus = {
+            let _entered = rt.enter();
+            policy_and_cpus().1
+        };
         let task = rt.task().class(class).spawn(async {
             let closure = tokio::task::spawn_blocking(|| policy_and_cpus().1);
-
             closure.await.unwrap()
         });
         assert_eq!(rt.block_on(task).unwrap(), cpus);
