@@ -101,7 +101,7 @@ impl Runtime {
 
     /// Ends the runtime without waiting for its threads: each ends by itself after its current poll, call or closure.
     /// Nobody drops the other tasks of a worker that is inside a long poll, so one that waits for what such a task has
-    /// waits for ever.
+    /// waits for ever. Where that may be, call [`Runtime::shutdown_timeout`] on a thread of its own.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;

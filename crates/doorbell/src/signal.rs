@@ -18,6 +18,9 @@
 //! signal replaces what the OS does by default, for the rest of the process. After that a SIGTERM does not end
 //! the process by itself, even when all listeners have been dropped. A process whose end may take long should
 //! therefore listen for a second signal too, and exit.
+//!
+//! A child process that `fork` makes shares the sockets of its parent's listeners. Until it starts another program, the
+//! parent's listeners hear the signals that the child gets.
 
 use crate::net::UnixStream;
 use signal_hook::SigId;
