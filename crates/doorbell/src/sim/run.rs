@@ -58,10 +58,16 @@ where
         })?;
         report.seeds += 1;
         report.events += outcome.events;
-        report.simulated += Duration::from_nanos(outcome.time_ns);
+        report.simulated += Duration::from_nanos(end_ns(&outcome));
         report.hash = report.hash.rotate_left(7) ^ outcome.hash;
     }
     Ok(report)
+}
+
+/// When the last thread ended. What was due later belonged to nobody.
+fn end_ns(outcome: &Outcome) -> u64 {
+    let ends = outcome.threads.iter().filter_map(|it| it.last.last());
+    ends.map(|event| event.time_ns).max().unwrap_or(0)
 }
 
 /// Runs a seed twice.
