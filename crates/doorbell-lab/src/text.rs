@@ -97,11 +97,11 @@ impl Text {
         }
     }
 
-    /// The goals, as `frame::goals` reads them.
-    pub(crate) fn goals(self) -> Vec<String> {
-        let goals = paragraphs(self.section("Goals"), "\n- ");
-        let goals = goals.iter().map(|goal| goal.trim_start_matches("- "));
-        goals.map(str::to_owned).collect()
+    /// The items of a section's list.
+    pub(crate) fn items(self, section: &str) -> Vec<String> {
+        let items = paragraphs(self.section(section), "\n- ");
+        let items = items.iter().map(|item| item.trim_start_matches("- "));
+        items.map(str::to_owned).collect()
     }
 
     /// What follows the options in its help.

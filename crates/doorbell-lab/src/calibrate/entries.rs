@@ -86,7 +86,7 @@ impl Sources<'_> {
         };
         let list = |ids: &[&str]| {
             let parts = ids.iter().map(|id| PROBES[place_of(id)]);
-            let parts = parts.map(|probe| format!("{} ({})", probe.name, probe.how));
+            let parts = parts.map(|probe| format!("{} ({})", probe.name, probe.how()));
             parts.collect::<Vec<_>>().join(" and ")
         };
         let mut how = list(plus);
@@ -100,7 +100,7 @@ impl Sources<'_> {
     fn busy(&self, name: &str) -> Entry {
         let (alone, beside) = ("work_alone", "work_beside");
         let [one, other] = [beside, alone].map(|id| PROBES[place_of(id)]);
-        let how = format!("{} ({}) over {}", one.name, one.how, other.name);
+        let how = format!("{} ({}) over {}", one.name, one.how(), other.name);
         self.measured(name, &how, "per cent", |round| {
             Some(100.0 * round.of(beside)? / round.of(alone)?)
         })
@@ -118,7 +118,7 @@ impl Sources<'_> {
             let why = format!("this process may not use two CPUs {}", distance.words());
             return self.assumed(name, &why);
         }
-        let how = format!("a quarter of {}", PROBES[place_of(id)].how);
+        let how = format!("a quarter of {}", PROBES[place_of(id)].how());
         self.measured(name, &how, "ns", |round| {
             Some(round.of(id)? / MOVES_PER_TRIP)
         })

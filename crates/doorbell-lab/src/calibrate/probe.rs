@@ -6,16 +6,30 @@ use super::stand::{Distance, Stand};
 use super::wakes::{self, Awake, Means, Wake};
 use super::work;
 use crate::error::LabError;
+use crate::measure::Clock;
 use crate::progress::Progress;
+use crate::text::Text;
 
 /// One measurement. Its figure in a round is the median of several readings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     /// Its name in tables and in JSON.
     pub(super) name: &'static str,
-    /// How it is measured, as the profile's source states it.
-    pub(super) how: &'static str,
-    run: fn(&mut Bench) -> Result<Option<f64>, LabError>,
+    run: Run,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    Clock(fn(Clock) -> f64),
+    Tried(fn(Clock) -> Result<f64, LabError>),
+    Stand(fn(&Stand) -> Result<f64, LabError>),
+    /// A line to another CPU and back.
+    Trip(Distance),
+    /// A part of a wake of a thread on a CPU that sleeps, or that is kept awake.
+    Wake(Means, fn(Wake) -> f64),
+    Awake(fn(Wake) -> f64),
+    Bench(fn(&mut Bench) -> Result<Option<f64>, LabError>),
 }
 
 /// What the probes share.
@@ -67,125 +81,75 @@ impl Bench {
     }
 }
 
-/// A row of the table.
-const fn probe(
-    name: &'static str,
-    how: &'static str,
-    run: fn(&mut Bench) -> Result<Option<f64>, LabError>,
-) -> Probe {
-    Probe { name, how, run }
+const fn probe(name: &'static str, run: Run) -> Probe {
+    Probe { name, run }
+}
+
+impl Probe {
+    /// How it is measured, as the profile's source states it.
+    pub(super) fn how(&self) -> String {
+        let mut all = Text(include_str!("probes.md")).items("Probes").into_iter();
+        let how =
+            all.find_map(|item| Some(item.strip_prefix(self.name)?.strip_prefix(": ")?.to_owned()));
+        how.unwrap_or_default()
+    }
+
+    /// Its figure; `None` where this host lacks what it needs.
+    fn measured(&self, bench: &mut Bench) -> Result<Option<f64>, LabError> {
+        let clock = bench.stand.clock;
+        match self.run {
+            Run::Clock(of) => Ok(Some(of(clock))),
+            Run::Tried(of) => of(clock).map(Some),
+            Run::Stand(of) => of(&bench.stand).map(Some),
+            Run::Trip(distance) => bench.trip(distance),
+            Run::Wake(means, part) => bench.wake(means, part),
+            Run::Awake(part) => bench.wake_awake(part),
+            Run::Bench(of) => of(bench),
+        }
+    }
 }
 
 /// All probes, in the order in which they run.
 pub(super) const PROBES: [Probe; 25] = [
     probe(
         "own_hit",
-        "dependent loads of lines in the first-level cache",
-        |bench| Ok(Some(bench.hits.hit_ns(bench.stand.clock))),
+        Run::Bench(|bench| Ok(Some(bench.hits.hit_ns(bench.stand.clock)))),
     ),
-    probe("own_rmw", "locked adds to one line", |bench| {
-        Ok(Some(lines::own_rmw_ns(bench.stand.clock)))
-    }),
-    probe("fence", "a store and a SeqCst fence, in a row", |bench| {
-        Ok(Some(lines::fence_ns(bench.stand.clock)))
-    }),
-    probe("clock", "readings of the host's clock in a row", |bench| {
-        Ok(Some(calls::clock_ns(bench.stand.clock)))
-    }),
-    probe("relax", "spin hints in a row", |bench| {
-        Ok(Some(calls::relax_ns(bench.stand.clock)))
-    }),
-    probe(
-        "trip_sibling",
-        "a line to an SMT sibling and back, both sides spinning",
-        |bench| bench.trip(Distance::Sibling),
-    ),
-    probe(
-        "trip_cache",
-        "a line to a core under the same last-level cache and back, both sides spinning",
-        |bench| bench.trip(Distance::Cache),
-    ),
-    probe(
-        "trip_socket",
-        "a line to another last-level cache of the socket and back, both sides spinning",
-        |bench| bench.trip(Distance::Socket),
-    ),
-    probe(
-        "trip_remote",
-        "a line to another socket and back, both sides spinning",
-        |bench| bench.trip(Distance::Remote),
-    ),
+    probe("own_rmw", Run::Clock(lines::own_rmw_ns)),
+    probe("fence", Run::Clock(lines::fence_ns)),
+    probe("clock", Run::Clock(calls::clock_ns)),
+    probe("relax", Run::Clock(calls::relax_ns)),
+    probe("trip_sibling", Run::Trip(Distance::Sibling)),
+    probe("trip_cache", Run::Trip(Distance::Cache)),
+    probe("trip_socket", Run::Trip(Distance::Socket)),
+    probe("trip_remote", Run::Trip(Distance::Remote)),
     probe(
         "memory",
-        "dependent loads of lines that no cache holds, of 128 MiB in random order",
-        |bench| Ok(Some(bench.misses.miss_ns(bench.stand.clock))),
+        Run::Bench(|bench| Ok(Some(bench.misses.miss_ns(bench.stand.clock)))),
     ),
-    probe("syscall", "getppid in a row", |bench| {
-        Ok(Some(calls::syscall_ns(bench.stand.clock)))
-    }),
-    probe("futex_call", "futex wakes without a waiter", |bench| {
-        Ok(Some(calls::futex_call_ns(bench.stand.clock)))
-    }),
-    probe("eventfd_call", "eventfd writes without a waiter", |bench| {
-        calls::eventfd_call_ns(bench.stand.clock).map(Some)
-    }),
-    probe(
-        "eventfd_turn",
-        "an eventfd write, the epoll_wait that finds it, and the read that empties it, by one thread",
-        |bench| calls::eventfd_turn_ns(bench.stand.clock).map(Some),
-    ),
-    probe(
-        "hop",
-        "from one thread to another of one CPU by a futex: wake, wait, switch",
-        |bench| calls::hop_ns(&bench.stand).map(Some),
-    ),
-    probe("spawn", "starting a thread, for the starter", |bench| {
-        calls::spawn_ns(bench.stand.clock).map(Some)
-    }),
-    probe(
-        "futex_wake",
-        "the waker's call for a thread that sleeps on a CPU that was idle for 1 ms",
-        |bench| bench.wake(Means::Futex, |wake| wake.call_ns),
-    ),
+    probe("syscall", Run::Clock(calls::syscall_ns)),
+    probe("futex_call", Run::Clock(calls::futex_call_ns)),
+    probe("eventfd_call", Run::Tried(calls::eventfd_call_ns)),
+    probe("eventfd_turn", Run::Tried(calls::eventfd_turn_ns)),
+    probe("hop", Run::Stand(calls::hop_ns)),
+    probe("spawn", Run::Tried(calls::spawn_ns)),
+    probe("futex_wake", Run::Wake(Means::Futex, |wake| wake.call_ns)),
     probe(
         "futex_to_run",
-        "from before that call to the woken thread's first step",
-        |bench| bench.wake(Means::Futex, |wake| wake.to_run_ns),
+        Run::Wake(Means::Futex, |wake| wake.to_run_ns),
     ),
-    probe(
-        "awake_wake",
-        "the waker's call for a thread on a CPU kept awake by an idle-class thread",
-        |bench| bench.wake_awake(|wake| wake.call_ns),
-    ),
-    probe(
-        "awake_to_run",
-        "from before that call to the woken thread's first step",
-        |bench| bench.wake_awake(|wake| wake.to_run_ns),
-    ),
+    probe("awake_wake", Run::Awake(|wake| wake.call_ns)),
+    probe("awake_to_run", Run::Awake(|wake| wake.to_run_ns)),
     probe(
         "eventfd_wake",
-        "the waker's write for a thread that is in epoll_wait on a CPU that was idle for 1 ms",
-        |bench| bench.wake(Means::Eventfd, |wake| wake.call_ns),
+        Run::Wake(Means::Eventfd, |wake| wake.call_ns),
     ),
-    probe(
-        "late",
-        "how late a sleep of 1 ms ends on an otherwise idle CPU",
-        |bench| wakes::lateness_ns(&bench.stand).map(Some),
-    ),
-    probe(
-        "late_awake",
-        "how late it ends on a CPU kept awake by an idle-class thread",
-        Bench::lateness_awake,
-    ),
-    probe(
-        "work_alone",
-        "a computation of some microseconds",
-        |bench| work::alone_ns(&bench.stand).map(Some),
-    ),
+    probe("late", Run::Stand(wakes::lateness_ns)),
+    probe("late_awake", Run::Bench(Bench::lateness_awake)),
+    probe("work_alone", Run::Stand(work::alone_ns)),
     probe(
         "work_beside",
-        "the same while an SMT sibling does the same",
-        |bench| work::beside_ns(&bench.stand),
+        Run::Bench(|bench| work::beside_ns(&bench.stand)),
     ),
 ];
 
@@ -205,8 +169,8 @@ impl Round {
     ) -> Result<Self, LabError> {
         let mut figures = [None; PROBES.len()];
         for (figure, probe) in figures.iter_mut().zip(&PROBES) {
-            progress.show(number, probe.name, probe.how);
-            *figure = (probe.run)(bench)?;
+            progress.show(number, probe.name, &probe.how());
+            *figure = probe.measured(bench)?;
             progress.advance();
         }
         Ok(Self(figures))
@@ -222,4 +186,22 @@ impl Round {
 pub(super) fn place_of(name: &str) -> usize {
     let place = PROBES.iter().position(|probe| probe.name == name);
     place.unwrap_or_else(|| panic!("there is no probe {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_probe_says_how_it_is_measured() {
+        let silent = PROBES.iter().filter(|probe| probe.how().is_empty());
+        assert_eq!(
+            silent.map(|probe| probe.name).collect::<Vec<_>>(),
+            Vec::<&str>::new()
+        );
+        assert_eq!(
+            Text(include_str!("probes.md")).items("Probes").len(),
+            PROBES.len()
+        );
+    }
 }

@@ -32,7 +32,7 @@ struct Json<'a> {
 #[derive(Serialize)]
 struct Figures {
     probe: &'static str,
-    how: &'static str,
+    how: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     median_ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ impl Calibration {
             let spread = Spread::of(&values);
             Figures {
                 probe: probe.name,
-                how: probe.how,
+                how: probe.how(),
                 median_ns: median(&values),
                 min_ns: spread.map(|spread| spread.min),
                 max_ns: spread.map(|spread| spread.max),

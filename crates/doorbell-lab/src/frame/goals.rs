@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn each_goal_of_a_text_is_whole() {
-        let goals = ALL.iter().flat_map(|scenario| scenario.text.goals());
+        let goals = ALL.iter().flat_map(|scenario| scenario.text.items("Goals"));
         let each: Vec<String> = goals
             .flat_map(|goal| goal.split(" OR ").map(str::to_owned).collect::<Vec<_>>())
             .collect();

@@ -97,7 +97,7 @@ pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         options,
     };
     let mut conclusion = (plan.conclude)(&results);
-    let goals = goals::table(&text.goals(), &results);
+    let goals = goals::table(&text.items("Goals"), &results);
     conclusion.tables.extend(goals);
     let section = if options.slices {
         "Gist with --slices"

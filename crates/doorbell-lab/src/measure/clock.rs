@@ -41,20 +41,16 @@ impl Clock {
     pub(crate) fn calibrated() -> Self {
         let trusted =
             cfg!(target_arch = "x86_64") && kernel_clock_source().as_deref() == Some("tsc");
-        let mut clock = if trusted {
-            Self {
-                source: Source::Tsc,
-                ns_per_tick: tsc_ns_per_tick(),
-                overhead_ns: 0.0,
-                step_ns: 0.0,
-            }
+        let (source, ns_per_tick) = if trusted {
+            (Source::Tsc, tsc_ns_per_tick())
         } else {
-            Self {
-                source: Source::Monotonic,
-                ns_per_tick: 1.0,
-                overhead_ns: 0.0,
-                step_ns: 0.0,
-            }
+            (Source::Monotonic, 1.0)
+        };
+        let mut clock = Self {
+            source,
+            ns_per_tick,
+            overhead_ns: 0.0,
+            step_ns: 0.0,
         };
         clock.overhead_ns = clock.measured_overhead_ns();
         clock.step_ns = clock.measured_step_ns();
