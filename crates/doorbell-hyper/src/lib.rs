@@ -98,13 +98,16 @@
 //! # let router: axum::Router = axum::Router::new().route("/", axum::routing::any(upgrade));
 //! ```
 //!
-//! # Two servers, the urgent one on its own port
-//! A server's connections have the class of the task that awaits it. A server with only urgent requests, such
+//! # Urgent connections
+//! A server's connections have the class of the task that awaits it. If urgent and other requests share a port,
+//! and urgent ones must not wait for a poll that computes, await a server with [classes](Server::classes) in
+//! class Rt: `doorbell::task().class(Class::rt(50)).spawn(server.serve_tower(router))`. Its connections read and
+//! write in class Rt, and the handlers run in the classes of their routes
+//! (`connections_in_class_rt_do_not_wait_for_polls_of_fair`). A server with only urgent requests, such
 //! as metrics and probes, can be spawned in class Rt and listen on its own port. Its connections do not queue
 //! behind polls of class Fair. How soon they get a CPU depends on the OS
 //! ([`Handle::policies`](doorbell::Handle::policies)) and on
-//! [`Builder::rt_budget`](doorbell::Builder::rt_budget). If urgent and other requests share a port, choose
-//! the class of each request by [`Server::classes`].
+//! [`Builder::rt_budget`](doorbell::Builder::rt_budget).
 //!
 //! ```no_run
 //! use axum::{Router, routing::get};

@@ -11,6 +11,7 @@ mod routes;
 #[path = "../../doorbell/tests/shuffled/mod.rs"]
 mod shuffled;
 
+use doorbell::Class;
 use plain::{Client, LONG, alone};
 use routes::Routes;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -56,14 +57,15 @@ fn asks(address: SocketAddr, path: &str, body: &str, over: &AtomicBool) -> Vec<D
     times
 }
 
-#[test]
-fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
+/// Floods a Fair route that computes, and asks an urgent one meanwhile. Returns how long most answers of the urgent one
+/// took, and half of the others.
+fn beside_a_flood(connections: Class) -> (Duration, Duration) {
     const FLOOD: usize = 16;
     const BEATS: usize = 100;
     let _alone = alone();
     // Pinned: no worker gets a CPU of its own while the Fair workers compute.
     let builder = Builder::new().core_list(cpus().into_iter().take(2));
-    let routes = Routes::on(builder, |server| server);
+    let routes = Routes::with_connections(connections, builder, |server| server);
     let over = AtomicBool::new(false);
     let (urgent, computing) = thread::scope(|scope| {
         let flood: Vec<_> = (0..FLOOD)
@@ -95,11 +97,23 @@ fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
     // On a busy machine most urgent requests wait for a CPU.
     let (urgent, computing) = (quantile(urgent, 10), quantile(computing, 2));
     println!("urgent {urgent:?}, computing {computing:?}");
-    // The computing requests wait for each other, FLOOD of them on at most two workers; the urgent one
-    // waits for one poll to be read, and for one to be answered.
+    // They wait for each other, FLOOD of them on at most two workers.
     assert!(computing >= 2 * routes::WORK, "{computing:?} is no flood");
-    assert!(urgent < computing / 2, "{urgent:?}, {computing:?}");
     routes.end();
+    (urgent, computing)
+}
+
+#[test]
+fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
+    // It waits for one poll to be read, and for one to be answered.
+    let (urgent, computing) = beside_a_flood(Class::FAIR);
+    assert!(urgent < computing / 2, "{urgent:?}, {computing:?}");
+}
+
+#[test]
+fn connections_in_class_rt_do_not_wait_for_polls_of_fair() {
+    let (urgent, computing) = beside_a_flood(routes::URGENT);
+    assert!(urgent < computing / 8, "{urgent:?}, {computing:?}");
 }
 
 /// The worker that computes does so for as long as the test asks, so another one reads for its connections.

@@ -44,8 +44,11 @@ impl<L: Listener> Server<L> {
     /// with the connection. A connection whose own handlers computed in place counts as long until four polls of
     /// it were short. If a Fair worker is idle, it takes what waits behind one that is inside a long poll.
     ///
-    /// If urgent requests must not even wait for one poll, serve them on a port of their own: a server that is
-    /// awaited in class Rt ([crate docs](crate#two-servers-the-urgent-one-on-its-own-port)).
+    /// If urgent requests must not even wait for one poll, await the server in class Rt. Its connections then
+    /// read and write there, and handlers of class Fair are tasks of their own. That costs a Fair route two
+    /// wakes, and all that clients send takes CPU time of class Fair, up to
+    /// [`Builder::rt_budget`](doorbell::Builder::rt_budget). Or serve urgent requests on a port of their own
+    /// ([crate docs](crate#urgent-connections)).
     ///
     /// The workers of class Rt start before the first connection is accepted. Those of class Batch start with
     /// the first request of that class, as [`ByClass`] says. To start them earlier, call

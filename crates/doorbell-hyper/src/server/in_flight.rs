@@ -120,12 +120,12 @@ pin_project! {
     }
 }
 
+/// What [`Body::poll_frame`] returns.
+type PolledFrame<B> = Poll<Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>>;
+
 /// The next frame that is not empty, or the last one. hyper would at once ask for the one behind an empty frame, within
 /// the same poll, and h2 would keep them all.
-fn poll_whole<B: Body>(
-    mut body: Pin<&mut B>,
-    cx: &mut Context<'_>,
-) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+fn poll_whole<B: Body>(mut body: Pin<&mut B>, cx: &mut Context<'_>) -> PolledFrame<B> {
     loop {
         let frame = ready!(body.as_mut().poll_frame(cx));
         let is_empty =

@@ -223,6 +223,15 @@ impl Routes {
     }
 
     pub(crate) fn on(builder: Builder, with: impl FnOnce(Server) -> Server) -> Routes {
+        Routes::with_connections(Class::FAIR, builder, with)
+    }
+
+    /// As [`Routes::on`]; a task of class `connections` awaits the server.
+    pub(crate) fn with_connections(
+        connections: Class,
+        builder: Builder,
+        with: impl FnOnce(Server) -> Server,
+    ) -> Routes {
         let runtime = builder.build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -231,7 +240,8 @@ impl Routes {
         let server = with(Server::new(listener)).shutdown_on(end.clone().cancelled_owned());
         let theirs = Arc::clone(&seen);
         let server = server.classes(class_of);
-        let task = runtime.spawn(server.serve(move || service(&theirs)));
+        let task = runtime.task().class(connections);
+        let task = task.spawn(server.serve(move || service(&theirs)));
         Routes {
             runtime,
             address,

@@ -109,7 +109,7 @@ pub(super) static ALL: [Server; 11] = [
     server(
         "doorbell, connections in class Rt",
         "doorbell-urgent-connections",
-        |part| computes(part) || part == Part::Hello,
+        |part| computes(part) || matches!(part, Part::Hello | Part::Flood),
         1,
         |listeners, work| doorbell(listeners, work, Some(by_route), URGENT),
     ),
