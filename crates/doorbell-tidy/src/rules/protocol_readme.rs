@@ -1,6 +1,6 @@
 //! `protocol_readme`: every protocol folder has a README that explains it, and its tests.
 
-use crate::markdown::{Prose, prose, titles};
+use crate::markdown::{headings, titles};
 use crate::{Finding, Tree};
 
 const RULE: &str = "protocol_readme";
@@ -23,67 +23,61 @@ const HEADINGS: [&str; 6] = [
 
 /// Protocol folders without a README, without a pointer to it, or without tests.
 pub fn protocol_readme(tree: &Tree) -> Vec<Finding> {
+    let folders = tree.folders_in(PROTOCOLS);
+    folders
+        .into_iter()
+        .flat_map(|name| protocol(tree, &format!("{PROTOCOLS}/{name}")))
+        .collect()
+}
+
+/// What the folder of a protocol lacks.
+fn protocol(tree: &Tree, folder: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for name in tree.folders_in(PROTOCOLS) {
-        let folder = format!("{PROTOCOLS}/{name}");
-        let mut add = |file: &str, line: usize, what: String, remedy: &str| {
-            findings.push(Finding::new(
-                RULE,
-                &format!("{folder}/{file}"),
-                line,
-                what,
-                remedy,
-            ));
-        };
-        match tree.text(&format!("{folder}/README.md")) {
-            Some(text) => readme(text).into_iter().for_each(|(line, what)| {
-                add(
-                    "README.md",
-                    line,
-                    what,
-                    "see how the other protocols are written",
-                );
-            }),
-            None => add(
+    let mut add = |file: &str, line: usize, what: &str, remedy: &str| {
+        findings.push(Finding::new(
+            RULE,
+            &format!("{folder}/{file}"),
+            line,
+            what.to_owned(),
+            remedy,
+        ));
+    };
+    match tree.text(&format!("{folder}/README.md")) {
+        Some(text) => readme(text).iter().for_each(|(line, what)| {
+            add(
                 "README.md",
-                1,
-                "is missing".to_owned(),
-                "write it before the code",
-            ),
-        }
-        let module = tree.text(&format!("{folder}/mod.rs"));
-        let first = module
-            .and_then(|text| text.lines().next())
-            .unwrap_or_default();
-        if !(first.starts_with("//!") && first.contains("README.md")) {
-            let what = "first line does not point to README.md".to_owned();
-            add(
-                "mod.rs",
-                1,
+                *line,
                 what,
-                "start with `//! What it is. See README.md.`",
+                "see how the other protocols are written",
             );
-        }
-        let missing = |file: &str, folder_file: &str| {
-            !tree.contains(&format!("{folder}/{file}"))
-                && !tree.contains(&format!("{folder}/{folder_file}"))
-        };
-        if missing("tests.rs", "tests") {
-            add(
-                "tests.rs",
-                1,
-                "no tests".to_owned(),
-                "add tests.rs or tests/",
-            );
-        }
-        if missing("loom.rs", "tests/loom.rs") {
-            add(
-                "loom.rs",
-                1,
-                "no loom tests".to_owned(),
-                "add loom.rs or tests/loom.rs",
-            );
-        }
+        }),
+        None => add("README.md", 1, "is missing", "write it before the code"),
+    }
+    let module = tree.text(&format!("{folder}/mod.rs")).unwrap_or_default();
+    let first = module.lines().next().unwrap_or_default();
+    if !(first.starts_with("//!") && first.contains("README.md")) {
+        let what = "first line does not point to README.md";
+        add(
+            "mod.rs",
+            1,
+            what,
+            "start with `//! What it is. See README.md.`",
+        );
+    }
+    let missing = |files: [&str; 2]| {
+        let mut paths = files.into_iter().map(|file| format!("{folder}/{file}"));
+        paths.all(|path| !tree.contains(&path))
+    };
+    if missing(["tests.rs", "tests"]) {
+        add("tests.rs", 1, "no tests", "add tests.rs or tests/");
+    }
+    if missing(["loom.rs", "tests/loom.rs"]) {
+        add(
+            "loom.rs",
+            1,
+            "no loom tests",
+            "add loom.rs or tests/loom.rs",
+        );
     }
     findings
 }
@@ -91,10 +85,11 @@ pub fn protocol_readme(tree: &Tree) -> Vec<Finding> {
 /// The line and text of what a README lacks.
 fn readme(text: &str) -> Vec<(usize, String)> {
     let mut lacks = Vec::new();
-    if text.len() < README_BYTES_MIN {
+    let bytes = text.len();
+    if bytes < README_BYTES_MIN {
         lacks.push((
             1,
-            format!("has {} bytes, fewer than {README_BYTES_MIN}", text.len()),
+            format!("has {bytes} bytes, fewer than {README_BYTES_MIN}"),
         ));
     }
     let titles = titles(text);
@@ -102,14 +97,12 @@ fn readme(text: &str) -> Vec<(usize, String)> {
         let line = titles.get(1).copied().unwrap_or(1);
         lacks.push((line, format!("has {} titles, not one", titles.len())));
     }
-    let prose = prose(text);
-    let headings: Vec<String> = prose
-        .iter()
-        .filter_map(Prose::heading)
-        .map(|(_, text)| text.to_lowercase())
-        .collect();
+    let headings = headings(text);
     for word in HEADINGS {
-        if !headings.iter().any(|heading| heading.contains(word)) {
+        if !headings
+            .iter()
+            .any(|(_, _, name)| name.to_lowercase().contains(word))
+        {
             lacks.push((1, format!("no heading speaks of \"{word}\"")));
         }
     }

@@ -1,6 +1,6 @@
 //! `public_word`: every Markdown file has one title, and its links have a target.
 
-use crate::markdown::{prose, titles};
+use crate::markdown::{links, titles};
 use crate::tree::{folder_of, join};
 use crate::{Finding, Tree};
 
@@ -14,25 +14,16 @@ pub fn public_word(tree: &Tree) -> Vec<Finding> {
         if titles.len() != 1 {
             let line = titles.get(1).copied().unwrap_or(1);
             let what = format!("has {} titles (`# …`), not one", titles.len());
-            findings.push(Finding::new(
-                RULE,
-                path,
-                line,
-                what,
-                "keep one, and use `##` below it",
-            ));
+            let remedy = "keep one, and use `##` below it";
+            findings.push(Finding::new(RULE, path, line, what, remedy));
         }
-        for line in prose(text) {
-            for link in line
-                .links()
-                .into_iter()
-                .filter(|link| is_broken(tree, path, link))
-            {
+        for (line, link) in links(text) {
+            if is_broken(tree, path, &link) {
                 let what = format!("link to `{link}` leads nowhere");
                 findings.push(Finding::new(
                     RULE,
                     path,
-                    line.line,
+                    line,
                     what,
                     "name a file of the tree",
                 ));
