@@ -24,14 +24,14 @@ async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-fn client() -> Client<HttpConnector, Empty<Bytes>> {
+pub(super) fn client() -> Client<HttpConnector, Empty<Bytes>> {
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(Duration::from_millis(50))
         .build_http()
 }
 
-async fn fetch(
+pub(super) async fn fetch(
     client: &Client<HttpConnector, Empty<Bytes>>,
     address: SocketAddr,
     path: &str,
@@ -40,12 +40,12 @@ async fn fetch(
     client.get(url).await.unwrap()
 }
 
-async fn text(response: hyper::Response<Incoming>) -> String {
+pub(super) async fn text(response: hyper::Response<Incoming>) -> String {
     let body = response.into_body().collect().await.unwrap().to_bytes();
     String::from_utf8(body.to_vec()).unwrap()
 }
 
-async fn events() -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(super) async fn events() -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let first = stream::iter([Ok(Event::default().data("first"))]);
     let keep_alive = KeepAlive::new().interval(Duration::from_millis(10));
     Sse::new(first.chain(stream::pending())).keep_alive(keep_alive.text("still here"))
@@ -54,7 +54,12 @@ async fn events() -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
 #[doorbell::test(builder = doorbell_tokio::builder)]
 async fn axum_sse_keeps_a_client_alive() {
     let address = serve(Router::new().route("/events", get(events))).await;
-    let mut body = fetch(&client(), address, "/events").await.into_body();
+    hears_events(fetch(&client(), address, "/events").await).await;
+}
+
+/// Waits for the first event, and for three lines that keep the client alive.
+pub(super) async fn hears_events(response: hyper::Response<Incoming>) {
+    let mut body = response.into_body();
     let mut seen = String::new();
     while !(seen.contains("data: first") && seen.matches(": still here").count() >= 3) {
         let frame = body.frame().await.unwrap().unwrap();
@@ -62,7 +67,7 @@ async fn axum_sse_keeps_a_client_alive() {
     }
 }
 
-async fn slow() -> &'static str {
+pub(super) async fn slow() -> &'static str {
     tokio::time::sleep(super::LONG).await;
     "late"
 }
@@ -106,4 +111,28 @@ async fn the_pooled_client_of_hyper_util_is_shared_by_tasks() {
         // Longer than the pool keeps an idle connection.
         tokio::time::sleep(Duration::from_millis(120)).await;
     }
+}
+
+#[doorbell::test(builder = doorbell_tokio::builder)]
+async fn axum_serve_answers_what_is_in_flight_when_it_is_told_to_end() {
+    let (enters, mut entered) = tokio::sync::mpsc::channel(1);
+    let (ends, end) = tokio::sync::oneshot::channel();
+    let handler = move || async move {
+        enters.send(()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        "answered"
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = doorbell::spawn(async {
+        let serve = axum::serve(listener, Router::new().route("/", get(handler)));
+        serve
+            .with_graceful_shutdown(async { end.await.unwrap() })
+            .await
+    });
+    let asked = doorbell::spawn(async move { text(fetch(&client(), address, "/").await).await });
+    entered.recv().await.unwrap();
+    ends.send(()).unwrap();
+    assert_eq!(asked.await.unwrap(), "answered");
+    served.await.unwrap().unwrap();
 }

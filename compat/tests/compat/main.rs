@@ -5,8 +5,10 @@ mod http;
 mod os;
 mod postgres;
 mod redis;
+mod server;
 mod sqlite;
 mod time;
+mod tokio_itself;
 mod tower;
 
 use std::time::Duration;

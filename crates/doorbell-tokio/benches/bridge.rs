@@ -1,10 +1,12 @@
 //! What the bridge costs: `cargo bench -p doorbell-tokio`.
 //!
 //! * Plain spawn and poll, with the bridge installed and without it.
-//! * reqwest against a server in another process: tasks of doorbell over the bridge, and the same tasks on tokio.
+//! * reqwest against a server in another process: tasks of doorbell over the bridge, the same tasks on tokio, on two
+//!   runtimes of tokio, one for the tasks and one for what `tokio::spawn` takes, and whole on the helper.
 //!
 //! Contestants take turns; each line shows medians over the rounds and the least and greatest ratio of a round.
-//! `-- spawn plain` and `-- spawn bridged` run one contestant alone, for a counter of instructions.
+//! `-- spawn plain` and `-- spawn bridged` run one contestant alone, for a counter of instructions. So does `-- reqwest
+//! NAME URL`, for a profile: NAME is `bridged`, `tokio`, `two` or `whole`, and `-- serve` prints the URL of a server.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,6 +19,7 @@ use doorbell::Builder;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tokio_util::context::TokioContext;
 
 const SPAWNS: u32 = 200_000;
 const ROUNDS: usize = 9;
@@ -82,26 +85,45 @@ fn rate(run: impl FnOnce()) -> (f64, f64) {
     )
 }
 
-fn on_doorbell(url: &str) -> (f64, f64) {
+/// One contest of reqwest: the future of each client.
+type Load = fn(reqwest::Client, String) -> doorbell::JoinHandle<()>;
+
+/// Each request in a task of doorbell; the connections on the helper.
+fn in_tasks(client: reqwest::Client, url: String) -> doorbell::JoinHandle<()> {
+    doorbell::spawn(requests(client, url))
+}
+
+/// All on the helper.
+fn on_the_helper(client: reqwest::Client, url: String) -> doorbell::JoinHandle<()> {
+    doorbell::spawn(async {
+        let all = doorbell_tokio::run(requests(client, url));
+        all.await.expect("it ends");
+    })
+}
+
+fn on_doorbell(url: &str, load: Load) -> (f64, f64) {
     let runtime = bridged(CORES);
     rate(|| {
         runtime.block_on(async {
             let client = reqwest::Client::new();
-            let tasks = (0..CLIENTS).map(|_| requests(client.clone(), url.to_owned()));
-            let tasks: Vec<_> = tasks.map(doorbell::spawn).collect();
-            for task in tasks {
+            let tasks = (0..CLIENTS).map(|_| load(client.clone(), url.to_owned()));
+            for task in tasks.collect::<Vec<_>>() {
                 task.await.expect("it ends");
             }
         });
     })
 }
 
-fn on_tokio(url: &str) -> (f64, f64) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(CORES)
+fn tokio_of(workers: usize) -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
         .enable_all()
         .build()
-        .expect("it starts");
+        .expect("it starts")
+}
+
+fn on_tokio(url: &str) -> (f64, f64) {
+    let runtime = tokio_of(CORES);
     rate(|| {
         runtime.block_on(async {
             let client = reqwest::Client::new();
@@ -112,6 +134,32 @@ fn on_tokio(url: &str) -> (f64, f64) {
             }
         });
     })
+}
+
+/// The bridge's shape without doorbell: what the hand-over between two runtimes costs by itself.
+fn on_two_of_tokio(url: &str) -> (f64, f64) {
+    let (runtime, helper) = (tokio_of(CORES), tokio_of(1));
+    rate(|| {
+        runtime.block_on(async {
+            let client = reqwest::Client::new();
+            let task = |_| {
+                let all = requests(client.clone(), url.to_owned());
+                tokio::spawn(TokioContext::new(all, helper.handle().clone()))
+            };
+            for task in (0..CLIENTS).map(task).collect::<Vec<_>>() {
+                task.await.expect("it ends");
+            }
+        });
+    })
+}
+
+fn contestant(name: &str, url: &str) -> (f64, f64) {
+    match name {
+        "bridged" => on_doorbell(url, in_tasks),
+        "whole" => on_doorbell(url, on_the_helper),
+        "two" => on_two_of_tokio(url),
+        _ => on_tokio(url),
+    }
 }
 
 /// The server, in a process of its own: prints its address, and ends with its input.
@@ -179,8 +227,20 @@ fn main() {
             let _ = spawn_ns(&runtime);
             return;
         }
+        ["reqwest", which, url, ..] => {
+            for _ in 0..ROUNDS {
+                let (rate, cpu_us) = contestant(which, url);
+                println!("{which}: {rate:.0} requests/s, {cpu_us:.1} us of CPU time each");
+            }
+            return;
+        }
         _ => {}
     }
+    spawns_compared();
+    requests_compared();
+}
+
+fn spawns_compared() {
     let mut spawned = Vec::new();
     for round in 0..ROUNDS {
         let (with, without) = (bridged(1), plain());
@@ -193,23 +253,29 @@ fn main() {
         spawned.push(pair);
     }
     show("spawn and poll, ns: with the bridge, without", &spawned);
+}
 
-    let (child, url) = server();
-    let mut fetched = Vec::new();
-    for round in 0..ROUNDS {
-        let pair = if round % 2 == 0 {
-            let tokio = on_tokio(&url);
-            (on_doorbell(&url), tokio)
-        } else {
-            (on_doorbell(&url), on_tokio(&url))
+/// Each contestant beside tokio, which runs before it in one round and behind it in the next.
+fn requests_compared() {
+    let (_server, url) = server();
+    for name in ["bridged", "two", "whole"] {
+        let pair = |round: usize| {
+            let before = (round % 2 == 0).then(|| contestant("tokio", &url));
+            let own = contestant(name, &url);
+            (own, before.unwrap_or_else(|| contestant("tokio", &url)))
         };
-        fetched.push(pair);
+        let pairs: Vec<_> = (0..ROUNDS).map(pair).collect();
+        let of = |part: fn((f64, f64)) -> f64| -> Vec<(f64, f64)> {
+            let pairs = pairs.iter();
+            pairs.map(|pair| (part(pair.0), part(pair.1))).collect()
+        };
+        show(
+            &format!("reqwest, requests/s: {name}, tokio"),
+            &of(|it| it.0),
+        );
+        show(
+            &format!("reqwest, CPU us a request: {name}, tokio"),
+            &of(|it| it.1),
+        );
     }
-    let of = |part: fn((f64, f64)) -> f64| -> Vec<(f64, f64)> {
-        let pairs = fetched.iter();
-        pairs.map(|pair| (part(pair.0), part(pair.1))).collect()
-    };
-    show("reqwest, requests/s: bridged, tokio", &of(|it| it.0));
-    show("reqwest, CPU us a request: bridged, tokio", &of(|it| it.1));
-    drop(child);
 }

@@ -1,16 +1,20 @@
-//! `bug_tests`: the tests that the list of bugs names exist, in the files that it names.
+//! `bug_tests`: the tests that the lists of bugs and of tokio's crates name exist, in the files that the lists name.
 
 use crate::{Finding, Tree};
 
 const RULE: &str = "bug_tests";
 
-/// The list: names in backticks, then a file in parentheses, then a semicolon if more follow.
-const LIST: &str = "docs/bugs.md";
+/// The lists: names in backticks, then a file in parentheses, then a semicolon if more follow.
+const LISTS: [&str; 2] = ["docs/bugs.md", "docs/tokio-crates.md"];
 
-/// Names in the list of bugs without such a test.
+/// Names in a list without such a test.
 pub fn bug_tests(tree: &Tree) -> Vec<Finding> {
+    LISTS.iter().flat_map(|list| of_list(tree, list)).collect()
+}
+
+fn of_list(tree: &Tree, list: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (number, line) in tree.text(LIST).unwrap_or_default().lines().enumerate() {
+    for (number, line) in tree.text(list).unwrap_or_default().lines().enumerate() {
         for part in line.split(';') {
             for name in names(part) {
                 let function = format!("fn {name}(");
@@ -27,7 +31,7 @@ pub fn bug_tests(tree: &Tree) -> Vec<Finding> {
                     let place = file(part).unwrap_or("any file");
                     findings.push(Finding::new(
                         RULE,
-                        LIST,
+                        list,
                         number + 1,
                         format!("there is no test `{name}` in {place}"),
                         "write it, or name the test and its file as they are",
@@ -54,12 +58,13 @@ fn file(part: &str) -> Option<&str> {
     file.strip_suffix(".rs").map(|_| file)
 }
 
-/// `crate/file.rs` is in that crate's sources, or beside them.
-fn places(file: &str) -> [String; 2] {
+/// `crate/file.rs` is in that crate's sources, or beside them. A path from the root stands for itself.
+fn places(file: &str) -> [String; 3] {
     let (name, rest) = file.split_once('/').unwrap_or((file, ""));
     [
         format!("crates/{name}/src/{rest}"),
         format!("crates/{name}/{rest}"),
+        file.to_owned(),
     ]
 }
 
@@ -75,6 +80,7 @@ mod tests {
             ("docs/bugs.md", list),
             ("crates/a/src/b/tests.rs", inner),
             ("crates/a/tests/c.rs", outer),
+            ("example/tests/d.rs", "fn it_is_an_example() {}\n"),
         ]);
         bug_tests(&tree).iter().map(|found| found.line).collect()
     }
@@ -82,7 +88,8 @@ mod tests {
     #[test]
     fn tests_that_are_there_pass() {
         let list = "| W1 | `w1_it_is_kept` (a/b/tests.rs); `w2_it_is_found` (a/tests/c.rs) |\n\
-                    | W2 | as W1, `doorbell torture`, `w2_it_is_found` |\n";
+                    | W2 | as W1, `doorbell torture`, `w2_it_is_found` |\n\
+                    | W3 | `it_is_an_example` (example/tests/d.rs) |\n";
         assert_eq!(lines(list), [] as [usize; 0]);
     }
 
