@@ -1,12 +1,14 @@
 //! What the bridge costs: `cargo bench -p doorbell-tokio`.
 //!
 //! * Plain spawn and poll, with the bridge installed and without it.
-//! * reqwest against a server in another process: tasks of doorbell over the bridge, the same tasks on tokio, on two
-//!   runtimes of tokio, one for the tasks and one for what `tokio::spawn` takes, and whole on the helper.
+//! * reqwest against a server in another process, beside the same tasks on tokio:
+//!   `bridged`: tasks of doorbell over the bridge; `one`: the same with one worker, so that with the helper as many
+//!   threads poll as on tokio; `two`: two runtimes of tokio, one for the tasks and one for what `tokio::spawn` takes;
+//!   `whole`: all on the helper.
 //!
 //! Contestants take turns; each line shows medians over the rounds and the least and greatest ratio of a round.
 //! `-- spawn plain` and `-- spawn bridged` run one contestant alone, for a counter of instructions. So does `-- reqwest
-//! NAME URL`, for a profile: NAME is `bridged`, `tokio`, `two` or `whole`, and `-- serve` prints the URL of a server.
+//! NAME URL`, for a profile: NAME is `tokio` or one of the above, and `-- serve` prints the URL of a server.
 
 #![allow(
     clippy::disallowed_types,
@@ -101,8 +103,8 @@ fn on_the_helper(client: reqwest::Client, url: String) -> doorbell::JoinHandle<(
     })
 }
 
-fn on_doorbell(url: &str, load: Load) -> (f64, f64) {
-    let runtime = bridged(CORES);
+fn on_doorbell(url: &str, cores: usize, load: Load) -> (f64, f64) {
+    let runtime = bridged(cores);
     rate(|| {
         runtime.block_on(async {
             let client = reqwest::Client::new();
@@ -155,8 +157,9 @@ fn on_two_of_tokio(url: &str) -> (f64, f64) {
 
 fn contestant(name: &str, url: &str) -> (f64, f64) {
     match name {
-        "bridged" => on_doorbell(url, in_tasks),
-        "whole" => on_doorbell(url, on_the_helper),
+        "bridged" => on_doorbell(url, CORES, in_tasks),
+        "one" => on_doorbell(url, 1, in_tasks),
+        "whole" => on_doorbell(url, CORES, on_the_helper),
         "two" => on_two_of_tokio(url),
         _ => on_tokio(url),
     }
@@ -258,7 +261,7 @@ fn spawns_compared() {
 /// Each contestant beside tokio, which runs before it in one round and behind it in the next.
 fn requests_compared() {
     let (_server, url) = server();
-    for name in ["bridged", "two", "whole"] {
+    for name in ["bridged", "one", "two", "whole"] {
         let pair = |round: usize| {
             let before = (round % 2 == 0).then(|| contestant("tokio", &url));
             let own = contestant(name, &url);

@@ -34,7 +34,7 @@ const FLOORS: [(&str, May); 10] = [
     // Ordinary users' programs: they need only what is public.
     (
         "doorbell-compat",
-        May::Only(&["doorbell", "doorbell-tokio"]),
+        May::Only(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
     ),
     (
         "clinic",
