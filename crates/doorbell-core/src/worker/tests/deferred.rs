@@ -230,12 +230,15 @@ fn w32_beside_deferred_polls_of_milliseconds_a_much_shorter_one_is_not_long() {
         worker.local.enter(|| {
             let slow = [1, 2].map(|name| computes(&worker, &turns, name, kind));
             let (brief, brief_ns) = computes(&worker, &turns, 3, kind);
-            slow.iter()
-                .for_each(|(_, ns)| ns.store(64 * LONG_NS, Relaxed));
+            for (_, ns) in &slow {
+                ns.store(64 * LONG_NS, Relaxed);
+            }
             brief_ns.store(LONG_NS + LONG_NS / 8, Relaxed);
             let round = || {
                 turns.take();
-                slow.iter().for_each(|(waker, _)| waker.wake_by_ref());
+                for (waker, _) in &slow {
+                    waker.wake_by_ref();
+                }
                 brief.wake_by_ref();
                 while worker.local.run_one() {
                     let _ = worker.local.pace().count();
