@@ -40,6 +40,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod twice;
 mod wait;
 mod words;
 mod world;
@@ -54,6 +55,7 @@ pub use config::{
 pub use poller::{SimFd, SimPoller};
 pub use run::{RunError, SimThread, run, run_traced};
 pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
+pub use twice::{Twice, run_twice};
 pub use wait::SimParker;
 pub use words::{SimPtr, SimU32, SimU64};
 

@@ -3,15 +3,11 @@
 use super::{Config, Failed, Problem, Verdict};
 use crate::owner::Owner;
 use crate::{BuildError, Builder};
-use doorbell_machine::sim::{self as machine, Apart, Event, Failure, Outcome, RunError, Watch};
+use doorbell_machine::sim::{self as machine, Failure, Outcome, RunError, Twice};
 use doorbell_machine::{Machine, Sim};
-use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How many events are compared to find where two runs part.
-const COMPARED: usize = 4_000_000;
 
 /// How many threads a failure shows.
 const THREADS_SHOWN: usize = 8;
@@ -58,45 +54,14 @@ where
         })?;
         report.seeds += 1;
         report.events += outcome.events;
-        report.simulated += Duration::from_nanos(end_ns(&outcome));
+        report.simulated += Duration::from_nanos(outcome.end_ns());
         report.hash = report.hash.rotate_left(7) ^ outcome.hash;
     }
     Ok(report)
 }
 
-/// When the last thread ended. What was due later belonged to nobody.
-fn end_ns(outcome: &Outcome) -> u64 {
-    let ends = outcome.threads.iter().filter_map(|it| it.last.last());
-    ends.map(|event| event.time_ns).max().unwrap_or(0)
-}
-
 /// Runs a seed twice.
 fn run_seed<F, R>(config: &Config, seed: u64, program: &Arc<F>) -> Result<Outcome, Problem>
-where
-    F: Fn() -> R + Send + Sync + 'static,
-    R: Future<Output: Verdict>,
-{
-    let once = |keep| run_once(config, seed, keep, program);
-    let (first, second) = (once(0)?.outcome, once(0)?.outcome);
-    if let Some(failure) = &first.failure {
-        return Err(Problem::Program {
-            what: text_of(failure),
-            last: last_steps(&first),
-        });
-    }
-    if first.hash != second.hash {
-        let first = parting(&once(COMPARED)?, &once(COMPARED)?);
-        return Err(Problem::Differs { first });
-    }
-    Ok(first)
-}
-
-fn run_once<F, R>(
-    config: &Config,
-    seed: u64,
-    keep: usize,
-    program: &Arc<F>,
-) -> Result<Apart, Problem>
 where
     F: Fn() -> R + Send + Sync + 'static,
     R: Future<Output: Verdict>,
@@ -114,12 +79,19 @@ where
     }
     let (program, cores) = (Arc::clone(program), config.cores);
     let cpu = config.cpu_of_program();
-    let watch = Watch {
-        patience: config.patience,
-        keep,
-    };
-    let body = move || live(cores, cpu, &*program);
-    machine::run_apart(config.of_seed(seed), watch, body).map_err(no_run)
+    let body = Arc::new(move || live(cores, cpu, &*program));
+    let twice = machine::run_twice(&config.of_seed(seed), config.patience, &body);
+    let Twice { outcome, parting } = twice.map_err(no_run)?;
+    if let Some(failure) = &outcome.failure {
+        return Err(Problem::Program {
+            what: text_of(failure),
+            last: outcome.last_steps(THREADS_SHOWN),
+        });
+    }
+    if let Some(first) = parting {
+        return Err(Problem::Differs { first });
+    }
+    Ok(outcome)
 }
 
 /// What the first simulated thread does: starts the runtime, runs the program and ends the runtime.
@@ -159,54 +131,6 @@ fn text_of(failure: &Failure) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// The last step of each of the threads that were active last.
-fn last_steps(outcome: &Outcome) -> String {
-    let steps = outcome.threads.iter();
-    let mut steps: Vec<_> = steps
-        .filter_map(|thread| Some((thread, thread.last.last()?)))
-        .collect();
-    steps.sort_by_key(|(_, event)| std::cmp::Reverse(event.time_ns));
-    let mut text = String::new();
-    for (thread, event) in steps.iter().take(THREADS_SHOWN) {
-        let _ = write!(text, "\n  {} {}, after ", thread.name, thread.doing);
-        text += &shown(event, &thread.name);
-    }
-    text
-}
-
-/// The first event at which two runs part.
-fn parting(one: &Apart, other: &Apart) -> String {
-    let pairs = one.events.iter().zip(&other.events);
-    let same = pairs.take_while(|(one, other)| one == other).count();
-    let at = |run: &Apart| match run.events.get(same) {
-        Some(event) => {
-            let threads = &run.outcome.threads;
-            let name = threads
-                .get(event.thread as usize)
-                .map_or("?", |it| &it.name);
-            shown(event, name)
-        }
-        None => "the end".to_owned(),
-    };
-    if one.outcome.hash == other.outcome.hash {
-        return "but not when they were run once more".to_owned();
-    }
-    format!(
-        "event {} is {} in one and {} in the other",
-        same + 1,
-        at(one),
-        at(other)
-    )
-}
-
-fn shown(event: &Event, thread: &str) -> String {
-    let Event {
-        time_ns, cpu, line, ..
-    } = event;
-    let kind = event.kind.name();
-    format!("`{kind} {line}` of {thread} on CPU {cpu} at {time_ns} ns")
 }
 
 /// Where a test stands.

@@ -1,0 +1,98 @@
+//! Two runs of one configuration, which must be the same.
+
+use super::run::RunError;
+use super::{Apart, Config, Event, Outcome, Watch, run_apart};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many events are compared to find where two runs part.
+const COMPARED: usize = 4_000_000;
+
+/// What [`run_twice`] returns.
+#[derive(Debug)]
+pub struct Twice {
+    /// How the first run ended.
+    pub outcome: Outcome,
+    /// The first event at which the runs part, in words. `None` if they are the same, or if the first has failed.
+    pub parting: Option<String>,
+}
+
+/// Runs a program twice, as [`run_apart`] does, and compares the runs. If they differ, they are run twice more to find
+/// where.
+///
+/// # Errors
+/// As for [`run_apart`].
+pub fn run_twice(
+    config: &Config,
+    patience: Duration,
+    body: &Arc<impl Fn() + Send + Sync + 'static>,
+) -> Result<Twice, RunError> {
+    let once = |keep| {
+        let body = Arc::clone(body);
+        run_apart(config.clone(), Watch { patience, keep }, move || body())
+    };
+    let (outcome, second) = (once(0)?.outcome, once(0)?.outcome);
+    let differ = outcome.failure.is_none() && outcome.hash != second.hash;
+    let parting = if differ {
+        Some(parting(&once(COMPARED)?, &once(COMPARED)?))
+    } else {
+        None
+    };
+    Ok(Twice { outcome, parting })
+}
+
+/// The first event at which two runs part.
+fn parting(one: &Apart, other: &Apart) -> String {
+    if one.outcome.hash == other.outcome.hash {
+        return "but not when they were run once more".to_owned();
+    }
+    let pairs = one.events.iter().zip(&other.events);
+    let same = pairs.take_while(|(one, other)| one == other).count();
+    let at = |run: &Apart| match run.events.get(same) {
+        Some(event) => {
+            let thread = run.outcome.threads.get(event.thread as usize);
+            shown(event, thread.map_or("?", |it| &it.name))
+        }
+        None => "the end".to_owned(),
+    };
+    let number = same + 1;
+    format!(
+        "event {number} is {} in one and {} in the other",
+        at(one),
+        at(other)
+    )
+}
+
+impl Outcome {
+    /// When the last thread ended, or stopped. What was due later belonged to no thread.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        let ends = self.threads.iter().filter_map(|it| it.last.last());
+        ends.map(|event| event.time_ns).max().unwrap_or(0)
+    }
+
+    /// The last event of each of the threads that were active last, at most so many, on a line each.
+    #[must_use]
+    pub fn last_steps(&self, most: usize) -> String {
+        let steps = self.threads.iter();
+        let mut steps: Vec<_> = steps
+            .filter_map(|thread| Some((thread, thread.last.last()?)))
+            .collect();
+        steps.sort_by_key(|(_, event)| std::cmp::Reverse(event.time_ns));
+        let mut text = String::new();
+        for (thread, event) in steps.iter().take(most) {
+            let last = shown(event, &thread.name);
+            let _ = write!(text, "\n  {} {}, after {last}", thread.name, thread.doing);
+        }
+        text
+    }
+}
+
+fn shown(event: &Event, thread: &str) -> String {
+    let Event {
+        time_ns, cpu, line, ..
+    } = event;
+    let kind = event.kind.name();
+    format!("`{kind} {line}` of {thread} on CPU {cpu} at {time_ns} ns")
+}
