@@ -263,7 +263,7 @@ fn requests_compared() {
     let (_server, url) = server();
     for name in ["bridged", "one", "two", "whole"] {
         let pair = |round: usize| {
-            let before = (round % 2 == 0).then(|| contestant("tokio", &url));
+            let before = round.is_multiple_of(2).then(|| contestant("tokio", &url));
             let own = contestant(name, &url);
             (own, before.unwrap_or_else(|| contestant("tokio", &url)))
         };
