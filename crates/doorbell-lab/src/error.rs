@@ -76,9 +76,9 @@ pub(crate) enum LabError {
     /// An error, and the contestant in which it happened.
     #[error("{contestant} ({variant}): {source}")]
     InContestant {
-        /// [`Contestant::name`](crate::scenario::Contestant::name).
+        /// Its name.
         contestant: String,
-        /// [`Contestant::variant`](crate::scenario::Contestant::variant).
+        /// Its variant.
         variant: String,
         /// The error.
         source: Box<LabError>,

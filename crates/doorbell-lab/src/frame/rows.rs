@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rounds::{Figures, Tape};
 use super::{Metric, ends};
 use crate::measure::{Samples, Spread, median};
-use crate::report::{Metrics, Row};
+use crate::report::{Column, Metrics, Row, SideTable, spread};
 use crate::scenario::Options;
+use crate::text::Text;
 
 const RATIO: [&str; 3] = ["ratio_x", "ratio_min_x", "ratio_max_x"];
 
@@ -65,6 +66,45 @@ impl Results<'_> {
             .zip(other.over_rounds(name));
         median(&finite_ratios(pairs)).or_else(|| {
             Some(one.metric(name)? / other.metric(name)?).filter(|ratio| ratio.is_finite())
+        })
+    }
+
+    /// A table of the metrics of the section with this title, for the rows that are `in_it`.
+    pub(crate) fn table(
+        &self,
+        text: Text,
+        caption: &'static str,
+        in_it: impl Fn(&Rated<'_>) -> bool,
+        cell: impl Fn(&Rated<'_>, &'static str) -> String,
+    ) -> Option<SideTable> {
+        let metrics = text.metrics(caption);
+        let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
+        let of = |one: &Rated<'_>, column: &Column| {
+            if column.is_spread {
+                spread(one.row, column.metric)
+            } else {
+                cell(one, column.metric)
+            }
+        };
+        let row = |one: &Rated<'_>| {
+            let names = [one.who().to_owned(), one.how().to_owned()];
+            let cells = columns.iter().map(|column| of(one, column));
+            names.into_iter().chain(cells).collect()
+        };
+        let rows: Vec<_> = self
+            .rated
+            .iter()
+            .filter(|one| in_it(one))
+            .map(row)
+            .collect();
+        let titles = columns.iter().map(|column| column.title);
+        (!rows.is_empty()).then(|| SideTable {
+            caption,
+            titles: ["contestant", "variant"]
+                .into_iter()
+                .chain(titles)
+                .collect(),
+            rows,
         })
     }
 }

@@ -325,9 +325,14 @@ fn tokio_two(stage: &Stage) -> Contestant {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let tables = seed_table(results).into_iter().chain(counters(results));
+    let counters = results.table(
+        PLAN.text(),
+        "What doorbell counts, for each call",
+        |one| one.metric(doorbell::COUNTERS[0]).is_some(),
+        |one, name| known(one.metric(name)),
+    );
     Conclusion {
-        tables: tables.collect(),
+        tables: seed_table(results).into_iter().chain(counters).collect(),
         ..Conclusion::default()
     }
 }
@@ -387,35 +392,6 @@ fn seed_table(results: &Results<'_>) -> Option<SideTable> {
             "seed's ipistorm",
         ],
         rows: rows.collect::<Option<_>>()?,
-    })
-}
-
-/// What doorbell counts of its calls.
-fn counters(results: &Results<'_>) -> Option<SideTable> {
-    let counting = results
-        .rated
-        .iter()
-        .filter(|one| one.metric(doorbell::COUNTERS[0]).is_some());
-    let rows = counting.map(|one| {
-        let names = [one.who().to_owned(), one.how().to_owned()];
-        let counts = doorbell::COUNTERS
-            .iter()
-            .map(|name| known(one.metric(name)));
-        names.into_iter().chain(counts).collect()
-    });
-    let rows: Vec<_> = rows.collect();
-    (!rows.is_empty()).then(|| SideTable {
-        caption: "What doorbell counts, for each call",
-        titles: vec![
-            "contestant",
-            "variant",
-            "passes",
-            "rings",
-            "rings awake",
-            "parks",
-            "caller parks",
-        ],
-        rows,
     })
 }
 

@@ -21,7 +21,7 @@ use crate::error::LabError;
 use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
 use crate::measure::Samples;
 use crate::peers::give_up_privileges;
-use crate::report::{SideTable, known, spread};
+use crate::report::{SideTable, known};
 use crate::scenario::Options;
 use crate::tools::{compute, steps_for};
 use servers::{Computation, Server};
@@ -317,33 +317,14 @@ fn conclude(results: &Results<'_>) -> Conclusion {
 
 /// The table of a part, if it took place.
 fn side_table(results: &Results<'_>, (caption, part): (&'static str, &str)) -> Option<SideTable> {
-    let metrics = PLAN.text().metrics(caption);
-    let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
-    let cell = |one: &Rated<'_>, name: &'static str, is_spread: bool| match name {
-        _ if is_spread => spread(one.row, name),
+    let cell = |one: &Rated<'_>, name: &'static str| match name {
         BASELINE | TWO => known(results.ratio(one, (name, one.how()), "rate_per_s")),
         "x tokio" => known(results.ratio(one, (BASELINE, one.how()), "plain_per_s")),
         "cpu x tokio" => known(results.ratio(one, (BASELINE, one.how()), CPU_US)),
         _ => known(one.metric(name)),
     };
-    let rows = results
-        .rated
-        .iter()
-        .filter(|one| one.how().starts_with(part))
-        .map(|one| {
-            let names = [one.who().to_owned(), one.how().to_owned()];
-            let cells = columns.iter().map(|of| cell(one, of.metric, of.is_spread));
-            names.into_iter().chain(cells).collect()
-        });
-    let rows: Vec<_> = rows.collect();
-    let titles = ["contestant", "variant"].into_iter();
-    (!rows.is_empty()).then(|| SideTable {
-        caption,
-        titles: titles
-            .chain(columns.iter().map(|column| column.title))
-            .collect(),
-        rows,
-    })
+    let of_part = |one: &Rated<'_>| one.how().starts_with(part);
+    results.table(PLAN.text(), caption, of_part, cell)
 }
 
 /// Options of a web server.
