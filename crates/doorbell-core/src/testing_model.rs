@@ -174,14 +174,6 @@ fn killer_of_schedulers(bug: Bug) -> (&'static str, Shows) {
             "scheduler::placement::loom::mutant_pushes_behind",
             Says("two tasks at one worker"),
         ),
-        Bug::IdleNoCheckFence => (
-            "scheduler::idle::loom::mutant_no_check_fence",
-            Says("nobody looks in time"),
-        ),
-        Bug::IdleCheckForgotten => (
-            "worker::loom::watchdog::mutant_check_forgotten",
-            Says("nobody was told"),
-        ),
         Bug::SchedulerPushUnoffered => (
             "scheduler::idle::loom::mutant_scheduler_push_unoffered",
             Says("the task waits for a poll"),
@@ -227,7 +219,6 @@ fn killer_of_push(bug: Bug) -> (&'static str, Shows) {
 fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
     use Shows::Deadlock;
     match bug {
-        Bug::WorkerAsksOnce => ("worker::loom::watchdog::mutant_asks_once", NOBODY_TOLD),
         Bug::PullLeavesNoFence => ("worker::loom::pull::mutant_leaves_no_fence", NOBODY_TOLD),
         Bug::PullEndsEarly => (
             "worker::loom::pull::mutant_ends_early",

@@ -6,9 +6,11 @@
     reason = "a test of workers that are kept from going on, by threads of its own"
 )]
 
+use doorbell::net::UnixStream;
 use doorbell::time::{interval, sleep, timeout};
 use doorbell::{Builder, CoreId, Runtime, WorkerState};
 use std::future::Future;
+use std::io::Write as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -55,10 +57,13 @@ fn timer_on_core_0(rt: &Runtime) -> Receiver<()> {
     is_fired
 }
 
-/// Blocks core 0 until the timer has fired: so another core has expired it.
+/// Blocks core 0 until the timer has fired: so another core has expired it. It is the second long poll of the task: others
+/// look after its worker from the beginning.
 fn stuck_until(rt: &Runtime, fired: Receiver<()>) {
     let (done, is_done) = channel();
     on(0, rt, async move {
+        std::thread::sleep(TIMER / 40);
+        doorbell::yield_now().await;
         let outcome = fired.recv_timeout(LONG);
         done.send(outcome.is_ok()).unwrap();
     });
@@ -223,4 +228,68 @@ fn a_task_from_outside_does_not_wait_for_a_call_that_came_after_it() {
             assert!(has_run, "it waited for the call");
         }
     }
+}
+
+/// How often the workers have gone to sleep.
+fn parks(rt: &Runtime) -> u64 {
+    let workers = rt.metrics().workers;
+    workers.iter().map(|worker| worker.counts.parks).sum()
+}
+
+/// A service at rest costs one wake-up for each request, of one worker: whatever timers and descriptors it has, at first,
+/// just behind a long poll, and later.
+#[test]
+fn w35_a_request_to_an_idle_service_wakes_one_worker_once_also_just_behind_a_long_poll() {
+    const REQUESTS: u64 = 100;
+    let rt = runtime();
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let entered = rt.enter();
+    theirs.set_nonblocking(true).unwrap();
+    let theirs = UnixStream::from_std(theirs).unwrap();
+    drop(entered);
+    let (answer, answered) = signal();
+    on(0, &rt, async move {
+        doorbell::spawn(sleep(LONG));
+        // An answer over the socket would be one more event: it can be written to again.
+        loop {
+            let mut byte = [0];
+            while theirs.try_read(&mut byte).is_err() {
+                theirs.readable().await.unwrap();
+            }
+            if byte == [0] {
+                return;
+            }
+            answer.send(()).unwrap();
+        }
+    });
+    let mut answers = || {
+        ours.write_all(&[1]).unwrap();
+        answered.recv_timeout(LONG).unwrap();
+    };
+    answers();
+    for when in ["at first", "behind a long poll", "later"] {
+        if when == "behind a long poll" {
+            let (over, is_over) = signal();
+            on(0, &rt, async move {
+                for _ in 0..3 {
+                    std::thread::sleep(Duration::from_millis(2));
+                    doorbell::yield_now().await;
+                }
+                over.send(()).unwrap();
+            });
+            is_over.recv_timeout(LONG).unwrap();
+        }
+        await_idle(&rt);
+        let before = parks(&rt);
+        for _ in 0..REQUESTS {
+            answers();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        await_idle(&rt);
+        let parks = parks(&rt) - before;
+        // On a loaded machine a poll that loses its CPU looks long, and the next one is watched.
+        let may_be = REQUESTS * 9 / 10..=REQUESTS * 3 / 2;
+        assert!(may_be.contains(&parks), "{when}: {parks}");
+    }
+    ours.write_all(&[0]).unwrap();
 }

@@ -20,7 +20,7 @@ use crate::class::Class;
 use crate::group::Groups;
 use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
-use crate::scheduler::idle::{Cores, IdleSet, TimedChecks, Watchful, WorkSet};
+use crate::scheduler::idle::{Cores, IdleSet, WorkSet};
 use crate::scheduler::push::Push;
 use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
@@ -117,8 +117,6 @@ pub struct Scheduler<M: Machine> {
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
     work: WorkSet<M>,
-    watchful: Watchful<M>,
-    checks: TimedChecks<M>,
     /// What any worker may deliver; see [`common`].
     common: M::Line<Mailbox<M>>,
     /// Which worker looks after the timers of sleeping ones.
@@ -231,8 +229,6 @@ impl<M: Machine> Scheduler<M> {
                 .collect(),
             idle: IdleSet::new(&cores, class),
             work: WorkSet::new(&cores),
-            watchful: Watchful::new(turns),
-            checks: TimedChecks::new(workers),
             common: M::Line::new(Mailbox::default),
             tree: timers::tree_of(class, workers, distance),
             on: M::Line::new(|| M::U32::new(workers as u32)),
@@ -320,18 +316,6 @@ impl<M: Machine> Scheduler<M> {
     /// Whether a worker has the push token: others that park may rely on its round. A hint.
     pub fn push_is_under_way(&self) -> bool {
         self.push().is_some_and(|push| push.token.is_held())
-    }
-
-    /// Says whether the scheduler is watchful: it has just begun, or one of its workers had a long poll lately.
-    #[inline]
-    pub(crate) fn watchful(&self) -> &Watchful<M> {
-        &self.watchful
-    }
-
-    /// When its workers make their timed checks.
-    #[inline]
-    pub(crate) fn checks(&self) -> &TimedChecks<M> {
-        &self.checks
     }
 
     pub(crate) fn on(&self) -> &M::U32 {

@@ -1,7 +1,7 @@
 //! Offers: a worker has something for others, and wakes one that is idle. See README.md in this folder.
 
 use crate::class::Standing;
-use crate::scheduler::idle::{LOOKS_EVERY_NS, OVERDUE_NS, Wish};
+use crate::scheduler::idle::Wish;
 use crate::scheduler::{Scheduler, Turns};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Machine};
@@ -52,39 +52,15 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// As [`Scheduler::arm_watchdog`], for a timer that is due at `when_ns`. Does nothing if the first timed check
-    /// comes before that, or at most [`LOOKS_EVERY_NS`] after it: the worker that looks then sees this timer. If the
-    /// timer is due later than [`LOOKS_EVERY_NS`] from now, asks for a timed check, not for a watchdog.
-    pub(crate) fn arm_watchdog_by(&self, from: usize, when_ns: u64) {
-        if !self.checks().is_unattended(when_ns) {
+    /// Before a poll that is expected to be long, behind a fence: wakes an idle worker, unless there are enough watchdogs. It
+    /// becomes one if the poll goes on when it looks.
+    pub(crate) fn ask_for_look(&self, from: usize) {
+        if !self.idle().lacks_watchdog() || !self.may_claim() {
             return;
         }
-        if when_ns <= M::now_ns().saturating_add(LOOKS_EVERY_NS) {
-            self.arm_watchdog(from);
-        } else if self.may_claim() {
-            self.ask_for_check(from, when_ns.saturating_add(OVERDUE_NS));
-        }
-    }
-
-    /// Gives an idle worker a timed check, and wakes it, so that it sleeps no longer than until then. If none is idle,
-    /// the next worker that parks sees the timer itself. One that runs calls would give it back.
-    #[cold]
-    fn ask_for_check(&self, from: usize, mut at_ns: u64) {
-        let idles = |worker: usize| !self.remotes()[worker].is_inside();
-        while let Some(worker) = self.idle().claim(Wish::of(from), idles) {
-            let asked = &self.remotes()[worker];
-            self.checks().plan(worker, at_ns);
-            M::fence_recheck();
-            // It may have got something to run since it idled, and have looked for its timed check before that came.
-            let is_inside = asked.is_inside();
-            let back_ns = is_inside.then(|| self.checks().end(worker)).flatten();
-            asked.request_pass();
-            let Some(back_ns) = back_ns else {
-                // It has the check, or hands it on.
-                return;
-            };
-            // Maybe an earlier one, which it had before.
-            at_ns = back_ns;
+        let is_none = |worker: usize| !self.remotes()[worker].is_watchdog();
+        if let Some(worker) = self.idle().claim(Wish::of(from), is_none) {
+            self.remotes()[worker].request_pass();
         }
     }
 

@@ -24,16 +24,14 @@ unsafe impl<M: Machine> Station<M> for Member<M> {
     }
     fn note_first(&self) {
         let (scheduler, worker) = (self.scheduler(), self.worker());
-        // An idle worker asks for a watchdog itself, before it runs something.
-        if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.watchful().may_be_on()
-        {
+        if scheduler.remotes().len() == 1 || !self.is_inside() {
             return;
         }
-        // The worker may be inside a long poll, and had no reason to ask for a watchdog when that began.
+        // The worker is inside a poll, which may be long.
         // A watchdog looks only at workers of the work set.
         scheduler.work().add_anew(worker);
         M::fence_recheck();
-        scheduler.arm_watchdog_by(worker, 0);
+        scheduler.arm_watchdog(worker);
     }
 }
 

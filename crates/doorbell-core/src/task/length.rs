@@ -31,6 +31,11 @@ impl PollLength {
         self.0 > SUSPECT
     }
 
+    /// Whether the last poll was long, or may have been: the next one is expected to be.
+    pub(crate) fn was_long(self) -> bool {
+        matches!(self.0, SUSPECT | LONG)
+    }
+
     /// After a poll that was long by the wall clock. Its CPU time is not known.
     pub(crate) fn suspected(self) -> Self {
         PollLength(self.0.max(SUSPECT))
@@ -68,6 +73,9 @@ mod tests {
                 assert!(length.is_measured());
             }
             assert_eq!(length.short(), PollLength::default());
+        }
+        for length in [suspect, long] {
+            assert!(length.was_long() && !length.short().was_long());
         }
         assert_eq!(PollLength::default().short(), PollLength::default());
     }

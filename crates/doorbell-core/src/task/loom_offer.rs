@@ -117,7 +117,6 @@ pub(crate) fn against_the_last_watchdog(
 ) {
     let remotes: Vec<RemoteRef<M>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
     let scheduler = remotes[0].scheduler();
-    scheduler.watchful().begin(0);
     scheduler.idle().enter(2);
     // As many as there may be.
     while scheduler.idle().begin_watchdog() == Watchdog::Begun {}

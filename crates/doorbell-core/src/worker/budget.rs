@@ -226,6 +226,7 @@ impl<M: Machine> Worker<M> {
         self.say_takes_nothing();
         self.leave_to_others();
         let now_ns = self.shared.throttle.sleep(until_ns);
+        remote.set_expects_long(false);
         limit.0.borrow_mut().begin(now_ns);
         let throttled_ns = now_ns.saturating_sub(from_ns);
         self.shared.tally.throttles.add_owned(1);
@@ -238,8 +239,8 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         let has_timers = self.next_for(remote) != u64::MAX;
         if has_timers {
-            // Others expire them meanwhile.
-            remote.scheduler().watchful().begin(M::now_ns());
+            // Others expire them meanwhile, as of one in a long poll.
+            remote.set_expects_long(true);
             self.local.list_anew();
             M::fence_recheck();
         }

@@ -89,9 +89,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether another worker has descriptors that this one may look at if it is stuck.
     pub(super) fn is_blind(&self, other: &Member<M>) -> bool {
-        other.scheduler().watchful().may_be_on()
-            && other.driver().has_sources()
-            && !self.shared.clock.is_frozen()
+        other.driver().has_sources() && !self.shared.clock.is_frozen()
     }
 
     /// Looks at the descriptors of a stuck worker. Returns whether that brought tasks here.

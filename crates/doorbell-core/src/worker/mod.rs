@@ -46,7 +46,7 @@ use local::Ran;
 use pull::Pull;
 use std::cell::Cell;
 use std::sync::Arc;
-use stuck::Checks;
+use stuck::{Checks, Observed};
 use watchdog::WATCHDOG_MIN_NS;
 
 /// Settings of a worker, fixed when it is made.
@@ -160,15 +160,15 @@ pub struct Worker<M: Machine> {
     unlooked_ns: Cell<u64>,
     /// It is counted as searching.
     searching: Cell<bool>,
-    /// It was claimed since it parked last, maybe to be a watchdog or to make a timed check.
+    /// It was claimed since it parked last, maybe to be a watchdog.
     owes_look: Cell<bool>,
-    /// The time of a timed check that it gave up. It plans it again when it parks, if no other worker makes it.
-    given_up_ns: Cell<Option<u64>>,
+    /// It is no watchdog, but sleeps until the timer of a worker in a long poll is overdue.
+    looks_later: Cell<bool>,
     /// As a watchdog: the time until its next look.
     watchdog_ns: Cell<u64>,
     watchdog_end_ns: Cell<u64>,
-    /// The pulses of the others at the last look around.
-    pulses: Box<[Cell<u64>]>,
+    /// What was seen of each worker at the last look.
+    observed: Box<[Cell<Observed>]>,
     /// Which workers may have had work at the last look.
     seen: Seen,
     /// The workers that were counted as searching at its last look as a watchdog, and the time of that look.
@@ -217,14 +217,14 @@ impl<M: Machine> Worker<M> {
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             owes_look: Cell::new(false),
-            given_up_ns: Cell::new(None),
+            looks_later: Cell::new(false),
             watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
             watchdog_end_ns: Cell::new(0),
-            pulses: (0..workers).map(|_| Cell::new(0)).collect(),
+            observed: (0..workers).map(|_| Cell::default()).collect(),
             seen,
             searchers: Searchers::new(workers),
             searchers_ns: Cell::new(0),
-            checks: Checks::new(workers),
+            checks: Checks::new(),
             idle_polls: Cell::new(u64::MAX),
             pull: Pull::new(),
             looks: Looks::new(),
@@ -273,7 +273,7 @@ impl<M: Machine> Worker<M> {
                         self.idle(evidence);
                         self.checks.note_idle();
                         self.local.note_idle();
-                        self.local.set_unattended(true);
+                        self.local.set_unlisted(true);
                         self.idle_polls.set(self.shared.tally.polls.get());
                     }
                 }
@@ -302,15 +302,12 @@ impl<M: Machine> Worker<M> {
                 delivered: 0,
             };
         }
-        let since_ns = self.leave_behind_calls();
+        self.leave_behind_calls();
         if self.shared.is_closing() {
             self.local.deliver_left();
         }
         // SAFETY: this is the worker's own thread.
         let delivered = unsafe { batch.deliver(&self.local) };
-        if let Some(since_ns) = since_ns {
-            self.note_calls(since_ns);
-        }
         self.shared.tally.takes.add_owned(1);
         self.shared.tally.delivered.add_owned(delivered);
         self.note_posts();
@@ -343,13 +340,13 @@ impl<M: Machine> Worker<M> {
     /// Runs tasks until none is left, or until it is time for a pass. Between two polls it takes what was posted.
     fn run_ready(&self) {
         let pace = self.local.pace();
+        if self.local.is_unlisted() && !self.local.is_empty() {
+            self.list_for_sleepers();
+        }
         loop {
             let own_rank = self.own_rank.as_ref().filter(|_| self.has_others());
             if own_rank.is_some() && !M::breaks(Bug::PushPassTakesParcels) {
                 self.take_common();
-            }
-            if self.local.is_unattended() && !self.local.is_empty() {
-                self.ask_for_watchdog();
             }
             if let Some(own) = own_rank {
                 self.look_above(own);

@@ -14,7 +14,6 @@
 use super::Worker;
 use super::local::VISITED_RETRY_NS;
 use crate::scheduler::Member;
-use crate::scheduler::idle::STUCK_NS;
 use crate::tree::{Deactivated, Step, Told, Tree};
 use doorbell_machine::{Bug, Counter, Machine, Mark, WaitEnd};
 use std::cell::Cell;
@@ -105,8 +104,8 @@ impl<M: Machine> Worker<M> {
     }
 
     /// The worker looks after no sleepers: it is off, or ends. If no worker is active and no sentry wakes for the first
-    /// timer, it asks an idle worker for a pass. Else it wakes a watchdog, or asks for a timed check, if a worker inside
-    /// a poll has something that waits.
+    /// timer, it asks an idle worker for a pass. Else it wakes a watchdog, if a worker inside a poll has something that
+    /// waits.
     fn step_aside(&self, tree: &Tree<M>) {
         let remote = self.shared.remote();
         let told = tree.set_aside(remote.worker());
@@ -258,32 +257,6 @@ impl<M: Machine> Worker<M> {
         // Nothing to wake: this worker is awake.
         let _: Told = tree.set_aside(other.worker());
         self.pull_from(tree)
-    }
-
-    /// Before calls, each of which may be long: asks for a watchdog or a timed check on behalf of the sleepers that
-    /// this worker looks after. A worker that leaves its timers to this one from now on finds it listed. Returns the
-    /// time if a sleeper has a timer: [`Worker::note_calls`] is to know how long the calls took.
-    pub(super) fn leave_sleepers(&self) -> Option<u64> {
-        let tree = self.tree().filter(|_| self.has_others())?;
-        self.list_behind_fence();
-        let (remote, scheduler) = (self.shared.remote(), self.shared.remote().scheduler());
-        let next_ns = tree.next_ns(remote.worker());
-        if next_ns == u64::MAX {
-            return None;
-        }
-        if scheduler.watchful().may_be_on() && scheduler.checks().is_unattended(next_ns) {
-            self.leave_idle_set();
-            scheduler.arm_watchdog_by(remote.worker(), next_ns);
-        }
-        Some(M::now_ns())
-    }
-
-    /// The calls since then are over: makes the scheduler watchful if they were long.
-    pub(super) fn note_calls(&self, since_ns: u64) {
-        let now_ns = M::now_ns();
-        if now_ns.saturating_sub(since_ns) > STUCK_NS {
-            self.shared.remote().scheduler().watchful().begin(now_ns);
-        }
     }
 
     /// The worker ends: it looks after sleepers no longer. If no other worker does, wakes one.

@@ -1,6 +1,7 @@
 //! How a worker without work finds some at other workers, and how workers with work find an idle one.
 
 use super::Worker;
+use super::stuck::Observed;
 use crate::queue::Greed;
 use crate::scheduler::idle::{Search, Searching};
 use crate::scheduler::{Member, Turns};
@@ -10,7 +11,7 @@ use doorbell_machine::{Bug, Counter, Machine, Mark};
 impl<M: Machine> Worker<M> {
     /// Whether there are workers to share tasks with.
     pub(super) fn has_others(&self) -> bool {
-        self.pulses.len() > 1 && !self.local.is_off()
+        self.observed.len() > 1 && !self.local.is_off()
     }
 
     /// A worker that was claimed for work looks for it. Returns whether it found some.
@@ -78,17 +79,17 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Before mail is delivered: a call in it may be long. If tasks, or anything in the common mailbox, wait here, asks
-    /// for another worker or a watchdog to look after them. Returns since when the calls are timed, if they are.
+    /// for another worker or a watchdog to look after them. Sleepers that leave their timers to this worker from now on
+    /// find it listed.
     ///
-    /// A watchdog that leaves nothing to others stays one during the calls, and a worker with a timed check keeps it: calls
-    /// are to be short.
+    /// A watchdog that leaves nothing to others stays one during the calls, which are to be short.
     #[inline]
-    pub(super) fn leave_behind_calls(&self) -> Option<u64> {
+    pub(super) fn leave_behind_calls(&self) {
         let remote = self.shared.remote();
         if !self.local.is_empty() || remote.has_injected() || self.has_common_mail() {
             self.leave_now();
         }
-        self.leave_sleepers()
+        self.list_for_sleepers();
     }
 
     #[cold]
@@ -126,8 +127,9 @@ impl<M: Machine> Worker<M> {
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
         let by_rank = self.local.turns() == Turns::ByRank;
+        let now_ns = M::now_ns();
         let found = self.listed().any(|victim| {
-            let stood_still = self.note_pulse(victim);
+            let stood_still = self.note_pulse(victim, now_ns);
             // Where tasks run by rank, a task does not wait for the end of another task's poll.
             let waits = by_rank && victim.is_inside() && !M::breaks(Bug::RtLeavesOneWaiting);
             let greed = if stood_still || waits {
@@ -147,7 +149,7 @@ impl<M: Machine> Worker<M> {
                 remote.scheduler().work(),
             );
             for other in others.filter(|other| !work.held(&self.seen, other.worker())) {
-                let _ = self.note_pulse(other);
+                let _ = self.note_pulse(other, now_ns);
             }
         }
         found
@@ -155,9 +157,18 @@ impl<M: Machine> Worker<M> {
 
     /// Notes the pulse of a worker, and whether it is inside a poll. Returns whether both are as at the last look: a
     /// worker that slept then has only just woken, and is not stuck.
-    pub(super) fn note_pulse(&self, of: &Member<M>) -> bool {
-        let pulse = of.pulse() << 1 | u64::from(of.is_inside());
-        self.pulses[of.worker()].replace(pulse) == pulse
+    pub(super) fn note_pulse(&self, of: &Member<M>, now_ns: u64) -> bool {
+        let (pulse, is_inside) = (of.pulse(), of.is_inside());
+        let seen = &self.observed[of.worker()];
+        let stood_still = (seen.get().pulse, seen.get().is_inside) == (pulse, is_inside);
+        if !stood_still {
+            seen.set(Observed {
+                pulse,
+                is_inside,
+                since_ns: now_ns,
+            });
+        }
+        stood_still
     }
 
     /// Steals from one worker. Returns whether there was something to take.

@@ -18,7 +18,6 @@ mod push;
 mod starved;
 mod stuck;
 mod threads;
-mod timed_check;
 
 use super::pace::{LOOK_NS, POLLS_PER_READING};
 use super::spin::SpinEnd;

@@ -1,39 +1,24 @@
-//! When a parked worker looks at the others again: as a watchdog, soon and repeatedly, or by a timed check, once.
+//! When a parked worker looks at the others again: as a watchdog, soon and repeatedly, or once, when a timer is overdue.
 //!
-//! The timed check is for timers of others that are due later than a watchdog's next look. The worker sleeps until they
-//! are 100 us late, and looks then. It need not be a watchdog for that. While the scheduler is watchful, a worker that
-//! arms a timer more than 500 us before the first check wakes another one before its next poll: as a watchdog if the
-//! timer is due within 500 us, else for a timed check. What a look finds and does: `search.rs`, `stuck.rs`. See
-//! README.md in this folder.
+//! Who asks for a watchdog, what a look finds (`search.rs`) and does (`stuck.rs`): see README.md in this folder.
 
 use super::Worker;
 use crate::bell::Look;
-use crate::scheduler::idle::{Declined, LOOKS_EVERY_NS, OVERDUE_NS, STUCK_NS, Searching, Watchdog};
+use crate::scheduler::idle::{Declined, LOOKS_EVERY_NS, Searching, Watchdog};
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 /// The shortest interval of a watchdog's looks, and the interval while a task waits behind a poll. After a look that
 /// finds no reason the interval doubles, up to [`LOOKS_EVERY_NS`].
 pub(super) const WATCHDOG_MIN_NS: u64 = 250_000;
 
-/// A watchdog stays one for this long after it last had a reason to look, so that it need not be woken again.
+/// A watchdog stays one for this long after a task waited behind a poll, so that the worker that pushes the next one need
+/// not wake it.
 pub(super) const WATCHDOG_STAYS_NS: u64 = 10_000_000;
 
-/// When a worker that parks looks at the others again.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NextCheck {
-    /// At that time, if at all, and as no watchdog.
-    At(Option<u64>),
-    /// After that many nanoseconds, as a watchdog, unless there are enough watchdogs.
-    Soon(u64),
-}
-
 impl<M: Machine> Worker<M> {
-    /// When a worker that parks looks at the others again; `None` if it need not. It becomes a watchdog if another
-    /// worker has a task waiting behind a poll that may turn out to be long, or, while the scheduler is watchful,
-    /// descriptors or a timer that is due soon; or if a watchdog was asked for; and if too few workers are watchdogs.
-    /// It stays one for [`WATCHDOG_STAYS_NS`]: meanwhile a worker that pushes a single task wakes no worker, and the
-    /// watchdog finds the task if the poll takes long.
+    /// When a worker that parks looks at the others again; `None` if it need not. It becomes a watchdog if a watchdog was
+    /// asked for or is [wished for](Worker::wish_ns), unless enough workers are watchdogs. It stays one for
+    /// [`WATCHDOG_STAYS_NS`]. For a timer that is due later it only looks then, once.
     pub(super) fn watchdog_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
             // A worker that was taken off leaves this to another.
@@ -41,30 +26,39 @@ impl<M: Machine> Worker<M> {
             return None;
         }
         self.owes_look.set(false);
+        self.looks_later.set(false);
         let remote = self.shared.remote();
         let idle = remote.scheduler().idle();
         let now_ns = M::now_ns();
-        self.end_past_check(now_ns);
-        let mut wish_ns = self.wish_ns(now_ns);
-        if idle.wants_watchdog() {
-            wish_ns = Some(WATCHDOG_MIN_NS);
+        let seen_ns = self.wish_ns(now_ns);
+        let wants = idle.wants_watchdog();
+        let mut wish_ns = if wants {
+            Some(WATCHDOG_MIN_NS)
+        } else {
+            seen_ns
+        };
+        let is_soon = |wish_ns: &Option<u64>| wish_ns.is_some_and(|it| it <= LOOKS_EVERY_NS);
+        let is_over = wish_ns.is_some() || now_ns >= self.watchdog_end_ns.get();
+        if !is_soon(&wish_ns) && is_over {
+            if self.resign() {
+                // Either this worker sees what was pushed, or the one that pushed it sees that a watchdog is missing.
+                M::fence_announce();
+                wish_ns = self.wish_ns(now_ns);
+            }
+            if !is_soon(&wish_ns) {
+                self.looks_later.set(wish_ns.is_some());
+                return wish_ns.map(|after_ns| now_ns.saturating_add(after_ns));
+            }
         }
-        // A timer that is due later needs one timed check, not repeated looks.
-        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > LOOKS_EVERY_NS);
-        if wish_ns.is_some() {
-            // In a model such a sleep ends at once; 20 more sleeps in which nothing comes would show nothing.
+        let waits = seen_ns.is_none_or(|seen_ns| seen_ns == WATCHDOG_MIN_NS);
+        if is_soon(&wish_ns) && waits {
+            // In a model such a sleep ends at once; more sleeps in which nothing comes would show nothing.
             let stays_ns = if M::MODEL { 1 } else { WATCHDOG_STAYS_NS };
             self.watchdog_end_ns.set(now_ns.saturating_add(stays_ns));
         }
-        if now_ns >= self.watchdog_end_ns.get() {
-            match self.plan_check(now_ns, far_ns) {
-                NextCheck::At(looks_ns) => return looks_ns,
-                NextCheck::Soon(after_ns) => wish_ns = Some(after_ns),
-            }
-        }
         if !remote.is_watchdog() {
             if idle.begin_watchdog() == Watchdog::Taken {
-                return remote.scheduler().checks().planned_ns(remote.worker());
+                return None;
             }
             self.searchers.forget();
             remote.set_watchdog(true);
@@ -76,16 +70,23 @@ impl<M: Machine> Worker<M> {
         Some(now_ns.saturating_add(after_ns))
     }
 
-    /// After how long a watchdog should look again, because workers inside a poll have a task waiting, timers,
-    /// or descriptors; `None` if there is no such worker.
+    /// After how long a watchdog should look again, because workers inside a poll have a task waiting, or, if that poll is
+    /// long as far as is known, timers or descriptors; `None` if there is no such worker.
     pub(super) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
         self.look_at_list();
         let inside = self.listed().filter(|other| other.is_inside());
         let wish_ns = inside.filter_map(|other| {
-            let waits = other.has_work().then_some(WATCHDOG_MIN_NS);
-            let blind = || self.is_blind(other).then_some(STUCK_NS);
-            let overdue_ns = || self.overdue_in_ns(other, now_ns);
-            waits.or_else(|| [blind(), overdue_ns()].into_iter().flatten().min())
+            if other.has_work() {
+                return Some(WATCHDOG_MIN_NS);
+            }
+            if !self.is_in_long_poll(other, now_ns) {
+                return None;
+            }
+            let blind = self.is_blind(other).then_some(LOOKS_EVERY_NS);
+            [blind, self.overdue_in_ns(other, now_ns)]
+                .into_iter()
+                .flatten()
+                .min()
         });
         wish_ns.min()
     }
@@ -128,102 +129,47 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Nothing has to be looked after soon. Gives up being the watchdog, and plans a timed check for what is due after
-    /// `far_ns` and for what it gave up before, unless another worker looks then.
-    pub(super) fn plan_check(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
-        let remote = self.shared.remote();
-        let (worker, checks) = (remote.worker(), remote.scheduler().checks());
-        // A worker that woke for another reason keeps its timed check: the worker with the timer may idle just now.
-        let own_ns = checks.planned_ns(worker);
-        let again_ns = self.given_up_ns.take().filter(|at_ns| *at_ns > now_ns);
-        let far_ns = far_ns.map(|far_ns| now_ns.saturating_add(far_ns));
-        let wanted_ns = [own_ns, again_ns, far_ns].into_iter().flatten().min();
-        let looks_ns = wanted_ns.filter(|at_ns| own_ns.is_some() || self.is_left_out(*at_ns));
-        let Some(looks_ns) = looks_ns else {
-            self.end_watchdog();
-            return NextCheck::At(None);
-        };
-        self.resign();
-        checks.plan(worker, looks_ns);
-        // Either this worker sees what was pushed, or the one that pushed it sees that a watchdog is missing.
-        M::fence_announce();
-        match self.wish_ns(now_ns) {
-            Some(after_ns) if after_ns <= LOOKS_EVERY_NS => NextCheck::Soon(after_ns),
-            // A worker that has armed an earlier timer since then finds this check too late, and asks.
-            _ => NextCheck::At(Some(looks_ns)),
-        }
-    }
-
-    /// The worker has something to run: it stops being a watchdog, gives up its timed check, declines what it was
-    /// claimed for, and wakes another worker for what was left to it. (A watchdog that woke only to look stays one.)
+    /// The worker has something to run: it stops being a watchdog, declines what it was claimed for, and wakes another
+    /// worker for what was left to it. (A watchdog that woke only to look stays one.)
     pub(super) fn end_watchdog(&self) {
         let owed = self.owes_look.replace(false);
-        let remote = self.shared.remote();
-        let has_check = self.gives_up_check();
-        let has_declined = owed && remote.scheduler().idle().decline_watchdog() == Declined::Yes;
-        if !has_check && !remote.is_watchdog() && !has_declined {
+        let looked_later = self.looks_later.replace(false);
+        let idle = self.shared.remote().scheduler().idle();
+        let has_declined = owed && idle.decline_watchdog() == Declined::Yes;
+        if self.resign() || has_declined {
+            M::fence_announce();
+        } else if !(looked_later || self.searching.get() && self.sees_expected()) {
+            // No other worker relies on a look that it made for itself. One that was taken for a task was not claimed.
             return;
         }
-        self.resign();
-        M::fence_announce();
         self.wake_watchdog_if_wanted();
     }
 
-    /// Whether no worker looks in time at what a timed check at this time is for.
-    fn is_left_out(&self, at_ns: u64) -> bool {
-        let checks = self.shared.remote().scheduler().checks();
-        // The test that the worker with the timer makes.
-        checks.is_unattended(at_ns.saturating_sub(OVERDUE_NS))
+    /// Whether a worker is inside a poll that it expects to be long: it may have claimed this one for that.
+    fn sees_expected(&self) -> bool {
+        self.look_at_list();
+        self.listed()
+            .any(|other| other.is_inside() && other.expects_long())
     }
 
-    /// Gives up the worker's timed check. Returns whether it had one. A worker that was claimed may get one just now:
-    /// either this sees it, or the thread that claimed the worker sees that it runs. If no other worker looks then,
-    /// this one plans it again when it parks: the worker with the timer may have idled just now.
-    fn gives_up_check(&self) -> bool {
-        if M::breaks(Bug::IdleCheckForgotten) {
-            return false;
-        }
-        let remote = self.shared.remote();
-        let Some(at_ns) = remote.scheduler().checks().end(remote.worker()) else {
-            return false;
-        };
-        let before_ns = self.given_up_ns.get().unwrap_or(u64::MAX);
-        self.given_up_ns.set(Some(at_ns.min(before_ns)));
-        true
-    }
-
-    /// A timed check whose time has come is over: the worker looks before each sleep.
-    fn end_past_check(&self, now_ns: u64) {
-        let remote = self.shared.remote();
-        let planned_ns = remote.scheduler().checks().planned_ns(remote.worker());
-        if planned_ns.is_some_and(|at_ns| at_ns <= now_ns) {
-            // Another worker may have asked for a later one meanwhile.
-            let _ = self.gives_up_check();
-        }
-    }
-
-    /// Wakes a watchdog, if there is a reason for one and no timed check comes early enough. Behind a fence.
+    /// Wakes a watchdog, if there is a reason for one. Behind a fence.
     pub(super) fn wake_watchdog_if_wanted(&self) {
-        let (remote, now_ns) = (self.shared.remote(), M::now_ns());
-        let scheduler = remote.scheduler();
-        match self.wish_ns(now_ns) {
-            None => {}
-            Some(after_ns) if after_ns <= LOOKS_EVERY_NS => scheduler.arm_watchdog(remote.worker()),
-            Some(after_ns) => {
-                let due_ns = now_ns.saturating_add(after_ns - OVERDUE_NS);
-                scheduler.arm_watchdog_by(remote.worker(), due_ns);
-            }
+        if self.wish_ns(M::now_ns()).is_some() {
+            let remote = self.shared.remote();
+            remote.scheduler().arm_watchdog(remote.worker());
         }
     }
 
-    /// Stops being a watchdog, if it is one.
-    pub(super) fn resign(&self) {
+    /// Stops being a watchdog. Returns whether it was one.
+    pub(super) fn resign(&self) -> bool {
         let remote = self.shared.remote();
-        if remote.is_watchdog() {
+        let was_one = remote.is_watchdog();
+        if was_one {
             // Counted before another worker can be one in its place.
             self.shared.tally.watchdogs_ended.add_owned(1);
             remote.set_watchdog(false);
             remote.scheduler().idle().end_watchdog();
         }
+        was_one
     }
 }

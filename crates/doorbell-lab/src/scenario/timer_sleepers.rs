@@ -151,7 +151,7 @@ fn run_alone<P: Timers>(peer: &mut P, due: &[Instant]) -> Result<Vec<Fired>, Lab
             meeting.arrive().await;
             let mut armed = Vec::new();
             for some in own.chunks(ARMED_AT_ONCE) {
-                // A long poll would make doorbell's scheduler watchful.
+                // A long poll would make doorbell's other worker look after this one.
                 let_others_run().await;
                 let arm = async { some.iter().map(arm::<P>).collect::<Vec<_>>() };
                 armed.extend(P::unbudgeted(arm).await);

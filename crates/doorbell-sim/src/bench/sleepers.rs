@@ -15,8 +15,6 @@ use std::task::{Wake, Waker};
 
 /// How long each poll of an awake worker takes.
 pub const POLL_NS: u64 = 2_000;
-/// After such a time without a long poll no worker looks after others that may be stuck.
-const UNWATCHFUL_NS: u64 = 10_200_000_000;
 /// By when a task that was launched has run, and its worker sleeps.
 const SETTLE_NS: u64 = 1_000_000;
 /// How long before the first timer can be due the awake workers begin.
@@ -165,10 +163,8 @@ impl Odometer {
 /// The first thread of a run.
 fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
-    for _ in 0..2 {
-        drop(workers.wait_for(workers.launch(0, Kind::Pinned, async {}), 0));
-        sim::sleep(UNWATCHFUL_NS);
-    }
+    drop(workers.wait_for(workers.launch(0, Kind::Pinned, async {}), 0));
+    sim::sleep(SETTLE_NS);
     let (late, mut notes) = unbounded();
     // The arming of all takes less than that.
     let lead_ns = (shape.workers as u64 + 2) * SETTLE_NS + LEAD_NS;

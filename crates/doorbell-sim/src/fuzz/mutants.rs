@@ -63,9 +63,6 @@ const LOCK: &str = "no task of the scenarios uses a lock; loom kills it";
 /// Why mutants of descriptors do not show.
 const IO: &str = "not hunted since the scenarios have descriptors; loom kills it";
 
-/// Why a late timer behind a long poll does not show.
-const STUCK: &str = "no oracle bounds the lateness of a timer behind a poll; loom kills it";
-
 /// Why a blind take does not show.
 const TAKE: &str = "the push decides once more; loom kills it";
 
@@ -204,12 +201,9 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleTakeNeverRevoked: Sc,
     PlacePushesBehind: not_here CLAIM,
     PlaceKeepsLostLate: not_here CLAIM,
-    IdleNoCheckFence: not_here FENCE,
-    IdleCheckForgotten: not_here STUCK,
     IdleWatchdogBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,
     IdleNoUnlistFence: not_here FENCE,
-    WorkerAsksOnce: not_here STUCK,
     IoClearBlind: not_here IO,
     IoArmBlind: not_here IO,
     IoNoArmFence: not_here IO,

@@ -6,8 +6,10 @@ use super::rest;
 use super::scheduler::Workers;
 use super::timer::Sleep;
 use doorbell_core::call;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim;
+use futures_channel::oneshot::channel;
 use std::sync::Arc;
 
 /// By when an idle worker has run a post or its own timer.
@@ -18,8 +20,10 @@ const BATCH_PROMPT_NS: u64 = 150_000;
 /// of its clock, after at most 8 polls. Then the task may have to wait for another worker's
 /// wake.
 const POLLS_PROMPT_NS: u64 = 8 * POLL_NS;
-/// By when a sleeping worker's timer has fired beside one that is stuck: a watchdog sees to it within 1 ms.
+/// By when a sleeping worker's timer has fired beside one that is stuck: a watchdog sees to it within 1 ms. The task has made
+/// a poll of this length before, so that a watchdog is asked for.
 const STUCK_PROMPT_NS: u64 = 1_000_000;
+const LONG_NS: u64 = 300_000;
 
 /// How many sleeping workers have timers beside one that is busy.
 const SLEEPERS_MAX: usize = 3;
@@ -39,7 +43,7 @@ enum First {
     Sleeps,
     /// It makes short polls.
     Polls,
-    /// It is stuck in one poll.
+    /// It is stuck in one poll, of a task that has made a long one before.
     IsStuck,
 }
 
@@ -57,7 +61,11 @@ pub(super) fn check<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
         post_and_timer(workers, worker);
     }
     for at in 0..workers.len() / workers.cores() {
-        let first = [First::Sleeps, First::Polls, First::IsStuck][below(3) as usize];
+        let first = match [First::Sleeps, First::Polls, First::IsStuck][below(3) as usize] {
+            // By rank nobody looks after a worker because its task made long polls before.
+            First::IsStuck if workers.turns(at) == Turns::ByRank => First::Sleeps,
+            first => first,
+        };
         timers_of_sleepers(workers, at * workers.cores(), first);
     }
 }
@@ -107,6 +115,16 @@ fn timers_of_sleepers<const BUG: u8>(workers: &Arc<Workers<BUG>>, one: usize, fi
         First::Polls => prompt_ns(workers, one) + POLLS_PROMPT_NS,
         First::IsStuck => STUCK_PROMPT_NS,
     };
+    let (tell, told) = channel();
+    let stuck = (first == First::IsStuck).then(|| {
+        let stuck = workers.launch(one, Kind::Pinned, async {
+            sim::work(LONG_NS);
+            let _ = told.await;
+            sim::work(STUCK_PROMPT_NS + 2 * DUE_NS);
+        });
+        sim::sleep(2 * LONG_NS);
+        stuck
+    });
     let due_ns = workers.clock_ns() + DUE_NS;
     let end_ns = sim::time_ns() + DUE_NS + LAST_NS + BEYOND_NS;
     let sleepers = 1..workers.cores().min(1 + SLEEPERS_MAX);
@@ -132,9 +150,11 @@ fn timers_of_sleepers<const BUG: u8>(workers: &Arc<Workers<BUG>>, one: usize, fi
         First::Polls => {
             tasks.push(workers.launch(one, Kind::Pinned, run_until(end_ns, POLL_NS)));
         }
-        First::IsStuck => tasks.push(workers.launch(one, Kind::Pinned, async {
-            sim::work(STUCK_PROMPT_NS + 2 * DUE_NS);
-        })),
+        First::IsStuck => {
+            // It waits for this.
+            let _ = tell.send(());
+            tasks.extend(stuck);
+        }
     }
     for task in tasks {
         let _: Option<()> = workers.result_of(task);

@@ -23,6 +23,7 @@ mod tick;
 mod trees;
 mod waiting;
 
+use super::program::yield_now;
 use super::scheduler::{SchedulerConfig, Workers, one_scheduler};
 use super::{Classes, Shape, Urgent, run};
 use doorbell_core::scheduler::Turns;
@@ -30,6 +31,16 @@ use doorbell_machine::sim::{self, CHOSEN, Config, MachineSpec};
 use doorbell_machine::{Bug, Machine, Sim};
 use futures_channel::mpsc::unbounded;
 use std::sync::Arc;
+
+/// How long the first of two long polls of one task takes.
+const FIRST_LONG_NS: u64 = 400_000;
+
+/// A long poll of a task that has made one before, so that others look after its worker.
+async fn work_long_again(for_ns: u64) {
+    sim::work(FIRST_LONG_NS);
+    yield_now().await;
+    sim::work(for_ns);
+}
 
 /// Runs each seed twice and reports which seeds failed, and how.
 fn check(shape: &Shape, seeds: std::ops::Range<u64>) {

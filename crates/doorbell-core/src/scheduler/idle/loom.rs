@@ -15,7 +15,7 @@ use crate::testing::remote as alone;
 use ::loom::thread;
 use doorbell_machine::{Bug, Loom, Machine};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Two wakers and one idle worker: one of them gets it.
 fn two_wakers() {
@@ -315,40 +315,6 @@ fn two_would_be_watchdogs() {
     assert!(set.lacks_watchdog());
 }
 
-/// A worker arms a timer while the one who would look in time gets something else to do: that one
-/// sees the timer, or the worker that arms it sees that nobody looks.
-fn arm_against_the_end_of_a_timed_check() {
-    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
-    let looks_ns = 1 << 40;
-    remotes[0].scheduler().checks().plan(1, looks_ns);
-    assert!(!remotes[0].scheduler().checks().is_unattended(looks_ns));
-    let (theirs, seen) = (remotes[1].clone(), Arc::new(AtomicBool::new(false)));
-    let sees = Arc::clone(&seen);
-    let relied = thread::spawn(move || {
-        assert_eq!(theirs.scheduler().checks().end(1), Some(looks_ns));
-        let next_ns = theirs.scheduler().remotes()[0].next_global_ns();
-        sees.store(next_ns == looks_ns, Relaxed);
-    });
-    remotes[0].publish_next_global(looks_ns);
-    remotes[0].scheduler().work().add_anew(0);
-    <Loom as Machine>::fence_recheck();
-    let wakes = remotes[0].scheduler().checks().is_unattended(looks_ns);
-    relied.join().unwrap();
-    assert!(wakes || seen.load(Relaxed), "nobody looks in time");
-}
-
-/// A worker gives its timed check up while the thread that asked for it takes it back: one of the two has it.
-fn two_ends_of_a_timed_check() {
-    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
-    let looks_ns = 1 << 40;
-    remotes[0].scheduler().checks().plan(1, looks_ns);
-    let theirs = remotes[1].clone();
-    let gives_up = thread::spawn(move || theirs.scheduler().checks().end(1));
-    let taken_back = remotes[0].scheduler().checks().end(1);
-    let ends = [taken_back, gives_up.join().unwrap()];
-    assert!(ends.contains(&Some(looks_ns)) && ends.contains(&None));
-}
-
 /// A worker pushes the one task that it has while the watchdog ends and a third one sleeps: that one
 /// is woken to look after it.
 fn push_against_the_end_of_a_watchdog() {
@@ -485,21 +451,6 @@ fn s2_a_task_pushed_while_the_watchdog_ends_is_looked_after() {
 #[test]
 fn w17_a_task_posted_while_its_worker_leaves_the_work_set_is_found() {
     check(post_against_unlist);
-}
-
-#[test]
-fn a_timer_that_is_armed_while_a_timed_check_is_given_up_is_looked_after() {
-    check(arm_against_the_end_of_a_timed_check);
-}
-
-#[test]
-fn a_timed_check_that_two_threads_end_is_got_by_one() {
-    check(two_ends_of_a_timed_check);
-}
-
-#[test]
-fn mutant_no_check_fence() {
-    mutant!(IdleNoCheckFence, arm_against_the_end_of_a_timed_check);
 }
 
 #[test]

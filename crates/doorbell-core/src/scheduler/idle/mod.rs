@@ -13,18 +13,14 @@ pub(super) mod loom;
 mod loom_search;
 #[cfg(test)]
 pub(super) mod tests;
-mod timed_check;
 mod watchdogs;
-mod watchful;
 mod work;
 
 pub use choice::Wish;
 pub use cores::Cores;
 pub(super) use cores::{GROUP_MAX, Place};
 pub(crate) use lapse::Searchers;
-pub(crate) use timed_check::TimedChecks;
-pub(crate) use watchdogs::LOOKS_EVERY_NS;
-pub(crate) use watchful::{OVERDUE_NS, STUCK_NS, Watchful};
+pub(crate) use watchdogs::{LOOKS_EVERY_NS, OVERDUE_NS};
 pub use work::{Seen, WorkSet};
 
 use crate::class::Class;
@@ -103,6 +99,8 @@ pub struct IdleSet<M: Machine> {
     searching_max: u32,
     watchdogs: M::Line<M::U32>,
     watchdogs_max: u32,
+    /// When a worker with work of its own last looked at the others.
+    looked_ns: M::Line<M::U64>,
 }
 
 impl<M: Machine> std::fmt::Debug for IdleSet<M> {
@@ -127,6 +125,7 @@ impl<M: Machine> IdleSet<M> {
             watchdogs: M::Line::new(|| M::U32::new(0)),
             // A stuck worker cannot be the watchdog that finds it.
             watchdogs_max: others.clamp(1, watchdogs::MAX),
+            looked_ns: M::Line::new(|| M::U64::new(0)),
         }
     }
 

@@ -8,8 +8,11 @@
 use super::{Declined, IdleSet, Watchdog, Wish};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 
-/// A watchdog looks at least this often. For what is due later one timed check is enough.
+/// A watchdog looks at least this often. For what is due later it looks once, then.
 pub(crate) const LOOKS_EVERY_NS: u64 = 500_000;
+
+/// How late a timer must be before another worker expires it. Earlier, its own worker is expected to do so.
+pub(crate) const OVERDUE_NS: u64 = 100_000;
 
 const TAKEN: u32 = 1;
 const WANTED: u32 = 1 << 8;
@@ -30,6 +33,21 @@ const fn all(word: u32) -> u32 {
 }
 
 impl<M: Machine> IdleSet<M> {
+    /// A worker with work of its own wants to look at the others: whether it may. One such look in that time is enough.
+    #[must_use]
+    pub(crate) fn begin_look(&self, now_ns: u64, every_ns: u64) -> bool {
+        // ORDER: Relaxed, here and below; of several one wins, and nothing hangs on which.
+        let seen_ns = self.looked_ns.load(Ordering::Relaxed);
+        if now_ns.saturating_sub(seen_ns) < every_ns {
+            return false;
+        }
+        let claim =
+            // ORDER: Relaxed, as above.
+            self.looked_ns
+                .compare_exchange(seen_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+        claim.is_ok()
+    }
+
     /// Whether a watchdog was asked for and no worker has become it yet.
     pub fn wants_watchdog(&self) -> bool {
         // ORDER: Relaxed; a worker that parks by an older value leaves it to the worker that was woken for it.

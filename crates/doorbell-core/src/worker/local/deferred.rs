@@ -7,6 +7,7 @@
 //! the last slice took, and at least [`SOON_NS`]. A slice lasts `SOON_NS`, or one poll if that is longer.
 
 use super::Local;
+use crate::io::Station as _;
 use crate::link::Node;
 use crate::queue::{Ready, Round, Share};
 use crate::task::length::PollLength;
@@ -227,11 +228,35 @@ impl<M: Machine> Local<M> {
         (result, length)
     }
 
+    /// The last poll of the task that the worker polls now was long, or may have been. If timers, its own or
+    /// its sleepers', or descriptors may wait behind the poll, asks for a watchdog.
+    pub(in crate::worker) fn begin_long_poll(&self) {
+        let remote = &self.remote;
+        remote.set_expects_long(true);
+        let scheduler = remote.scheduler();
+        if scheduler.remotes().len() == 1 || self.off.get() || self.clock.is_frozen() {
+            return;
+        }
+        // A worker that leaves its timers to this one from now on finds it listed; others are seen here.
+        self.list_behind_fence();
+        let has_timers = || {
+            let left_ns = scheduler.tree().map(|tree| tree.next_ns(remote.worker()));
+            remote.next_global_ns().min(left_ns.unwrap_or(u64::MAX)) != u64::MAX
+        };
+        if remote.driver().has_sources() || has_timers() {
+            scheduler.ask_for_look(remote.worker());
+        }
+    }
+
     #[cold]
     fn measured_by_cpu<R>(&self, length: PollLength, poll: impl FnOnce() -> R) -> (R, PollLength) {
+        if length.was_long() {
+            self.begin_long_poll();
+        }
         let from_ns = M::now_ns_unordered();
         let ran_before_ns = self.remote.cpu_time_ns();
         let result = poll();
+        self.remote.set_expects_long(false);
         if M::now_ns_unordered().saturating_sub(from_ns) < LONG_NS {
             return (result, length.short());
         }

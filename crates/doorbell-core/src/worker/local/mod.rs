@@ -90,9 +90,8 @@ pub struct Local<M: Machine> {
     wake_ns: Cell<u64>,
     /// The same of its local base alone.
     wake_local_ns: Cell<u64>,
-    /// Whether the worker must ask for a watchdog before its next poll, to look after its timers and descriptors.
-    /// True after the worker idled, and after it armed a global timer that needs a wake before its others.
-    pub(in crate::worker) unattended: Cell<bool>,
+    /// Whether the worker has idled since it listed itself for the sleepers that leave their timers to it.
+    unlisted: Cell<bool>,
     /// The base for timers that the current task arms.
     pub(in crate::worker) base: Cell<Base>,
     /// The rank of the current task, or of the last one.
@@ -145,7 +144,7 @@ impl<M: Machine> Local<M> {
             due_ns: Cell::new(u64::MAX),
             wake_ns: Cell::new(u64::MAX),
             wake_local_ns: Cell::new(u64::MAX),
-            unattended: Cell::new(true),
+            unlisted: Cell::new(true),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
             runs_below: Cell::new(false),
@@ -450,6 +449,22 @@ impl<M: Machine> Local<M> {
             .scheduler()
             .work()
             .add_anew(self.remote.worker());
+    }
+
+    /// Lists this worker. A thread that looks for stuck workers then finds it, or this worker sees what that one left.
+    pub(in crate::worker) fn list_behind_fence(&self) {
+        self.list_anew();
+        M::fence_recheck();
+    }
+
+    /// Whether the worker has idled since it listed itself for sleepers.
+    #[inline(always)]
+    pub(in crate::worker) fn is_unlisted(&self) -> bool {
+        self.unlisted.get()
+    }
+
+    pub(in crate::worker) fn set_unlisted(&self, unlisted: bool) {
+        self.unlisted.set(unlisted);
     }
 
     #[cold]

@@ -84,24 +84,7 @@ impl<M: Machine> Local<M> {
         // Read anew each time: a visitor may have published a later time.
         if base == Base::Global && window.latest_ns < self.remote().next_global_ns() {
             self.remote().publish_next_global(window.latest_ns);
-            // No visitor fires it before this poll ends. If another poll follows, the worker asks for a watchdog.
-            // Otherwise it sleeps until the timer needs a wake.
-            if !M::breaks(Bug::WorkerAsksOnce) {
-                self.unattended.set(true);
-            }
         }
-    }
-
-    /// Whether the worker must ask for a watchdog before its next poll. True after it idled, and after it armed a
-    /// global timer that needs a wake before its others.
-    #[inline(always)]
-    pub(crate) fn is_unattended(&self) -> bool {
-        self.unattended.get()
-    }
-
-    /// `true` after the worker idled; `false` once it has asked for a watchdog.
-    pub(crate) fn set_unattended(&self, unattended: bool) {
-        self.unattended.set(unattended);
     }
 
     /// From when on a look at the wheel may find a timer that is due, if it has timers. A worker that runs tasks looks

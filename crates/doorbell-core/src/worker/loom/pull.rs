@@ -32,15 +32,14 @@ fn two_active() -> [Arc<WorkerShared<Loom>>; 3] {
     let workers = with_one_clock(remotes, IdlePolicy::Park);
     let scheduler = workers[BUSY].remote().scheduler();
     scheduler.idle().enter(ASLEEP);
-    scheduler.watchful().begin(0);
     let tree = scheduler.tree().expect("it is of class Fair");
     tree.activate(BUSY);
     tree.activate(SLEEPER);
     workers
 }
 
-/// A worker leaves a timer to one that begins to run: it finds that one, and makes a timed check, or that one asks a
-/// third worker for it.
+/// A worker leaves a timer to one that begins a long poll: it finds that one, and looks after it, or that one asks a third
+/// worker for that.
 fn leave_against_run() {
     let workers = two_active();
     let shared = Arc::clone(&workers[SLEEPER]);
@@ -51,13 +50,15 @@ fn leave_against_run() {
         assert_eq!(until_ns, None, "another worker is awake");
         worker.wish_ns(0).is_some()
     });
-    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
+    Worker::new(Arc::clone(&workers[BUSY]))
+        .local
+        .begin_long_poll();
     let sees = sleeper.join().unwrap();
     let idle = workers[BUSY].remote().scheduler().idle();
     assert!(sees || !idle.holds(ASLEEP), "nobody was told");
 }
 
-/// A worker that is off leaves a timer to one that begins to run. Whoever sees the other asks a third worker for it.
+/// A worker that is off leaves a timer to one that begins a long poll. Whoever sees the other asks a third worker for it.
 fn step_aside_against_run() {
     let workers = two_active();
     let shared = Arc::clone(&workers[SLEEPER]);
@@ -69,7 +70,9 @@ fn step_aside_against_run() {
         worker.shared.remote().publish_next_global(DUE_NS);
         assert_eq!(worker.leave_timers(), None, "it is off");
     });
-    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
+    Worker::new(Arc::clone(&workers[BUSY]))
+        .local
+        .begin_long_poll();
     sleeper.join().unwrap();
     let idle = workers[BUSY].remote().scheduler().idle();
     assert!(!idle.holds(ASLEEP), "nobody was told");

@@ -6,17 +6,13 @@ use crate::queue::{Share, is_shareable};
 use crate::scheduler::idle::Left;
 use crate::scheduler::idle::Wish;
 use crate::scheduler::{Member, Scheduler};
-use crate::task::Kind;
-use crate::testing::model::{check, check_large, mutant};
-use crate::testing::{Item, Log, launch_as, spawn};
-use crate::worker::pace::POLLS_PER_READING;
-use crate::worker::timer::RawTimer;
-use crate::worker::watchdog::{NextCheck, WATCHDOG_MIN_NS};
+use crate::testing::model::check;
+use crate::testing::{Item, Log};
+use crate::worker::watchdog::WATCHDOG_MIN_NS;
 use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Parker, Word};
 use std::sync::Arc;
-use std::task::Waker;
 
 /// The worker that has something to run.
 const BUSY: usize = 0;
@@ -30,7 +26,7 @@ const OTHER: usize = 2;
 /// The worker that sleeps.
 const ASLEEP: usize = 3;
 
-/// When a timer is due that needs a timed check and no watchdog.
+/// When a timer is due that needs one look then, and no watchdog.
 const FAR_NS: u64 = 1 << 40;
 
 /// When the timers of the models are due: always.
@@ -91,7 +87,6 @@ fn sleep_for(ns: u64) {
 /// One of two watchdogs gets something to do, while the busy worker relies on both.
 fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
     let workers = scheduler(2);
-    workers[BUSY].remote().scheduler().watchful().begin(0);
     workers[CHECKER].remote().set_watchdog(true);
     let shared = Arc::clone(&workers[CHECKER]);
     let watchdog = thread::spawn(move || Worker::new(shared).end_watchdog());
@@ -109,35 +104,12 @@ fn end_against_push() {
     drain(workers[BUSY].remote());
 }
 
-/// Of a worker that has a timer, and begins to run.
-fn end_against_run() {
+/// Of a worker that has a timer, and begins a long poll.
+fn end_against_long_poll() {
     end_against(|shared| {
         shared.remote().publish_next_global(DUE_NS);
-        Worker::new(shared).ask_for_watchdog();
+        Worker::new(shared).local.begin_long_poll();
     });
-}
-
-/// Of one that arms a timer in a poll, and begins the next one.
-fn end_against_poll() {
-    let (_, worker) = end_against(|shared| {
-        let (remote, worker) = (shared.remote().clone(), Worker::new(shared));
-        let arms = async move {
-            let _timer = RawTimer::arm(&remote, DUE_NS, Waker::noop());
-            std::future::pending::<()>().await;
-        };
-        worker.local.enter(|| {
-            let remote = worker.shared.remote();
-            worker.local.bring(|| drop(spawn(remote, arms)));
-            drop(launch_as(remote, Kind::Pinned, async {}));
-            // As if it had asked before.
-            worker.local.set_unattended(false);
-            // And as behind many tiny polls: it reads no clock between these two.
-            (0..POLLS_PER_READING).for_each(|_| _ = worker.local.pace().read(0));
-            worker.run_ready();
-        });
-        worker
-    });
-    worker.local.enter(|| worker.local.close());
 }
 
 /// Of one that has a timer, and begins to rest.
@@ -148,19 +120,23 @@ fn end_against_quiescence() {
     });
 }
 
-/// One of two watchdogs stops being one, and plans a timed check instead.
-fn plan_against_push() {
+/// One of two watchdogs stops being one, because it need only look at a timer that is due later.
+fn look_later_against_push() {
     let workers = scheduler(2);
+    let other = workers[OTHER].remote();
+    other.publish_next_global(FAR_NS);
+    other.set_expects_long(true);
+    other.scheduler().work().add(OTHER);
     workers[CHECKER].remote().set_watchdog(true);
     let shared = Arc::clone(&workers[CHECKER]);
-    let plans = thread::spawn(move || Worker::new(shared).plan_check(0, Some(FAR_NS)));
+    let looks = thread::spawn(move || Worker::new(shared).watchdog_until_ns());
     let busy = workers[BUSY].remote();
     push(busy);
     busy.scheduler().arm_watchdog(BUSY);
-    let next = plans.join().unwrap();
-    let sees = matches!(next, NextCheck::Soon(_));
+    let looks_ns = looks.join().unwrap();
     let is_told = !busy.scheduler().idle().holds(ASLEEP);
-    assert!(sees || is_told, "nobody looks soon");
+    let looks_soon = looks_ns.is_some_and(|looks_ns| looks_ns < FAR_NS);
+    assert!(looks_soon || is_told, "nobody looks soon");
     drain(busy);
 }
 
@@ -189,101 +165,6 @@ fn decline_against_push() {
     assert_told(&workers);
     drain(busy);
     drain(workers[CHECKER].remote());
-}
-
-/// A worker that was woken for a timed check has something to do by now, while another one asks for a check.
-fn decline_against_far_timer() {
-    let workers = scheduler(0);
-    let scheduler = workers[BUSY].remote().scheduler();
-    scheduler.watchful().begin(0);
-    scheduler.idle().enter(CHECKER);
-    // For a timer that was cancelled since. The claim has lapsed, so that the worker sees to no search.
-    assert_eq!(
-        scheduler.idle().claim(Wish::of(CHECKER), |_| true),
-        Some(CHECKER)
-    );
-    scheduler.checks().plan(CHECKER, FAR_NS);
-    assert!(scheduler.idle().lapse(CHECKER).is_some());
-    let shared = Arc::clone(&workers[CHECKER]);
-    let declines = thread::spawn(move || {
-        let worker = Worker::new(shared);
-        worker.in_idle_set.set(true);
-        worker.leave_idle_set();
-        put(worker.shared.remote());
-        worker.end_watchdog();
-        worker.end_search();
-    });
-    workers[BUSY].remote().publish_next_global(FAR_NS);
-    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
-    declines.join().unwrap();
-    assert_told(&workers);
-    drain(workers[CHECKER].remote());
-}
-
-/// A worker that is claimed for a timed check sees that before it is told. It has something to do, and an earlier
-/// check, which the end of another one has hidden.
-fn decline_against_claim() {
-    let workers = scheduler(0);
-    let scheduler = workers[BUSY].remote().scheduler();
-    scheduler.watchful().begin(0);
-    let earlier_ns = FAR_NS / 2;
-    scheduler.checks().plan(CHECKER, earlier_ns);
-    scheduler.checks().plan(OTHER, earlier_ns - 1);
-    let _ = scheduler.checks().end(OTHER);
-    scheduler.idle().enter(CHECKER);
-    let _ = workers[CHECKER].remote().bell().announce_spin();
-    let shared = Arc::clone(&workers[CHECKER]);
-    let declines = thread::spawn(move || {
-        let worker = Worker::new(shared);
-        worker.in_idle_set.set(true);
-        worker.leave_idle_set();
-        let is_claimed = worker.searching.get();
-        let is_told = worker.shared.remote().bell().end_idle().pass;
-        put(worker.shared.remote());
-        worker.end_watchdog();
-        worker.end_search();
-        (is_claimed && !is_told, worker.given_up_ns.get())
-    });
-    workers[BUSY].remote().publish_next_global(FAR_NS);
-    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
-    let (is_untold, kept_ns) = declines.join().unwrap();
-    assert_told(&workers);
-    let is_told = workers[CHECKER].remote().bell().wants_pass();
-    assert!(is_told || !is_untold, "claimed, and not told");
-    let next_ns = scheduler.checks().planned_ns(ASLEEP);
-    assert!([kept_ns, next_ns].contains(&Some(earlier_ns)), "forgotten");
-    drain(workers[CHECKER].remote());
-}
-
-/// Another worker falls asleep while two workers ask for a timed check. One that is in the idle set has something to
-/// run.
-fn ask_against_sleep() {
-    let workers = scheduler(0);
-    let scheduler = workers[BUSY].remote().scheduler();
-    scheduler.watchful().begin(0);
-    let idle = scheduler.idle();
-    assert_eq!(idle.leave(ASLEEP), Left::ByItself);
-    // As others see it, it runs something and has not left the idle set yet.
-    idle.enter(CHECKER);
-    let theirs = workers[ASLEEP].remote().clone();
-    let sleeps = thread::spawn(move || {
-        let scheduler = theirs.scheduler();
-        scheduler.idle().enter(ASLEEP);
-        [BUSY, OTHER].map(|worker| scheduler.remotes()[worker].next_global_ns() == FAR_NS)
-    });
-    let theirs = Arc::clone(&workers[OTHER]);
-    let relies = thread::spawn(move || {
-        theirs.remote().publish_next_global(FAR_NS);
-        Worker::new(theirs).ask_for_watchdog();
-    });
-    workers[BUSY].remote().publish_next_global(FAR_NS);
-    Worker::new(Arc::clone(&workers[BUSY])).ask_for_watchdog();
-    relies.join().unwrap();
-    let sees = sleeps.join().unwrap();
-    let checks = scheduler.checks();
-    assert_eq!(checks.planned_ns(CHECKER), None, "left to one that runs");
-    let is_told = checks.planned_ns(ASLEEP).is_some();
-    assert!(is_told || sees == [true; 2], "nobody looks in time");
 }
 
 /// A worker ends the last search, since it has found something, while the busy worker relies on that search.
@@ -369,43 +250,13 @@ fn what_comes_while_a_watchdog_ends_is_looked_after() {
 }
 
 #[test]
-fn what_comes_while_a_watchdog_plans_a_timed_check_is_looked_after() {
-    check(plan_against_push);
+fn what_comes_while_a_watchdog_ends_for_a_timer_that_is_due_later_is_looked_after() {
+    check(look_later_against_push);
 }
 
 #[test]
-fn a_far_timer_is_looked_after_although_the_worker_that_was_woken_for_it_has_something_to_do() {
-    check(decline_against_far_timer);
-}
-
-#[test]
-fn mutant_check_forgotten() {
-    mutant!(IdleCheckForgotten, decline_against_far_timer);
-}
-
-#[test]
-fn a_worker_that_sees_its_claim_before_it_is_told_hands_the_timed_check_on() {
-    check(decline_against_claim);
-}
-
-#[test]
-fn a_timed_check_that_no_idle_worker_gets_goes_to_one_that_falls_asleep() {
-    check_large(ask_against_sleep);
-}
-
-#[test]
-fn a_timer_of_a_worker_that_begins_to_run_is_looked_after_while_a_watchdog_ends() {
-    check(end_against_run);
-}
-
-#[test]
-fn a_timer_that_is_armed_in_a_poll_is_looked_after_in_the_next_one() {
-    check_large(end_against_poll);
-}
-
-#[test]
-fn mutant_asks_once() {
-    mutant!(WorkerAsksOnce, end_against_poll);
+fn a_timer_of_a_worker_that_begins_a_long_poll_is_looked_after_while_a_watchdog_ends() {
+    check(end_against_long_poll);
 }
 
 #[test]

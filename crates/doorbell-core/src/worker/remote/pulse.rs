@@ -14,6 +14,8 @@ pub(super) struct Pulse<M: Machine> {
     sleeps: M::U64,
     /// Goes up when the worker becomes a watchdog, and when it stops being one: odd while it is one.
     watchdog: M::U32,
+    /// 1 while it polls a task whose last poll was long, or is throttled with timers.
+    long: M::U32,
     /// The number of its thread, once it has one.
     thread: M::U32,
 }
@@ -25,6 +27,7 @@ impl<M: Machine> Default for Pulse<M> {
             serving: M::U32::new(0),
             sleeps: M::U64::new(0),
             watchdog: M::U32::new(0),
+            long: M::U32::new(0),
             thread: M::U32::new(0),
         }
     }
@@ -61,6 +64,19 @@ impl<M: Machine> Remote<M> {
         self.pulse
             .serving
             .store(u32::from(serving), Ordering::Relaxed);
+    }
+
+    /// Whether the poll under way is expected to be long: the last poll of its task was.
+    #[inline]
+    pub(crate) fn expects_long(&self) -> bool {
+        // ORDER: Relaxed; as in `pulse`. Where it matters, fences of both sides stand beside it.
+        self.pulse.long.load(Ordering::Relaxed) != 0
+    }
+
+    /// Only the worker's own thread calls this.
+    pub(crate) fn set_expects_long(&self, expects: bool) {
+        // ORDER: Relaxed; as in `expects_long`.
+        self.pulse.long.store(u32::from(expects), Ordering::Relaxed);
     }
 
     /// Whether the worker is a watchdog.

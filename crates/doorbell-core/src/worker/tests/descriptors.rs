@@ -95,12 +95,14 @@ fn read_and_park(worker: &WorkerShared<Host>) -> (Join<io::Result<u8>>, UnixStre
     (join, theirs)
 }
 
-/// The descriptor may be ready at any time, so one timed check is not enough.
+/// The descriptor may be ready at any time, so one look is not enough. A poll that may be short is not watched.
 #[test]
-fn a_worker_that_parks_is_a_watchdog_while_one_with_a_descriptor_runs() {
+fn a_worker_that_parks_is_a_watchdog_while_one_with_a_descriptor_is_in_a_long_poll() {
     let [busy, parks] = scheduler_by_hand();
     let remote = busy.shared.remote();
     let (_socket, _theirs) = Socket::pair(remote);
+    assert_eq!(parks.watchdog_until_ns(), None);
+    remote.set_expects_long(true);
     assert!(parks.watchdog_until_ns().is_some());
     assert!(parks.shared.remote().is_watchdog());
     // A timer that is overdue before that look is looked at in time.
@@ -244,6 +246,18 @@ fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
         Kind::Pinned,
         About::default(),
         async move {
+            // Its first long poll: others look after its worker in the second one.
+            std::thread::sleep(Duration::from_millis(1));
+            let mut has_yielded = false;
+            poll_fn(|cx| {
+                cx.waker().wake_by_ref();
+                if std::mem::replace(&mut has_yielded, true) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
             begun.store(true, Relaxed);
             while !ours.load(Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));

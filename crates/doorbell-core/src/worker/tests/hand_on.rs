@@ -108,7 +108,10 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken()
         watchdog.shared.remote().set_watchdog(true);
         watchdog.end_lapsed_searches();
         assert!(idle.anyone_searches() && !is_told(asleep));
-        assert!(!watchdog.note_pulse(busy.shared.remote()), "not known yet");
+        assert!(
+            !watchdog.note_pulse(busy.shared.remote(), 0),
+            "not known yet"
+        );
         watchdog.searchers_ns.set(0);
         assert!(watchdog.look_for_the_last_time(), "it takes one");
         assert!(!idle.anyone_searches(), "it has lapsed");

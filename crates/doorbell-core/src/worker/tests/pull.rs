@@ -6,7 +6,6 @@ use crate::bell::Announced;
 use crate::link::Node;
 use crate::mailbox::Posted;
 use crate::scheduler::Scheduler;
-use crate::scheduler::idle::{OVERDUE_NS, STUCK_NS};
 use crate::scheduler::offline::TakenOff;
 use crate::switches::{SwitchWord, Switches, TimerPull};
 use crate::testing::{Log, post, pulling, spawn};
@@ -86,141 +85,36 @@ impl Three {
 #[test]
 fn a_worker_that_is_off_leaves_its_timers_to_one_in_a_poll_and_asks_for_a_watchdog() {
     let it = Three::new();
-    it.workers[0].ask_for_watchdog();
+    it.workers[0].local.begin_long_poll();
     assert!(!it.is_third_claimed(), "nothing waits for it yet");
     it.goes_off();
     assert_eq!(it.leaves(), None);
     assert!(it.is_third_claimed());
 }
 
+/// Of a task whose last polls were long. It is inside the poll, or begins it behind the sleeper.
 #[test]
-fn before_calls_a_worker_asks_for_a_watchdog_for_the_sleepers_that_it_looks_after() {
-    for mail in [false, true] {
+fn sleepers_are_looked_after_by_a_third_worker_in_a_long_poll() {
+    for begins_first in [true, false] {
         let it = Three::new();
-        let [busy, ..] = &it.workers;
+        let [busy, leaver, _] = &it.workers;
+        if begins_first {
+            busy.local.begin_long_poll();
+        }
         assert_eq!(it.leaves(), None);
-        assert!(!it.is_third_claimed(), "nobody was inside a poll");
-        if mail {
-            let _ = post(busy.shared.remote(), 1, &Log::default());
+        assert_eq!(leaver.wish_ns(Host::now_ns()).is_some(), begins_first);
+        if !begins_first {
+            busy.local.begin_long_poll();
         }
-        let delivered = busy.local.enter(|| busy.take()).delivered;
-        assert_eq!(delivered, u64::from(mail));
-        assert_eq!(it.is_third_claimed(), mail);
-        busy.local.enter(|| busy.local.close());
+        assert_eq!(it.is_third_claimed(), !begins_first);
     }
-}
-
-#[test]
-fn before_calls_a_worker_asks_for_a_timed_check_for_a_sleeper_whose_timer_is_far_away() {
-    let mut it = Three::new();
-    it.due_ns += 3_600_000 * MS;
-    let [busy, ..] = &it.workers;
-    assert_eq!(it.leaves(), None);
-    let _ = post(busy.shared.remote(), 1, &Log::default());
-    let _ = busy.local.enter(|| busy.take());
-    let scheduler = busy.shared.remote().scheduler();
-    assert!(it.is_third_claimed() && !scheduler.idle().wants_watchdog());
-    let planned_ns = scheduler.checks().planned_ns(2);
-    assert_eq!(planned_ns, Some(it.due_ns + OVERDUE_NS));
-    busy.local.enter(|| busy.local.close());
-}
-
-/// It spins, and another worker may still claim it.
-#[test]
-fn before_calls_a_worker_whose_sleepers_are_looked_after_stays_in_the_idle_set() {
-    let it = Three::new();
-    let [busy, ..] = &it.workers;
-    let scheduler = busy.shared.remote().scheduler();
-    assert_eq!(it.leaves(), None);
-    scheduler.checks().plan(2, it.due_ns);
-    busy.enter_idle_set();
-    let _ = post(busy.shared.remote(), 1, &Log::default());
-    let _ = busy.local.enter(|| busy.take());
-    assert!(scheduler.idle().holds(0) && !it.is_third_claimed());
-    busy.leave_idle_set();
-    busy.local.enter(|| busy.local.close());
-}
-
-/// It spins, so it is in the idle set itself, and nearer to itself than the one that sleeps.
-#[test]
-fn before_calls_a_worker_that_spins_does_not_ask_itself() {
-    let it = Three::new();
-    let [busy, ..] = &it.workers;
-    assert_eq!(it.leaves(), None);
-    busy.enter_idle_set();
-    let _ = post(busy.shared.remote(), 1, &Log::default());
-    let _ = busy.local.enter(|| busy.take());
-    assert!(it.is_third_claimed());
-    assert!(!busy.shared.remote().pending(), "it was asked itself");
-    busy.local.enter(|| busy.local.close());
-}
-
-#[test]
-fn long_calls_arm_the_scheduler_if_a_sleeper_has_a_timer() {
-    for (timer, long) in [(false, true), (true, false), (true, true)] {
-        let it = Three::new();
-        let [busy, ..] = &it.workers;
-        let watchful = busy.shared.remote().scheduler().watchful();
-        // It was watchful at first, and that is over.
-        assert!(watchful.is_on(0) && !watchful.is_on(u64::MAX));
-        if timer {
-            assert_eq!(it.leaves(), None);
-        }
-        busy.local.enter(|| {
-            let since_ns = busy.leave_behind_calls();
-            assert_eq!(since_ns.is_some(), timer);
-            if let Some(since_ns) = since_ns {
-                busy.note_calls(if long { 0 } else { since_ns });
-            }
-            busy.local.close();
-        });
-        assert_eq!(watchful.may_be_on(), timer && long);
-    }
-}
-
-/// It asked for none before its first poll: the scheduler was not watchful.
-#[test]
-fn long_polls_make_a_worker_ask_for_a_watchdog_before_its_next_poll() {
-    let it = Three::new();
-    let [busy, ..] = &it.workers;
-    let watchful = busy.shared.remote().scheduler().watchful();
-    assert!(watchful.is_on(0) && !watchful.is_on(u64::MAX));
-    assert_eq!(it.leaves(), None);
-    // It asks for no watchdog for the task itself.
-    let runs_one = || {
-        let spawns = || drop(spawn(busy.shared.remote(), async {}));
-        busy.local.enter(|| {
-            busy.local.bring(spawns);
-            busy.run_ready();
-        });
-    };
-    busy.note_pass();
-    runs_one();
-    assert!(!it.is_third_claimed(), "no poll was long");
-    let long_ns = Host::now_ns() + 2 * STUCK_NS;
-    while Host::now_ns() < long_ns {}
-    busy.note_pass();
-    runs_one();
-    assert!(it.is_third_claimed());
-}
-
-#[test]
-fn a_worker_that_began_its_poll_before_the_scheduler_was_watchful_is_found_by_sleepers() {
-    let it = Three::new();
-    let [busy, leaver, _] = &it.workers;
-    let watchful = busy.shared.remote().scheduler().watchful();
-    assert!(watchful.is_on(0) && !watchful.is_on(u64::MAX));
-    busy.ask_for_watchdog();
-    watchful.begin(Host::now_ns());
-    assert_eq!(it.leaves(), None);
-    assert!(leaver.wish_ns(Host::now_ns()).is_some());
 }
 
 #[test]
 fn sleepers_are_looked_after_when_the_switch_has_been_turned_off() {
     let it = Three::new();
     let [busy, leaver, looks] = &it.workers;
-    busy.ask_for_watchdog();
+    busy.local.begin_long_poll();
     assert_eq!(it.leaves(), None);
     it.turn_off();
     assert!(looks.wish_ns(it.due_ns).is_some());
@@ -415,14 +309,16 @@ fn a_worker_that_leaves_its_timers_behind_a_look_wakes_for_those_of_pinned_tasks
     });
 }
 
+/// Else others would not see that it is inside the same call for long.
 #[test]
-fn a_sleeper_finds_the_worker_that_runs_calls() {
+fn a_worker_that_runs_calls_is_listed_for_those_who_leave_timers_to_it() {
     let it = Three::new();
-    let [busy, leaver, _] = &it.workers;
+    let [busy, ..] = &it.workers;
+    let scheduler = busy.shared.remote().scheduler();
+    assert!(!scheduler.work().holds(0));
     let _ = post(busy.shared.remote(), 1, &Log::default());
     let _ = busy.local.enter(|| busy.take());
-    assert_eq!(it.leaves(), None);
-    assert!(leaver.wish_ns(Host::now_ns()).is_some());
+    assert!(scheduler.work().holds(0));
     busy.local.enter(|| busy.local.close());
 }
 

@@ -434,18 +434,6 @@ fn a_caller_from_below_claims_no_worker_to_be_a_watchdog() {
     assert!(idle.holds(0) && !idle.holds(1) && idle.wants_watchdog());
 }
 
-#[test]
-fn a_caller_from_below_asks_for_no_timed_check() {
-    let (_above, remotes) = outranked(Class::Fair);
-    let scheduler = remotes[0].scheduler();
-    let asks = || {
-        scheduler.arm_watchdog_by(0, u64::MAX / 2);
-        !scheduler.checks().is_unattended(u64::MAX / 2)
-    };
-    from_below(|| assert!(!asks()));
-    assert!(asks());
-}
-
 /// A caller from below claims nothing, and chooses by the same rule.
 #[test]
 fn a_task_from_below_goes_to_a_worker_whose_core_runs_no_higher_class() {

@@ -3,7 +3,8 @@
 use super::descriptors::read_on;
 use super::hand_on::{MS, counts, end, gets, looks_after_its_first_pass};
 use super::scheduler_by_hand;
-use crate::scheduler::idle::{STUCK_NS, Watchdog};
+use crate::scheduler::idle::Watchdog;
+use crate::worker::stuck::OVERDUE_BUSY_NS;
 use crate::worker::timer::RawTimer;
 use doorbell_machine::{Host, Machine};
 use std::io::Write as _;
@@ -19,8 +20,8 @@ fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
     stuck.local.enter_gated(|| {
         let overdue_ns = Host::now_ns() - 1_000 * MS;
         let timer = RawTimer::arm(stuck.shared.remote(), overdue_ns, Waker::noop());
-        // As before its next poll.
-        stuck.ask_for_watchdog();
+        // As before a poll that may be long.
+        stuck.local.begin_long_poll();
         checker.local.enter(|| {
             assert!(!checker.checks.are_due(0, false), "it was idle");
             checker.check_stuck(MS);
@@ -45,7 +46,7 @@ fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
         let expired = looks.local.enter(|| looks.expire_for(remote, stood_still));
         let took_ns = Host::now_ns() - when_ns;
         drop(timer);
-        (expired, took_ns < STUCK_NS)
+        (expired, took_ns < OVERDUE_BUSY_NS)
     };
     moves.local.enter_gated(|| {
         assert!(look(true).0, "it stood still");

@@ -1,7 +1,7 @@
 //! Sleeping workers have a movable timer each, and nobody wakes them for it while another worker is awake: the switch
 //! `timer_pull`.
 
-use super::{one_scheduler, result_of};
+use super::{one_scheduler, result_of, work_long_again};
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
 use crate::scenario::program::{Ended, run_until};
@@ -25,8 +25,6 @@ const WORKERS: usize = 8;
 const TIMERS: u64 = WORKERS as u64 - 1;
 /// By then a task that was launched waits, and its worker sleeps.
 const SETTLE_NS: u64 = MS;
-/// After such a time without a long poll no worker looks after others that may be stuck.
-const UNWATCHFUL_NS: u64 = 10_200 * MS;
 /// When the first timer is due, from when the first one is armed: all workers sleep long before.
 const FIRST_NS: u64 = 20 * MS;
 /// How far apart they are, if they are.
@@ -52,10 +50,10 @@ enum First {
     Polls,
     /// It makes short polls of a task that may run anywhere.
     Shares,
-    /// It is stuck in one poll. The scheduler is watchful, as it is at first.
+    /// It is stuck in one poll, of a task that has made a long one before.
     Stuck,
-    /// The same where no poll was long for a while.
-    StuckUnwatched,
+    /// The same, of a task that has not.
+    InFirstPoll,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,14 +128,6 @@ pub(super) fn launch<const BUG: u8>(
     drop(workers.launch(worker, kind, task));
 }
 
-/// Nothing was long for a while: no worker is woken to look after others.
-pub(super) fn end_watchful<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
-    launch(workers, 0, Kind::Pinned, async {});
-    sim::sleep(UNWATCHFUL_NS);
-    launch(workers, 0, Kind::Pinned, async {});
-    sim::sleep(SETTLE_NS);
-}
-
 /// The waker of a timer that no task waits for.
 struct Note<const BUG: u8> {
     workers: Arc<Workers<BUG>>,
@@ -208,7 +198,8 @@ fn occupy<const BUG: u8>(workers: &Arc<Workers<BUG>>, first: First, for_ns: u64)
             let kind = if is_pinned { Kind::Pinned } else { Kind::Task };
             launch(workers, 0, kind, polls);
         }
-        First::Stuck | First::StuckUnwatched => {
+        First::Stuck => launch(workers, 0, Kind::Pinned, work_long_again(for_ns)),
+        First::InFirstPoll => {
             launch(workers, 0, Kind::Pinned, async move { sim::work(for_ns) });
         }
     }
@@ -219,9 +210,6 @@ fn play<const BUG: u8>(setting: Setting, late: &UnboundedSender<u64>) -> Figures
     Sim::<BUG>::bind_thread(&[WORKERS]).unwrap();
     let (workers, threads) = Workers::<BUG>::start(setting.config(), Arc::default()).unwrap();
     sim::sleep(SETTLE_NS);
-    if setting.first != First::Stuck {
-        end_watchful(&workers);
-    }
     let before = workers.counts();
     if setting.begins_early {
         occupy(&workers, setting.first, FIRST_NS + BUSY_NS);
@@ -423,11 +411,10 @@ fn a_stuck_worker_does_not_hold_up_the_timers_of_sleepers() {
     }
 }
 
-/// Until that poll ends nobody looks after running workers, so nobody fires these timers. Its end makes the scheduler
-/// watchful.
+/// All sleep, and nothing wakes one that would look at the worker.
 #[test]
-fn behind_the_first_long_poll_in_a_while_the_timers_of_sleepers_wait_for_its_end() {
-    let stuck = |pull| Setting::new(pull, First::StuckUnwatched);
+fn behind_the_first_long_poll_of_a_task_the_timers_of_sleepers_wait_for_its_end() {
+    let stuck = |pull| Setting::new(pull, First::InFirstPoll);
     let on = run_in_time(stuck(TimerPull::On), BUSY_BEFORE_NS + BUSY_NS);
     assert!(on.latest_ns > LATE_STUCK_NS, "{on:?}");
     let _: Figures = run_in_time(stuck(TimerPull::Off), LATE_NS);

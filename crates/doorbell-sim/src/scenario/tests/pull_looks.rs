@@ -1,7 +1,7 @@
 //! What the look of a worker at the timers of sleepers costs: it reads no clock where they have none.
 
 use super::one_scheduler;
-use super::pull::{end_watchful, launch};
+use super::pull::launch;
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
 use crate::scenario::program::yield_now;
@@ -50,7 +50,6 @@ fn play(pull: TimerPull, timer: bool) {
     config.switches.timer_pull = pull;
     let (workers, threads) = Workers::<0>::start(config, Arc::default()).unwrap();
     sim::sleep(MS);
-    end_watchful(&workers);
     if timer {
         let sleep = Sleep::new(&workers, 1, 100 * MS);
         launch(&workers, 1, Kind::Task, async move {

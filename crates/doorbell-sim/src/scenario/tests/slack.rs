@@ -1,7 +1,7 @@
 //! Timers with slack on one worker: they wake nobody before their latest time, and fire with the next look from their
 //! deadline on.
 
-use super::pull::{end_watchful, launch};
+use super::pull::launch;
 use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::oracle;
@@ -126,7 +126,6 @@ fn play<const BUG: u8>(setting: Setting, fired: UnboundedSender<(usize, u64)>) -
     Sim::<BUG>::bind_thread(&[WORKERS]).unwrap();
     let (workers, threads) = Workers::<BUG>::start(setting.config(), Arc::default()).unwrap();
     sim::sleep(SETTLE_NS);
-    end_watchful(&workers);
     let zero_ns = sim::time_ns() + SETTLE_NS + ZERO_NS;
     let polls = |worker, to_ns| {
         let polls = run_until(zero_ns + to_ns, POLL_NS);
