@@ -239,7 +239,7 @@ fn parks(rt: &Runtime) -> u64 {
 /// A service at rest costs one wake-up for each request, of one worker: whatever timers and descriptors it has, at first,
 /// just behind a long poll, and later.
 #[test]
-fn w35_a_request_to_an_idle_service_wakes_one_worker_once_also_just_behind_a_long_poll() {
+fn w39_a_request_to_an_idle_service_wakes_one_worker_once_also_just_behind_a_long_poll() {
     const REQUESTS: u64 = 100;
     let rt = runtime();
     let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
