@@ -157,6 +157,16 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+#[cfg(feature = "sim")]
+#[test]
+fn types_of_a_simulation_have_the_auto_traits_that_they_promise() {
+    use doorbell::sim;
+    let wrong = table! {
+        ALL => sim::Config, sim::Fault, sim::Report, sim::Place, sim::Failed, sim::Problem;
+    };
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// Types that a user cannot name.
 const HIDDEN: [&str; 2] = ["Said", "Io"];
 

@@ -6,17 +6,18 @@ const REMEMBERED: u8 = 4;
 /// Whether a task makes long polls, by its last few. A long poll by the wall clock makes a suspect only: the thread may
 /// have lost its CPU. A suspect's polls are measured in CPU time.
 ///
-/// | value | meaning |
-/// |---|---|
-/// | 0 | short |
-/// | 1 to `REMEMBERED` | suspect; the count of short polls until it is short again |
-/// | up to 2 × `REMEMBERED` | long; less `REMEMBERED`, the same count |
+/// | bits | name | meaning |
+/// |---|---|---|
+/// | 0–6 | `COUNT` | 0: short; up to `REMEMBERED`: suspect, the count of short polls until it is short again; up to 2 × `REMEMBERED`: long, and less `REMEMBERED` the same count |
+/// | 7 | `WATCHED` | the last poll was so long that the next one is watched |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PollLength(u8);
 
 const SUSPECT: u8 = REMEMBERED;
 const LONG: u8 = 2 * REMEMBERED;
-const _: () = assert!(0 < SUSPECT && SUSPECT < LONG);
+const COUNT: u8 = 0x7f;
+const WATCHED: u8 = 0x80;
+const _: () = assert!(0 < SUSPECT && SUSPECT < LONG && LONG <= COUNT && COUNT == !WATCHED);
 
 impl PollLength {
     /// Whether the task's next poll is to be measured.
@@ -28,17 +29,23 @@ impl PollLength {
     /// Whether short tasks go before this one.
     #[inline(always)]
     pub(crate) fn is_long(self) -> bool {
-        self.0 > SUSPECT
+        self.0 & COUNT > SUSPECT
     }
 
-    /// Whether the last poll was long, or may have been: the next one is expected to be.
-    pub(crate) fn was_long(self) -> bool {
-        matches!(self.0, SUSPECT | LONG)
+    /// Whether another worker is to look after what waits behind the next poll.
+    pub(crate) fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+
+    /// Notes whether the last poll was so long by the clock that the next one is watched.
+    pub(crate) fn watched(self, is_watched: bool) -> Self {
+        let bit = if is_watched { WATCHED } else { 0 };
+        PollLength(self.0 & COUNT | bit)
     }
 
     /// After a poll that was long by the wall clock. Its CPU time is not known.
     pub(crate) fn suspected(self) -> Self {
-        PollLength(self.0.max(SUSPECT))
+        PollLength((self.0 & COUNT).max(SUSPECT))
     }
 
     /// After a poll that was long in CPU time.
@@ -48,11 +55,12 @@ impl PollLength {
 
     /// After a short poll.
     pub(crate) fn short(self) -> Self {
-        let forgotten = self.0 == SUSPECT + 1;
+        let count = self.0 & COUNT;
+        let forgotten = count == SUSPECT + 1;
         PollLength(if forgotten {
             0
         } else {
-            self.0.saturating_sub(1)
+            count.saturating_sub(1)
         })
     }
 }
@@ -75,7 +83,11 @@ mod tests {
             assert_eq!(length.short(), PollLength::default());
         }
         for length in [suspect, long] {
-            assert!(length.was_long() && !length.short().was_long());
+            assert!(!length.is_watched());
+            let watched = length.watched(true);
+            assert!(watched.is_watched() && watched.is_long() == length.is_long());
+            assert_eq!(watched.short(), length.short());
+            assert_eq!(watched.suspected(), length);
         }
         assert_eq!(PollLength::default().short(), PollLength::default());
     }

@@ -30,6 +30,10 @@ pub(super) const POLLS_PER_READING: u64 = 8;
 /// A poll is long from this time on.
 pub(super) const LONG_NS: u64 = 200_000;
 
+/// After a poll of this length another worker looks after what waits behind the task's next one. Not after each long one:
+/// where system calls are dear, those of a connection that was idle are long, and each request would wake a second worker.
+pub(super) const WATCHED_NS: u64 = 1_000_000;
+
 /// Behind a long poll the worker times so many polls one by one, to see which task makes long ones.
 const POLLS_TIMED: u64 = 64;
 

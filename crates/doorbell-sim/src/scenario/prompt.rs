@@ -23,7 +23,7 @@ const POLLS_PROMPT_NS: u64 = 8 * POLL_NS;
 /// By when a sleeping worker's timer has fired beside one that is stuck: a watchdog sees to it within 1 ms. The task has made
 /// a poll of this length before, so that a watchdog is asked for.
 const STUCK_PROMPT_NS: u64 = 1_000_000;
-const LONG_NS: u64 = 300_000;
+const LONG_NS: u64 = 1_200_000;
 
 /// How many sleeping workers have timers beside one that is busy.
 const SLEEPERS_MAX: usize = 3;

@@ -33,7 +33,7 @@ use futures_channel::mpsc::unbounded;
 use std::sync::Arc;
 
 /// How long the first of two long polls of one task takes.
-const FIRST_LONG_NS: u64 = 400_000;
+const FIRST_LONG_NS: u64 = 1_200_000;
 
 /// A long poll of a task that has made one before, so that others look after its worker.
 async fn work_long_again(for_ns: u64) {

@@ -12,7 +12,7 @@ use crate::link::Node;
 use crate::queue::{Ready, Round, Share};
 use crate::task::length::PollLength;
 use crate::task::queue_node::own_of;
-use crate::worker::pace::{LONG_NS, LOOK_NS, Pace, Passed, READING_NS, SOON_NS};
+use crate::worker::pace::{LONG_NS, LOOK_NS, Pace, Passed, READING_NS, SOON_NS, WATCHED_NS};
 use doorbell_machine::{Bug, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -61,7 +61,7 @@ impl<M: Machine> Deferred<M> {
         let since_ns = self.since_ns.get();
         match (self.has_slice.get(), has_run) {
             // The slice ends only after a deferred task has run: a stolen task goes before it.
-            (true, true) if Pace::is_over(since_ns, now_ns, SOON_NS) => {
+            (true, true) if is_empty || Pace::is_over(since_ns, now_ns, SOON_NS) => {
                 self.note_slice(now_ns.saturating_sub(since_ns), now_ns);
             }
             (false, true) => {
@@ -221,14 +221,14 @@ impl<M: Machine> Local<M> {
         };
         let took_ns = M::now_ns_unordered().saturating_sub(began_ns);
         let length = if took_ns >= LONG_NS {
-            length.suspected()
+            length.suspected().watched(took_ns >= WATCHED_NS)
         } else {
             length
         };
         (result, length)
     }
 
-    /// The last poll of the task that the worker polls now was long, or may have been. If timers, its own or
+    /// The last poll of the task that the worker polls now took [`WATCHED_NS`]. If timers, its own or
     /// its sleepers', or descriptors may wait behind the poll, asks for a watchdog.
     pub(in crate::worker) fn begin_long_poll(&self) {
         let remote = &self.remote;
@@ -250,14 +250,15 @@ impl<M: Machine> Local<M> {
 
     #[cold]
     fn measured_by_cpu<R>(&self, length: PollLength, poll: impl FnOnce() -> R) -> (R, PollLength) {
-        if length.was_long() {
+        if length.is_watched() {
             self.begin_long_poll();
         }
         let from_ns = M::now_ns_unordered();
         let ran_before_ns = self.remote.cpu_time_ns();
         let result = poll();
         self.remote.set_expects_long(false);
-        if M::now_ns_unordered().saturating_sub(from_ns) < LONG_NS {
+        let took_ns = M::now_ns_unordered().saturating_sub(from_ns);
+        if took_ns < LONG_NS {
             return (result, length.short());
         }
         let ran_ns = self
@@ -271,7 +272,7 @@ impl<M: Machine> Local<M> {
         } else {
             length.short()
         };
-        (result, length)
+        (result, length.watched(took_ns >= WATCHED_NS))
     }
 }
 
@@ -279,7 +280,7 @@ const _: () = assert!(LONG_NS >= LOOK_NS && SOON_NS <= LOOK_NS);
 
 #[cfg(test)]
 mod tests {
-    use super::{Deferred, LONG_NS, Passed, SLICE_MAX_NS};
+    use super::{Deferred, LONG_NS, Passed, READING_NS, SLICE_MAX_NS, SOON_NS};
     use doorbell_machine::Host;
 
     /// A connection beside tasks that compute for 10 ms: its polls are short only beside theirs.
@@ -296,5 +297,39 @@ mod tests {
             deferred.note_time(now_ns, Passed { ns, polls }, false);
         }
         assert!(deferred.has_slice.get());
+    }
+
+    /// A task yields now and then beside others that are always ready, long after a deferred one computed.
+    #[test]
+    fn w40_a_short_slice_that_leaves_nothing_deferred_is_followed_soon() {
+        let deferred = Deferred::<Host>::default();
+        deferred.note_slice(SLICE_MAX_NS, 0);
+        let mut now_ns = 0;
+        let mut waits = |deferred: &Deferred<Host>| {
+            let (from_ns, step) = (
+                now_ns,
+                Passed {
+                    ns: READING_NS,
+                    polls: 1,
+                },
+            );
+            while !deferred.has_slice.get() {
+                now_ns += READING_NS;
+                deferred.note_time(now_ns, step, false);
+            }
+            let waited_ns = now_ns - from_ns;
+            now_ns += READING_NS;
+            deferred.has_run.set(true);
+            deferred.note_time(now_ns, step, true);
+            waited_ns
+        };
+        assert!(
+            waits(&deferred) >= SLICE_MAX_NS,
+            "the last slice was that long"
+        );
+        let waited_ns = waits(&deferred);
+        assert!(waited_ns <= SOON_NS + READING_NS, "{waited_ns}");
+        deferred.note_idle();
+        assert!(deferred.is_long(LONG_NS), "nothing is known any more");
     }
 }

@@ -9,7 +9,7 @@ use crate::task::{Join, Kind};
 use crate::testing::{launch_as, spawn};
 use crate::worker::Worker;
 use crate::worker::local::Ran;
-use crate::worker::pace::{LONG_NS, LOOK_NS, SOON_NS};
+use crate::worker::pace::{LONG_NS, LOOK_NS, SOON_NS, WATCHED_NS};
 use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -216,6 +216,38 @@ fn what_is_short_goes_before_a_task_whose_polls_were_long() {
             assert_eq!(orders[0], [2, 1]);
             assert_eq!(orders[11], [1, 2], "forgotten: {orders:?}");
             drop(waker);
+            worker.local.close();
+        });
+    }
+}
+
+/// Timers and descriptors wait for the end of such a poll, and no longer.
+#[test]
+fn w41_a_poll_of_less_than_a_millisecond_has_nobody_woken_before_the_next_one() {
+    for (poll_ns, is_watched) in [(LONG_NS + LONG_NS / 8, false), (2 * WATCHED_NS, true)] {
+        let worker = by_hand(0, Switches::default());
+        worker.shared.remote().note_thread();
+        worker.local.enter(|| {
+            let (remote, seen) = (worker.shared.remote().clone(), Arc::<AtomicU64>::default());
+            let watched = Arc::clone(&seen);
+            drop(spawn(
+                worker.shared.remote(),
+                poll_fn(move |cx| {
+                    watched.fetch_add(remote.expects_long().into(), Relaxed);
+                    let from_ns = remote.cpu_time_ns().expect("the thread is known");
+                    while remote.cpu_time_ns().unwrap() < from_ns + poll_ns {}
+                    cx.waker().wake_by_ref();
+                    Poll::<()>::Pending
+                }),
+            ));
+            for _ in 0..50 {
+                let _ = worker.local.pace().begin_pass(Host::now_ns());
+                assert!(worker.local.run_one());
+                let _ = worker.local.pace().count();
+                worker.local.note_time(Host::now_ns());
+            }
+            // A poll that loses its CPU takes longer, now and then.
+            assert_eq!(seen.load(Relaxed) > 25, is_watched, "{poll_ns}: {seen:?}");
             worker.local.close();
         });
     }
