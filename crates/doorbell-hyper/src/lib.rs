@@ -102,8 +102,9 @@
 //! A server's connections have the class of the task that awaits it. If urgent and other requests share a port,
 //! and urgent ones must not wait for a poll that computes, await a server with [classes](Server::classes) in
 //! class Rt: `doorbell::task().class(Class::rt(50)).spawn(server.serve_tower(router))`. Its connections read and
-//! write in class Rt, and the handlers run in the classes of their routes
-//! (`connections_in_class_rt_do_not_wait_for_polls_of_fair`). A server with only urgent requests, such
+//! write in class Rt, and the handlers run in the classes of their routes (a test compares the fastest tenth:
+//! `an_answer_on_a_connection_in_class_rt_waits_for_no_poll_of_fair`). What clients send there takes CPU time
+//! from class Fair, up to `Builder::rt_budget`. A server with only urgent requests, such
 //! as metrics and probes, can be spawned in class Rt and listen on its own port. Its connections do not queue
 //! behind polls of class Fair. How soon they get a CPU depends on the OS
 //! ([`Handle::policies`](doorbell::Handle::policies)) and on

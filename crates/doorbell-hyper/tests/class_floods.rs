@@ -57,8 +57,8 @@ fn asks(address: SocketAddr, path: &str, body: &str, over: &AtomicBool) -> Vec<D
     times
 }
 
-/// Floods a Fair route that computes, and asks an urgent one meanwhile. Returns how long most answers of the urgent one
-/// took, and half of the others.
+/// Floods a Fair route that computes, and asks an urgent one meanwhile. Returns a time that one answer of the urgent one in
+/// ten is below, and one that half of the others are below.
 fn beside_a_flood(connections: Class) -> (Duration, Duration) {
     const FLOOD: usize = 16;
     const BEATS: usize = 100;
@@ -111,7 +111,7 @@ fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
 }
 
 #[test]
-fn connections_in_class_rt_do_not_wait_for_polls_of_fair() {
+fn an_answer_on_a_connection_in_class_rt_waits_for_no_poll_of_fair() {
     let (urgent, computing) = beside_a_flood(routes::URGENT);
     assert!(urgent < computing / 8, "{urgent:?}, {computing:?}");
 }

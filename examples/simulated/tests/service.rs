@@ -8,7 +8,7 @@ fn days(planted: Planted, cores: usize, seeds: u64) -> Result<Report, Failed> {
     sim::run(config, move || day(planted, 100))
 }
 
-/// The seed that finds the fault, on each of these numbers of cores, and what it says.
+/// Some seed finds the fault on each of these numbers of cores, and the failure says this.
 fn finds(planted: Planted, says: &str) {
     for cores in [2, 8, 16] {
         let failed = days(planted, cores, 200).expect_err("a fault");

@@ -42,7 +42,8 @@ impl<L: Listener> Server<L> {
     /// A poll is short if it takes less than 200 µs of CPU time, or less than an eighth of the last one of a task
     /// that computes: beside handlers that compute for 5 ms, less than 0.6 ms. Tasks with short polls go in turn
     /// with the connection. A connection whose own handlers computed in place counts as long until four polls of
-    /// it were short. If a Fair worker is idle, it takes what waits behind one that is inside a long poll.
+    /// it were short. If a Fair worker is idle, it usually takes what waits behind one that is inside a
+    /// long poll. While all others sleep, sockets may wait for the end of the first long poll of a task.
     ///
     /// If urgent requests must not even wait for one poll, await the server in class Rt. Its connections then
     /// read and write there, and handlers of class Fair are tasks of their own. That costs a Fair route two

@@ -50,8 +50,8 @@ use std::time::Duration;
 /// Computes for this long, in simulated time, as a part of the current poll. Other cores run meanwhile. Outside of a
 /// simulation it does nothing.
 ///
-/// Hold no lock over it, except [`sync::Mutex`](crate::sync::Mutex): another simulated thread that waits for the lock
-/// would wait in the OS for ever, and the run fails.
+/// Hold no lock over it that blocks its thread, such as one of std: another simulated thread that waits for it would wait in
+/// the OS for ever, and the run fails. [`sync::Mutex`](crate::sync::Mutex) and other locks that wake their waiters are fine.
 pub fn work(time: Duration) {
     machine::work(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
 }
@@ -61,7 +61,7 @@ pub fn random() -> u64 {
     on_its_machine!(M => M::random())
 }
 
-/// Fails the run if `holds` is `false`: the run ends here, and its report has the text and the caller's line.
+/// Fails the run if `holds` is `false`: the run ends here, and [`Failed`] has the text and the caller's line.
 ///
 /// # Panics
 /// Outside of a simulation, if `holds` is `false`.

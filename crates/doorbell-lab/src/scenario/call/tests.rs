@@ -21,9 +21,10 @@ fn every_contestant_answers_every_call() {
                 assert!(crossed > 99.9 || !is_pinned, "{one:?}: {crossed}");
                 if one.variant == "await, both parked" {
                     for name in ["parks_per_call", "caller_parks_per_call"] {
-                        // A worker that wakes late may park again before it is notified.
+                        // A worker that wakes late may park again before it is notified. A caller that loses its CPU
+                        // finds the answer before it parks.
                         let parks = outcome.figures[name];
-                        assert!((0.9..=3.0).contains(&parks), "{name}: {parks}");
+                        assert!((0.5..=3.0).contains(&parks), "{name}: {parks}");
                     }
                 }
             }
