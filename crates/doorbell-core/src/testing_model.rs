@@ -28,7 +28,8 @@ pub(crate) fn check_large(model: fn()) {
     check_up_to(PREEMPTIONS_OF_LARGE, model);
 }
 
-/// Runs `model` in every interleaving of at most one preemption: two real workers. What a thread may see
+/// Runs `model` in every interleaving of at most one preemption: two real workers, or a model that HACKING.md has a
+/// command for with two. What a thread may see
 /// of the others' words is not bounded by that, and neither is where a thread that blocks goes on.
 pub(crate) fn check_largest(model: fn()) {
     check_up_to(PREEMPTIONS_OF_LARGEST, model);

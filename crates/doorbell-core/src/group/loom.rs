@@ -7,7 +7,7 @@ use crate::queue::Greed;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::{About, Join, Kind};
 use crate::testing::launch_about;
-use crate::testing::model::{check, check_large};
+use crate::testing::model::{check, check_large, check_largest};
 use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -173,5 +173,5 @@ fn tasks_of_a_group_run_once_beside_a_thief() {
 
 #[test]
 fn a_group_is_opened_beside_a_thief() {
-    check_large(opened_beside_a_thief);
+    check_largest(opened_beside_a_thief);
 }
