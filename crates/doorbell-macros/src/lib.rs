@@ -1,5 +1,8 @@
 //! The attributes `#[doorbell::main]` and `#[doorbell::test]`.
 
+#[cfg(test)]
+mod tests;
+
 use proc_macro::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
@@ -136,11 +139,14 @@ impl Parse for Options {
         for option in Punctuated::<Named, Token![,]>::parse_terminated(input)? {
             let value = match option.value {
                 Value::Flag if option.name == "sim" => {
-                    options.sim = Some(option.name);
+                    once(
+                        &option.name,
+                        options.sim.replace(option.name.clone()).is_some(),
+                    )?;
                     continue;
                 }
                 Value::List(names) if option.name == "faults" => {
-                    options.faults = Some(names);
+                    once(&option.name, options.faults.replace(names).is_some())?;
                     continue;
                 }
                 Value::Is(value) => value,
@@ -163,13 +169,19 @@ impl Parse for Options {
                     return Err(syn::Error::new(option.name.span(), message));
                 }
             };
-            if slot.replace(value).is_some() {
-                let message = format!("option `{}` stands here twice", option.name);
-                return Err(syn::Error::new(option.name.span(), message));
-            }
+            once(&option.name, slot.replace(value).is_some())?;
         }
         Ok(options)
     }
+}
+
+/// An error if an option was there before.
+fn once(name: &Ident, was_there: bool) -> syn::Result<()> {
+    if !was_there {
+        return Ok(());
+    }
+    let message = format!("option `{name}` stands here twice");
+    Err(syn::Error::new(name.span(), message))
 }
 
 struct Named {
@@ -263,7 +275,7 @@ fn expand_simulated(
                     #(.machine(#machine))*
                     .faults([#(#faults),*]),
                 ::doorbell::sim::Place {
-                    package: ::core::env!("CARGO_PKG_NAME"),
+                    package: ::core::option_env!("CARGO_PKG_NAME"),
                     module: ::core::module_path!(),
                     name: ::core::stringify!(#name),
                 },

@@ -137,8 +137,8 @@ fn text_of(failure: &Failure) -> String {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The package.
-    pub package: &'static str,
+    /// The package, if cargo builds it.
+    pub package: Option<&'static str>,
     /// The module, from the crate on.
     pub module: &'static str,
     /// The function.
@@ -169,7 +169,10 @@ where
             || place.name.to_owned(),
             |(_, module)| format!("{module}::{}", place.name),
         );
-        let (seed, package) = (failed.seed, place.package);
+        let seed = failed.seed;
+        let Some(package) = place.package else {
+            panic!("{failed}\nonce more: with {SEED_VARIABLE}={seed}, the test {path}");
+        };
         panic!(
             "{failed}\nonce more: {SEED_VARIABLE}={seed} cargo test -p {package} -- --exact {path}"
         );
