@@ -153,3 +153,80 @@ fn outside_of_a_simulation_work_takes_no_time_and_a_check_panics() {
     let failed = std::panic::catch_unwind(|| sim::check(false, "wrong"));
     assert!(failed.is_err());
 }
+
+#[test]
+fn a_lock_that_an_earlier_run_made_is_refused() {
+    use std::sync::LazyLock;
+    static TOTAL: LazyLock<doorbell::sync::Mutex<u64>> = LazyLock::new(Default::default);
+    let adds = || async { *TOTAL.lock().await += 1 };
+    let failed = sim::run(few(), adds).unwrap_err();
+    assert!(
+        failed.to_string().contains("made in another run"),
+        "{failed}"
+    );
+    // On a host it is refused too.
+    assert!(std::panic::catch_unwind(|| TOTAL.try_lock().is_ok()).is_err());
+}
+
+#[test]
+fn a_waker_is_refused_to_a_thread_of_std() {
+    use std::task::Poll;
+    let refused = Arc::new(Mutex::new(0));
+    let ours = Arc::clone(&refused);
+    let wakes = move || {
+        let ours = Arc::clone(&ours);
+        async move {
+            let wait = std::future::poll_fn(move |cx| {
+                let waker = cx.waker().clone();
+                let woken = std::thread::spawn(move || waker.wake()).join();
+                *ours.lock().unwrap() += u32::from(woken.is_err());
+                Poll::Ready(())
+            });
+            doorbell::spawn(wait).await.unwrap();
+        }
+    };
+    sim::run(few().seeds(0..1), wakes).unwrap();
+    assert_eq!(*refused.lock().unwrap(), 2, "once in each run");
+}
+
+#[test]
+fn a_failure_of_the_first_run_alone_says_so() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let is_first = AtomicBool::new(true);
+    let once = move || {
+        let fails = is_first.swap(false, Relaxed);
+        async move { sim::check(!fails, "only once") }
+    };
+    let failed = sim::run(few(), once).unwrap_err().to_string();
+    assert!(
+        failed.contains("only once") && failed.contains("the second run of this seed differed"),
+        "{failed}"
+    );
+}
+
+#[test]
+fn a_range_without_seeds_is_no_run() {
+    let failed = sim::run(few().seeds(5..5), || async {}).unwrap_err();
+    assert!(
+        failed.to_string().contains("there are no seeds"),
+        "{failed}"
+    );
+}
+
+#[test]
+fn the_variable_takes_no_seed_that_has_no_range() {
+    let of_this = std::env::current_exe().unwrap();
+    let ran = std::process::Command::new(of_this)
+        .args(["--exact", "a_program_of_nothing"])
+        .env("DOORBELL_SIM_SEED", u64::MAX.to_string())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        !ran.status.success() && text.contains("is no seed"),
+        "{text}"
+    );
+}
+
+#[doorbell::test(sim, cores = 1, seeds = 0..1)]
+async fn a_program_of_nothing() {}

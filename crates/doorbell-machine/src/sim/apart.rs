@@ -44,7 +44,7 @@ pub fn run_apart(
     let theirs = Arc::clone(&events);
     let run = move || {
         let kept = Rc::new(RefCell::new(Vec::new()));
-        let outcome = run_watched(config, sink(&kept, watch.keep), &theirs, body);
+        let outcome = run_watched(config, sink(&kept, watch.keep), theirs, body);
         let _ = done.send(outcome.map(|outcome| Apart {
             outcome,
             events: kept.take(),

@@ -53,24 +53,26 @@ impl<T> Cell<T> for SimCell<T> {
     }
     #[inline]
     fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-        let _ = step(|world| {
+        step(|world| {
             let line = world.line_of(&self.place.0);
             world.note_access(&self.shade, Access::Read);
             let cost = world
                 .lines
                 .read(line, world.cpu, world.now_ns, &mut world.rng);
             world.event(EventKind::Read, line, cost);
-        });
+        })
+        .unwrap_or_else(|| self.place.0.check());
         f(self.value.get())
     }
     #[inline]
     fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-        let _ = step(|world| {
+        step(|world| {
             let line = world.line_of(&self.place.0);
             world.note_access(&self.shade, Access::Write);
             let cost = world.write_line(line);
             world.event(EventKind::Write, line, cost);
-        });
+        })
+        .unwrap_or_else(|| self.place.0.check());
         f(self.value.get())
     }
 }

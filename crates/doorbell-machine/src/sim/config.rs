@@ -265,6 +265,22 @@ pub enum Failure {
         /// The name of the thread.
         thread: String,
     },
+    /// Something was touched that belongs to a world of another OS thread, or to an earlier run on one.
+    #[error(
+        "thread `{thread}` used something (a lock, a task, a waker) that was made in another run; make it inside the program, anew in each run, and keep it out of statics"
+    )]
+    Elsewhere {
+        /// The name of the thread.
+        thread: String,
+    },
+    /// A thread that unwinds has to wait, in a drop. No other thread can run meanwhile, because it would seem to unwind.
+    #[error(
+        "thread `{thread}` waits in a drop while a panic unwinds it, which cannot be simulated; do not block in that drop (`std::thread::panicking` tells), or mend the panic"
+    )]
+    WaitsInPanic {
+        /// The name of the thread.
+        thread: String,
+    },
     /// A fence that relies on a read-modify-write directly before it has none there.
     #[error(
         "thread `{thread}` made a fence that no read-modify-write stands in front of: on some machines it is none"

@@ -13,6 +13,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The function that a thread runs.
@@ -35,6 +36,9 @@ pub enum RunError {
     /// The caller is inside a run.
     #[error("a run inside a run; begin it from a thread of the OS")]
     Inside,
+    /// The thread that would run it unwinds, or was left in the midst of that by a run.
+    #[error("the thread unwinds; begin a run on another")]
+    Unwinds,
     /// There is no memory for a stack.
     #[error("no stack for a simulated thread: {0}; lower stack_bytes or the number of threads")]
     Stack(#[from] std::io::Error),
@@ -95,23 +99,27 @@ pub fn run_traced(
     sink: Option<Sink>,
     body: impl FnOnce() + 'static,
 ) -> Result<Outcome, RunError> {
-    run_watched(config, sink, &AtomicU64::new(0), body)
+    run_watched(config, sink, Arc::default(), body)
 }
 
 /// As [`run_traced`], and stores the number of events in `events` now and then.
 pub(super) fn run_watched(
     config: Config,
     sink: Option<Sink>,
-    events: &AtomicU64,
+    events: Arc<AtomicU64>,
     body: impl FnOnce() + 'static,
 ) -> Result<Outcome, RunError> {
     config.machine.check()?;
     if has_whole() {
         return Err(RunError::Inside);
     }
+    if std::thread::panicking() {
+        return Err(RunError::Unwinds);
+    }
     let stack_bytes = config.stack_bytes;
     let stack = take_stack(stack_bytes)?;
     let mut world = Box::new(World::new(config, sink));
+    world.watched = events;
     let spec = ThreadSpec {
         name: "main".to_owned(),
         cpu: Some(0),
@@ -126,12 +134,13 @@ pub(super) fn run_watched(
     // SAFETY: until the slots are swapped back below, only threads of the run use them.
     unsafe { slots::swap(&outer) };
     // SAFETY: made above, and freed below.
-    unsafe { go_on(world, &mut routines, events) };
+    unsafe { go_on(world, &mut routines) };
     // SAFETY: as above.
     unsafe { slots::swap(&outer) };
     set_whole(std::ptr::null_mut());
     // SAFETY: from the box above, and no thread of the world runs any more.
-    let world = unsafe { Box::from_raw(world) };
+    let mut world = unsafe { Box::from_raw(world) };
+    world.forget_all_stores();
     for routine in routines.into_iter().flatten() {
         abandon(stack_bytes, routine);
     }
@@ -153,7 +162,7 @@ fn abandon(stack_bytes: usize, mut routine: Routine) {
 ///
 /// # Safety
 /// `world` is alive, and there is no other reference to it.
-unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>, events: &AtomicU64) {
+unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
     // The thread whose slots are in place.
     let mut placed = NOBODY;
     loop {
@@ -188,7 +197,7 @@ unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>, events: 
         set_current(std::ptr::null_mut());
         // SAFETY: as above.
         let it = unsafe { &mut *world };
-        events.store(it.events, Ordering::Relaxed);
+        it.watched.store(it.events, Ordering::Relaxed);
         if let CoroutineResult::Return(()) = result {
             let stack = routines[thread as usize].take().map(Coroutine::into_stack);
             if let Some(stack) = stack {

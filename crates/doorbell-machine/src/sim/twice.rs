@@ -14,7 +14,7 @@ const COMPARED: usize = 4_000_000;
 pub struct Twice {
     /// How the first run ended.
     pub outcome: Outcome,
-    /// The first event at which the runs part, in words. `None` if they are the same, or if the first has failed.
+    /// The first event at which the runs part, in words. `None` if they are the same.
     pub parting: Option<String>,
 }
 
@@ -33,9 +33,15 @@ pub fn run_twice(
         run_apart(config.clone(), Watch { patience, keep }, move || body())
     };
     let (outcome, second) = (once(0)?.outcome, once(0)?.outcome);
-    let differ = outcome.failure.is_none() && outcome.hash != second.hash;
+    let differ = outcome.hash != second.hash || outcome.failure != second.failure;
     let parting = if differ {
-        Some(parting(&once(COMPARED)?, &once(COMPARED)?))
+        let first = parting(&once(COMPARED)?, &once(COMPARED)?);
+        Some(match &second.failure {
+            Some(failure) if outcome.failure.is_none() => {
+                format!("the second one failed: {failure}; {first}")
+            }
+            _ => first,
+        })
     } else {
         None
     };

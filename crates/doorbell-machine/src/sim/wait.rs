@@ -339,6 +339,10 @@ pub(super) fn spin<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bo
         let Some((number, until_ns)) = begun else {
             return Spun::Deadline;
         };
+        // No other thread runs meanwhile.
+        if std::thread::panicking() {
+            return ended(Spun::Deadline, number);
+        }
         let mut is_over = true;
         wait(|world| {
             is_over = world.now_ns >= until_ns;

@@ -1,23 +1,31 @@
 //! Atomics of the simulated machine.
 //!
-//! An atomic is a plain value that knows its cache line. Inside it is a std atomic used as a plain cell, so
-//! it is sound, though of no use, to hand one to another OS thread.
+//! An atomic is a plain value that knows its cache line. Its steps are no atomic ones for threads of the OS, so it
+//! belongs to the OS thread whose world made it or touched it first: an access from any other panics. One that no world
+//! has touched yet is a std atomic.
 
 use super::buffer::Pending;
 use super::config::{EventKind, Failure};
 use super::queue::What;
 use super::races::Shade;
-use super::world::{World, look, look_anyway, step};
+use super::world::{World, home, look, look_anyway, step};
 use crate::{Ordering, PtrWord, Word};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the simulated machine keeps 64-bit atomics in pointers: build it for 64 bits");
 
-/// The line in which something lies: the number of the world, the number of the line, and whether nothing
-/// else lies in that line.
+/// The line in which something lies, and to whom it belongs.
 #[derive(Debug, Default)]
-pub(super) struct Tag(AtomicU64);
+pub(super) struct Tag {
+    /// The number of the world, the number of the line, and whether nothing else lies in that line.
+    place: AtomicU64,
+    /// The number of the OS thread that alone may touch it; 0 until a world has.
+    home: AtomicU32,
+}
+
+/// What an OS thread is told that touches what belongs to another.
+const ELSEWHERE: &str = "something of a simulation (a lock, a task, a waker) was used on a thread of the OS that does not run that simulation; make it inside the program, anew in each run, keep it out of statics, and start threads with `spawn_blocking`";
 
 /// The tag after the drop. No world has this number.
 const DROPPED: u64 = u64::MAX;
@@ -26,7 +34,8 @@ impl Tag {
     /// The tag for the line that the thread makes now; no line yet if it makes none.
     pub(super) fn new() -> Self {
         let tag = Tag::default();
-        let _ = look(|world| {
+        let _ = look_anyway(|world| {
+            tag.home.store(world.home, Ordering::Relaxed);
             if let Some(line) = world.threads[world.current as usize].making {
                 tag.set(world.number, line, false);
             }
@@ -36,7 +45,29 @@ impl Tag {
 
     fn set(&self, world: u32, line: u32, own: bool) {
         let tag = u64::from(world) << 32 | u64::from(line) << 1 | u64::from(own);
-        self.0.store(tag, Ordering::Relaxed);
+        self.place.store(tag, Ordering::Relaxed);
+    }
+
+    /// Makes it belong to an OS thread. `false` if it belongs to another.
+    pub(super) fn belongs(&self, home: u32) -> bool {
+        let relaxed = Ordering::Relaxed;
+        let before = self.home.compare_exchange(0, home, relaxed, relaxed);
+        before.is_ok() || before == Err(home)
+    }
+
+    /// Whether it belongs to an OS thread other than this.
+    fn is_elsewhere(&self) -> bool {
+        let owner = self.home.load(Ordering::Relaxed);
+        owner != 0 && owner != home()
+    }
+
+    /// For accesses that are no steps.
+    ///
+    /// # Panics
+    /// If it belongs to another OS thread.
+    #[cold]
+    pub(super) fn check(&self) {
+        assert!(!self.is_elsewhere(), "{ELSEWHERE}");
     }
 
     pub(super) fn set_own(&self, world: u32, line: u32) {
@@ -45,22 +76,22 @@ impl Tag {
 
     #[inline]
     pub(super) fn line_in(&self, world: u32) -> Option<u32> {
-        let tag = self.0.load(Ordering::Relaxed);
+        let tag = self.place.load(Ordering::Relaxed);
         (tag >> 32 == u64::from(world)).then_some((tag as u32) >> 1)
     }
 
     /// Gives back a line that nothing else lies in. An access after this is reported, if the memory is still
     /// unchanged.
     pub(super) fn leave(&self, world: &mut World) {
-        let is_own = self.0.load(Ordering::Relaxed) & 1 != 0;
+        let is_own = self.place.load(Ordering::Relaxed) & 1 != 0;
         if let Some(line) = self.line_in(world.number).filter(|_| is_own) {
             world.lines.remove(line);
         }
-        self.0.store(DROPPED, Ordering::Relaxed);
+        self.place.store(DROPPED, Ordering::Relaxed);
     }
 
     pub(super) fn is_dropped(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == DROPPED
+        self.place.load(Ordering::Relaxed) == DROPPED
     }
 }
 
@@ -106,13 +137,14 @@ impl Core {
     /// Uses the atomic as a plain value: outside of any world, and while a thread unwinds.
     #[cold]
     fn plainly<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
+        self.tag.check();
         let _ = look_anyway(World::flush_quietly);
         f(self)
     }
 
     #[inline]
     pub(super) fn load(&self, order: Ordering) -> *mut () {
-        step(|world| world.load(self, order)).unwrap_or_else(|| self.plainly(Core::get))
+        step(|world| world.load(self, order)).unwrap_or_else(|| self.plainly(Core::get_plainly))
     }
 
     /// As [`Core::load`], for a thread that will compare: notes what it has seen.
@@ -122,13 +154,14 @@ impl Core {
             world.note_seen(self);
             world.load(self, order)
         };
-        step(look).unwrap_or_else(|| self.plainly(Core::get))
+        step(look).unwrap_or_else(|| self.plainly(Core::get_plainly))
     }
 
     #[inline]
     fn store(&self, value: *mut (), order: Ordering) {
-        step(|world| world.store(self, value, order))
-            .unwrap_or_else(|| self.plainly(|it| it.set(value)));
+        step(|world| world.store(self, value, order)).unwrap_or_else(|| {
+            self.plainly(|it| it.change_plainly(|_| Some(value)));
+        });
     }
 
     /// Changes the value to what `f` returns, if it returns one. Returns the value before, and whether it was
@@ -163,12 +196,39 @@ impl Core {
             world.event(EventKind::Rmw, line, cost);
             (before, has_changed)
         })
-        .unwrap_or_else(|| self.plainly(|it| change(it, true)))
+        .unwrap_or_else(|| self.plainly(|it| it.change_plainly(|before| f(before, true))))
     }
+
+    fn get_plainly(&self) -> *mut () {
+        // ORDER: Acquire, with all changes outside of a world.
+        self.value.load(Ordering::Acquire)
+    }
+
+    /// Changes the value as a std atomic.
+    fn change_plainly(&self, f: impl Fn(*mut ()) -> Option<*mut ()>) -> (*mut (), bool) {
+        // ORDER: AcqRel and Acquire, with all other changes outside of a world, whatever the caller asked for.
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
+        let before = self.value.fetch_update(ok, fail, f);
+        if before.is_ok() {
+            self.turn.fetch_add(1, Ordering::Relaxed);
+        }
+        (before.unwrap_or_else(|before| before), before.is_ok())
+    }
+}
+
+/// Ends the program, because memory would be freed to which a world still has a store pending.
+#[cold]
+extern "C" fn dropped_elsewhere() -> ! {
+    // A panic cannot leave a function of this kind: the program aborts with the text.
+    panic!("{ELSEWHERE}");
 }
 
 impl Drop for Core {
     fn drop(&mut self) {
+        // ORDER: Acquire, with the Release of the last drain, which touches the atomic no more.
+        if self.tag.is_elsewhere() && self.pending.load(Ordering::Acquire) > 0 {
+            dropped_elsewhere();
+        }
         let _ = super::world::look_from_anywhere(|world| {
             if self.pending.load(Ordering::Relaxed) > 0 {
                 world.forget_stores(self);
@@ -287,7 +347,8 @@ impl World {
         // SAFETY: the drop of an atomic takes its stores out of all buffers first, so it is alive.
         let core = unsafe { &*oldest.core };
         core.set(oldest.value);
-        core.pending.fetch_sub(1, Ordering::Relaxed);
+        // ORDER: Release, with the Acquire in the drop of an atomic on another OS thread.
+        core.pending.fetch_sub(1, Ordering::Release);
         let (cpu, now_ns) = (self.threads[thread as usize].cpu, self.now_ns);
         let cost = self.lines.write(oldest.line, cpu, now_ns, &mut self.rng);
         self.record(now_ns, cpu, thread, EventKind::Drain, oldest.line);
@@ -323,6 +384,29 @@ impl World {
     /// Makes all stores visible: the OS makes every CPU run a barrier.
     pub(super) fn drain_all(&mut self) {
         (0..self.threads.len() as u32).for_each(|thread| self.flush_of(thread));
+    }
+
+    /// Takes all stores out of the buffers, at the end of the run.
+    pub(super) fn forget_all_stores(&mut self) {
+        for thread in &mut self.threads {
+            while let Some(oldest) = thread.buffer.pop() {
+                // SAFETY: as in `drain_oldest`.
+                let core = unsafe { &*oldest.core };
+                // ORDER: as in `drain_oldest`.
+                core.pending.fetch_sub(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// The run fails: something was touched that belongs to another OS thread.
+    ///
+    /// # Panics
+    /// Always, because the access must not happen.
+    #[cold]
+    pub(super) fn refuse(&mut self) -> ! {
+        let thread = self.threads[self.current as usize].name.clone();
+        self.fail(Failure::Elsewhere { thread });
+        panic!("{ELSEWHERE}");
     }
 
     fn flush_quietly(&mut self) {

@@ -12,7 +12,8 @@ use super::{Sink, words};
 use crate::mark::Marks;
 use corosensei::Yielder;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 thread_local! {
     /// The world whose thread runs now; null otherwise, in particular while the world's own code chooses the
@@ -20,10 +21,23 @@ thread_local! {
     static WORLD: Cell<*mut World> = const { Cell::new(std::ptr::null_mut()) };
     /// The world of this OS thread during its whole run.
     static WHOLE: Cell<*mut World> = const { Cell::new(std::ptr::null_mut()) };
+    /// The number of this OS thread; 0 until it has had a world.
+    static HOME: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many OS threads have had a world.
+static HOMES: AtomicU32 = AtomicU32::new(0);
+
+/// The number of this OS thread; 0 if it has never had a world.
+pub(super) fn home() -> u32 {
+    HOME.get()
 }
 
 /// The next number of a world. By the number an atomic knows whether its line is one of this world.
 static WORLDS: AtomicU32 = AtomicU32::new(0);
+
+/// After how many events, at the latest, the watch over the run learns of them.
+const TOLD_EVERY: u64 = 4_096;
 
 /// Sets the world whose thread runs now on this OS thread; null for none.
 pub(super) fn set_current(world: *mut World) {
@@ -119,13 +133,10 @@ impl Drop for Interruptible {
 #[inline]
 pub(super) fn step<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     let world = current()?;
-    // SAFETY: the world lives while its threads run. The reference ends before another thread runs, and `f`
-    // is the world's own code, which runs no thread.
-    let (result, yielder) = unsafe {
-        let world = &mut *world;
+    let (result, yielder) = inside(world, |world| {
         let result = f(world);
         (result, world.give_way())
-    };
+    });
     if let Some(yielder) = yielder {
         suspend(yielder);
     }
@@ -134,30 +145,59 @@ pub(super) fn step<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
 
 /// As [`step`], but never gives way: for what takes no time.
 pub(super) fn look<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
-    // SAFETY: as in `step`.
-    current().map(|world| f(unsafe { &mut *world }))
+    current().map(|world| inside(world, f))
 }
 
 /// As [`look`], but works while the thread unwinds too.
 pub(super) fn look_anyway<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     let world = WORLD.get();
-    // SAFETY: as in `step`.
-    (!world.is_null()).then(|| f(unsafe { &mut *world }))
+    (!world.is_null()).then(|| inside(world, f))
+}
+
+/// Calls the world's own code. An allocator or a sink that it calls is outside of the world, so what it asks for, as the
+/// time, is no step inside of a step.
+#[inline]
+fn inside<R>(world: *mut World, f: impl FnOnce(&mut World) -> R) -> R {
+    let _back = Back::leave();
+    // SAFETY: the world lives while its threads run. The reference ends before another thread runs: `f` is the world's
+    // own code, which runs no thread, and whatever it calls finds no world.
+    f(unsafe { &mut *world })
+}
+
+/// Goes back into the world when it is dropped.
+struct Back(*mut World);
+
+impl Back {
+    #[inline]
+    fn leave() -> Self {
+        Back(WORLD.replace(std::ptr::null_mut()))
+    }
+}
+
+impl Drop for Back {
+    #[inline]
+    fn drop(&mut self) {
+        set_current(self.0);
+    }
 }
 
 /// Makes the running thread wait: `f` takes it off its CPU, and it gives way until the world resumes it.
 /// Returns at once if `f` returns [`Waits::No`].
 pub(super) fn wait(f: impl FnOnce(&mut World) -> Waits) {
-    let world = current().filter(|_| !std::thread::panicking());
-    let Some(world) = world else { return };
-    // SAFETY: as in `step`.
-    let yielder = unsafe {
-        let world = &mut *world;
+    let Some(world) = current() else { return };
+    let yielder = inside(world, |world| {
+        let it = &world.threads[world.current as usize];
+        let yielder = it.yielder;
+        if std::thread::panicking() {
+            let thread = it.name.clone();
+            world.fail(Failure::WaitsInPanic { thread });
+            return Some(yielder);
+        }
         match f(world) {
-            Waits::Yes => Some(world.threads[world.current as usize].yielder),
+            Waits::Yes => Some(yielder),
             Waits::No => None,
         }
-    };
+    });
     if let Some(yielder) = yielder {
         suspend(yielder);
     }
@@ -178,13 +218,7 @@ fn suspend(yielder: *const Yielder<(), ()>) {
 
 /// Calls `f` outside of the world: its accesses are no events.
 pub(super) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    struct Back(*mut World);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            set_current(self.0);
-        }
-    }
-    let _back = Back(WORLD.replace(std::ptr::null_mut()));
+    let _back = Back::leave();
     f()
 }
 
@@ -192,6 +226,8 @@ pub(super) fn outside<R>(f: impl FnOnce() -> R) -> R {
 pub(super) struct World {
     /// Neither 0 nor `u32::MAX`.
     pub(super) number: u32,
+    /// The number of the OS thread that it runs on.
+    pub(super) home: u32,
     pub(super) config: Config,
     /// The clock of the running thread.
     pub(super) now_ns: u64,
@@ -217,6 +253,8 @@ pub(super) struct World {
     pub(super) sink: Option<Sink>,
     pub(super) hash: u64,
     pub(super) events: u64,
+    /// Where the watch over the run reads how many events there were.
+    pub(super) watched: Arc<AtomicU64>,
     /// The number of the next event at which a fault or the end of the run is due.
     pub(super) special: u64,
     /// The number of the event at which a thread is descheduled.
@@ -261,6 +299,7 @@ impl World {
         }
         let mut world = World {
             number: next_number(),
+            home: next_home(),
             now_ns: 0,
             current: NOBODY,
             cpu: 0,
@@ -279,6 +318,7 @@ impl World {
             sink,
             hash: 0,
             events: 0,
+            watched: Arc::default(),
             special: 0,
             deschedule: 0,
             starve: 0,
@@ -307,6 +347,9 @@ impl World {
         line: u32,
     ) {
         self.events += 1;
+        if self.events.is_multiple_of(TOLD_EVERY) {
+            self.watched.store(self.events, Ordering::Relaxed);
+        }
         let event = Event {
             time_ns,
             cpu,
@@ -368,12 +411,11 @@ impl World {
     fn give_way_slowly(&mut self) -> Option<*const Yielder<(), ()>> {
         let yielder = self.threads[self.current as usize].yielder;
         if self.is_whole() {
-            // Faults wait; the end of the run does not, as long as the thread can be left where it is.
+            // Faults wait; the end of the run does not.
             if self.events >= self.config.events_max {
                 self.fail(Failure::Events(self.events));
             }
-            let is_over = self.failure.is_some() && !std::thread::panicking();
-            return is_over.then_some(yielder);
+            return self.failure.is_some().then_some(yielder);
         }
         if self.events >= self.special && self.is_stopped_by_a_fault() {
             return Some(yielder);
@@ -491,6 +533,9 @@ impl World {
             let thread = self.threads[self.current as usize].name.clone();
             self.fail(Failure::TouchedAfterDrop { thread });
         }
+        if !tag.belongs(self.home) {
+            self.refuse();
+        }
         let line = self.lines.add();
         tag.set_own(self.number, line);
         line
@@ -500,6 +545,14 @@ impl World {
 #[inline]
 fn mix(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x517C_C1B7_2722_0A95)
+}
+
+/// The number of this OS thread, which gets one if it has none.
+fn next_home() -> u32 {
+    if HOME.get() == 0 {
+        HOME.set(HOMES.fetch_add(1, Ordering::Relaxed).wrapping_add(1));
+    }
+    HOME.get()
 }
 
 fn next_number() -> u32 {

@@ -34,7 +34,8 @@ pub struct Report {
 /// descriptors return [`NotSimulated`](super::NotSimulated), of kind `Unsupported`.
 ///
 /// # Errors
-/// [`Failed`] names the first seed that failed, and why. If the two runs of a seed differ, it has failed too.
+/// [`Failed`] names the first seed that failed, and why. If the two runs of a seed differ, it has failed too, and so has
+/// a range without a seed.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "a configuration is made for its run"
@@ -44,9 +45,17 @@ where
     F: Fn() -> R + Send + Sync + 'static,
     R: Future<Output: Verdict>,
 {
+    let seeds = config.seeds.clone();
+    if seeds.is_empty() {
+        return Err(Failed {
+            seed: seeds.start,
+            cores: config.cores,
+            problem: Problem::NoRun("there are no seeds: the range is empty".to_owned()),
+        });
+    }
     let program = Arc::new(program);
     let mut report = Report::default();
-    for seed in config.seeds.clone() {
+    for seed in seeds {
         let outcome = run_seed(&config, seed, &program).map_err(|problem| Failed {
             seed,
             cores: config.cores,
@@ -83,8 +92,14 @@ where
     let twice = machine::run_twice(&config.of_seed(seed), config.patience, &body);
     let Twice { outcome, parting } = twice.map_err(no_run)?;
     if let Some(failure) = &outcome.failure {
+        let differed = |first| {
+            format!(
+                "; the second run of this seed differed ({first}), so the seed may not repeat this"
+            )
+        };
+        let what = text_of(failure) + &parting.map(differed).unwrap_or_default();
         return Err(Problem::Program {
-            what: text_of(failure),
+            what,
             last: outcome.last_steps(THREADS_SHOWN),
         });
     }
@@ -159,7 +174,13 @@ where
     let seed = std::env::var(SEED_VARIABLE).ok();
     let config = match seed.map(|seed| seed.parse::<u64>()) {
         None => config,
-        Some(Ok(seed)) => config.seeds(seed..seed.saturating_add(1)),
+        Some(Ok(seed)) => match seed.checked_add(1) {
+            Some(end) => config.seeds(seed..end),
+            None => panic!(
+                "{SEED_VARIABLE} is no seed: the last one is {}",
+                u64::MAX - 1
+            ),
+        },
         Some(Err(error)) => panic!("{SEED_VARIABLE} is no seed: {error}"),
     };
     if let Err(failed) = run(config, program) {

@@ -143,3 +143,123 @@ fn a_program_that_waits_in_the_os_is_told_of() {
     assert!(matches!(silent, Err(RunError::Silent(_))));
     drop(keep);
 }
+
+#[test]
+fn a_program_that_computes_in_one_poll_is_not_taken_for_silent() {
+    let watch = Watch {
+        patience: Duration::from_millis(100),
+        keep: 0,
+    };
+    let endless = Config {
+        events_max: u64::MAX,
+        time_max_ns: u64::MAX,
+        ..exact(1)
+    };
+    let apart = run_apart(endless, watch, || {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            let _ = Sim::<0>::now_ns();
+        }
+    });
+    assert_eq!(apart.unwrap().outcome.failure, None);
+}
+
+#[test]
+fn a_wait_in_a_drop_while_a_panic_unwinds_is_a_failure_of_its_own() {
+    struct Joins(Option<sim::SimThread>);
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            self.0.take().unwrap().join().unwrap();
+        }
+    }
+    let watch = Watch {
+        patience: Duration::from_secs(1),
+        keep: 0,
+    };
+    let apart = run_apart(whole(2), watch, || {
+        let joins = Joins(Some(spawn(1, || work(1_000_000))));
+        let panics = std::panic::AssertUnwindSafe(|| {
+            let _joins = joins;
+            panic!("on purpose");
+        });
+        Sim::<0>::user(|| std::panic::catch_unwind(panics).unwrap_err());
+    });
+    let failure = apart.unwrap().outcome.failure;
+    assert!(matches!(failure, Some(sim::Failure::WaitsInPanic { .. })));
+}
+
+#[test]
+fn a_loop_in_a_drop_while_a_panic_unwinds_ends_with_the_run() {
+    struct Loops;
+    impl Drop for Loops {
+        fn drop(&mut self) {
+            loop {
+                let _ = Sim::<0>::now_ns();
+            }
+        }
+    }
+    let config = Config {
+        events_max: 10_000,
+        ..whole(1)
+    };
+    let watch = Watch {
+        patience: Duration::from_secs(1),
+        keep: 0,
+    };
+    let apart = run_apart(config, watch, || {
+        let panics = || {
+            let _loops = Loops;
+            panic!("on purpose");
+        };
+        Sim::<0>::user(|| std::panic::catch_unwind(panics).unwrap_err());
+    });
+    let failure = apart.unwrap().outcome.failure;
+    assert!(matches!(failure, Some(sim::Failure::Events(_))));
+}
+
+#[test]
+fn what_a_step_calls_is_outside_of_the_world() {
+    let sink = |_: &sim::Event| assert!(!sim::is_inside(), "a step inside of a step");
+    let outcome = sim::run_traced(exact(1), Some(Box::new(sink)), || {
+        let _ = Sim::<0>::now_ns();
+        assert!(sim::is_inside());
+    });
+    assert_eq!(outcome.unwrap().failure, None);
+}
+
+#[test]
+fn what_a_world_made_is_refused_to_other_threads() {
+    let (ours, theirs) = std::sync::mpsc::channel();
+    run(exact(1), move || {
+        let word = Arc::new(<Sim as Machine>::U32::new(1));
+        let other = Arc::clone(&word);
+        let touched = std::thread::spawn(move || other.fetch_add(1, Ordering::Relaxed)).join();
+        assert!(touched.is_err());
+        assert_eq!(word.load(Ordering::Relaxed), 1);
+        ours.send(word).unwrap();
+    });
+    // Here its world ran.
+    let word = theirs.recv().unwrap();
+    assert_eq!(word.load(Ordering::Relaxed), 1);
+    let watch = Watch {
+        patience: Duration::from_mins(1),
+        keep: 0,
+    };
+    let apart = run_apart(exact(1), watch, move || {
+        let _ = word.load(Ordering::Relaxed);
+    });
+    let failure = apart.unwrap().outcome.failure;
+    assert!(matches!(failure, Some(sim::Failure::Elsewhere { .. })));
+}
+
+#[test]
+fn a_failure_that_does_not_come_again_is_told_from_one_that_does() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let is_first = AtomicBool::new(true);
+    let once = Arc::new(move || assert!(!is_first.swap(false, Relaxed), "only once"));
+    let twice = sim::run_twice(&exact(1), Duration::from_mins(1), &once).unwrap();
+    assert!(twice.outcome.failure.is_some() && twice.parting.is_some());
+    let always = Arc::new(|| panic!("each time"));
+    let twice = sim::run_twice(&exact(1), Duration::from_mins(1), &always).unwrap();
+    assert!(twice.outcome.failure.is_some() && twice.parting.is_none());
+}
