@@ -168,7 +168,7 @@ impl<M: Machine> Rt<M> {
             let abort = AbortOnUnwind;
             rt.urgent.run(shared, goes_first);
             // Inside the hooks, as all that runs code of a user here.
-            entered.end_locals();
+            M::user(|| entered.end_locals());
             std::mem::forget(abort);
         });
         drop(rt);

@@ -224,3 +224,29 @@ async fn the_holder_of_a_mutex_inherits_the_class_of_a_task_that_waits() {
     holder.await.unwrap();
     computes.await.unwrap();
 }
+
+/// Its drop makes steps, and no other drop of one may run meanwhile.
+struct DropsAlone;
+
+impl Drop for DropsAlone {
+    fn drop(&mut self) {
+        thread_local! {
+            static DROPS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+        }
+        let meets = DROPS.replace(true);
+        sim::check(!meets, "another thread ran inside a drop");
+        for _ in 0..50 {
+            let _ = Instant::now();
+        }
+        DROPS.set(false);
+    }
+}
+
+doorbell::worker_local!(static KEPT: DropsAlone = DropsAlone);
+
+#[doorbell::test(sim, cores = 8)]
+async fn destructors_of_worker_locals_are_whole() {
+    for core in 0..8 {
+        call_on(core, || KEPT.with(|_| ())).await.unwrap();
+    }
+}
