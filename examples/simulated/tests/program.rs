@@ -200,6 +200,12 @@ async fn what_is_not_simulated_says_so() {
 }
 
 #[doorbell::test(sim, cores = 1)]
+async fn a_runtime_with_the_bridge_to_tokio_is_refused() {
+    let built = doorbell_tokio::builder().build();
+    assert!(matches!(built, Err(doorbell::BuildError::InsideSimulation)));
+}
+
+#[doorbell::test(sim, cores = 1)]
 async fn the_holder_of_a_mutex_inherits_the_class_of_a_task_that_waits() {
     let mutex = Arc::new(doorbell::sync::Mutex::new(()));
     let (theirs, (locked, is_locked)) = (Arc::clone(&mutex), futures::channel::oneshot::channel());

@@ -16,7 +16,7 @@ enum May {
 }
 
 /// The floors, from the bottom up. Development and build dependencies count too.
-const FLOORS: [(&str, May); 10] = [
+const FLOORS: [(&str, May); 11] = [
     ("doorbell-machine", May::Only(&[])),
     ("doorbell-core", May::Only(&["doorbell-machine"])),
     ("doorbell-macros", May::Only(&[])),
@@ -35,6 +35,10 @@ const FLOORS: [(&str, May); 10] = [
     (
         "doorbell-compat",
         May::Only(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
+    ),
+    (
+        "doorbell-simulated",
+        May::Only(&["doorbell", "doorbell-tokio"]),
     ),
     (
         "clinic",
