@@ -62,7 +62,7 @@ fn timer_on_core_0(rt: &Runtime) -> Receiver<()> {
 fn stuck_until(rt: &Runtime, fired: Receiver<()>) {
     let (done, is_done) = channel();
     on(0, rt, async move {
-        std::thread::sleep(TIMER / 40);
+        std::thread::sleep(TIMER / 10);
         doorbell::yield_now().await;
         let outcome = fired.recv_timeout(LONG);
         done.send(outcome.is_ok()).unwrap();
