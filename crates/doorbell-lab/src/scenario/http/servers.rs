@@ -78,14 +78,13 @@ fn computes(part: Part) -> bool {
 
 /// Beside few connections, where more contestants say more.
 fn computes_for_few(part: Part) -> bool {
-    part == Part::Computing {
-        keeps: false,
-        connections: COMPUTING,
-    } || part
-        == Part::Computing {
-            keeps: true,
+    matches!(
+        part,
+        Part::Computing {
             connections: COMPUTING,
+            ..
         }
+    )
 }
 
 fn rests_or_computes(part: Part) -> bool {
