@@ -129,7 +129,8 @@ fn an_urgent_route_is_answered_on_every_connection_while_one_worker_computes() {
     let (begins, begun) = channel();
     let (release, released) = channel::<()>();
     let computes = routes.runtime.spawn(async move {
-        // While all others sleep, nobody looks behind the first long poll of a task.
+        // While all others sleep, nobody looks behind the first long poll of a task, nor behind one after a poll that
+        // was not timed.
         for _ in 0..4 {
             thread::sleep(Duration::from_millis(10));
             doorbell::yield_now().await;
