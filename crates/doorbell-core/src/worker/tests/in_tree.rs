@@ -75,7 +75,10 @@ fn a_worker_that_is_awake_writes_nothing_to_the_tree() {
                     drop(spawn(remote, async {}));
                 }
                 assert!(matches!(busy.pass(), Pass::Work));
-                busy.run_ready();
+                // It ends early if the machine is so slow that a pass is due.
+                while !busy.local.is_empty() {
+                    busy.run_ready();
+                }
                 assert!(matches!(busy.pass(), Pass::Nothing(_)));
                 drop(timer);
                 busy.local.close();
