@@ -18,7 +18,7 @@ impl RtPlan {
     /// a budget. For the others the OS shares the CPU.
     pub(crate) fn run<M: Machine>(&self, shared: Arc<WorkerShared<M>>, goes_first: bool) {
         if goes_first {
-            Worker::limited(shared, self.budget).before_others().run();
+            Worker::limited(shared, self.budget).run();
         } else {
             Worker::new(shared).run();
         }

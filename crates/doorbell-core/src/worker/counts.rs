@@ -115,8 +115,6 @@ counts! {
     set_aside,
     /// Descriptors found ready at other workers that were stuck in long polls.
     ready_for_stuck,
-    /// Descriptors found ready at other workers in a flood.
-    ready_for_others,
     /// Nanoseconds that it spun in vain: the quiet time at the end of spins that nothing ended.
     spun_vain_ns,
     /// Times that a spinning worker noticed that the OS had given its CPU to another thread.

@@ -63,9 +63,7 @@ impl<M: Machine> Worker<M> {
 
     /// Wakes the tasks whose descriptors are ready. Returns whether any was.
     pub(super) fn look_at_descriptors(&self) -> bool {
-        let found = self.look_at(self.shared.remote());
-        self.note_ready(found);
-        found > 0
+        self.look_at(self.shared.remote()) > 0
     }
 
     pub(super) fn look_at(&self, remote: &Member<M>) -> usize {

@@ -4,7 +4,6 @@ mod above;
 mod budget;
 mod counts;
 mod descriptors;
-mod flood;
 mod governor;
 mod groups;
 mod hooks;
@@ -40,7 +39,6 @@ use crate::wheel::Clock;
 use budget::{BudgetLimit, Throttle};
 use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
-use flood::Flood;
 use governor::Governor;
 use local::Ran;
 use pull::Pull;
@@ -179,7 +177,6 @@ pub struct Worker<M: Machine> {
     idle_polls: Cell<u64>,
     pull: Pull,
     looks: Looks,
-    flood: Flood,
     /// For how long it runs of each period, if that is limited.
     limit: Option<BudgetLimit>,
     /// The rank that it has published, if it is not alone and runs by rank.
@@ -228,7 +225,6 @@ impl<M: Machine> Worker<M> {
             idle_polls: Cell::new(u64::MAX),
             pull: Pull::new(),
             looks: Looks::new(),
-            flood: Flood::new(),
             limit: budget.map(BudgetLimit::new),
             own_rank,
         }

@@ -2,8 +2,8 @@
 //!
 //! 1. [`Worker::idle`]: give back the parcels, announce the spin, and spin ([`Worker::spin`], which may find
 //!    something). If a signal is set already, the worker does not idle.
-//! 2. `park_with_hooks`, `park`: call the user's hook, which may bring a task; look once more for descriptors in a
-//!    flood; then let other workers of this core spin.
+//! 2. `park_with_hooks`, `park`: call the user's hook, which may bring a task; then let other workers of this core
+//!    spin.
 //! 3. `park_or_not`: announce the park, then look for the last time. Later work finds the announcement, so no wake-up
 //!    is lost: posts by the bell, tasks for any worker by the idle set.
 //! 4. `sleep`, `block`: leave timers to others ([`Worker::leave_timers`]). Sleep until rung, until a descriptor is
@@ -54,10 +54,6 @@ impl<M: Machine> Worker<M> {
     /// From spinning to parked and back.
     pub(super) fn park(&self) {
         let remote = self.shared.remote();
-        if self.looks_further() {
-            self.shared.tally.parks_avoided.add_owned(1);
-            return;
-        }
         let core_use = remote.core_use();
         if let Some(core_use) = core_use {
             core_use.end(remote.worker());
@@ -160,7 +156,6 @@ impl<M: Machine> Worker<M> {
             WaitEnd::Ready => {
                 tally.unparks_ready.add_owned(1);
                 self.looks.set_after_ready(true);
-                self.note_ready(self.looks.with_events(|events| events.len()));
             }
             WaitEnd::Deadline => {
                 tally.unparks_deadline.add_owned(1);

@@ -71,7 +71,6 @@ const NONE: WorkerCounts = WorkerCounts {
     duties_ended: 0,
     set_aside: 0,
     ready_for_stuck: 0,
-    ready_for_others: 0,
     spun_vain_ns: 0,
     preemptions: 0,
     searches: 0,

@@ -130,11 +130,7 @@ impl SchedulerPlan {
             if let Some(policy) = policy {
                 obtain::<BUG>(policy);
             }
-            let worker = Worker::limited(shared, budget);
-            match policy {
-                Some(Policy::Fifo { .. }) => worker.before_others().run(),
-                _ => worker.run(),
-            }
+            Worker::limited(shared, budget).run();
         };
         Sim::<BUG>::spawn(spec, Box::new(worker))
     }

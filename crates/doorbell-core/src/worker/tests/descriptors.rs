@@ -330,38 +330,3 @@ fn what_went_is_freed_while_the_worker_runs() {
     let counts = worker.end();
     assert!(counts.rings <= 10, "told each 256 of them: {counts:?}");
 }
-
-#[test]
-fn in_a_flood_an_ordinary_worker_takes_of_the_others_and_one_that_goes_first_does_not() {
-    for goes_first in [false, true] {
-        let switches = Arc::new(SwitchWord::new(Switches::default()));
-        let config = WorkerConfig {
-            idle: IdlePolicy::Park,
-        };
-        let clock = Arc::new(Clock::default());
-        let workers: Vec<_> = Scheduler::new(2, &switches, |_, _| 0)
-            .into_iter()
-            .map(|remote| {
-                Arc::new(WorkerShared::<Host>::with(
-                    config,
-                    remote,
-                    Arc::clone(&clock),
-                ))
-            })
-            .collect();
-        let worker = Worker::new(Arc::clone(&workers[0]));
-        let worker = if goes_first {
-            worker.before_others()
-        } else {
-            worker
-        };
-        let (_socket, mut theirs) = Socket::pair(workers[1].remote());
-        theirs.write_all(&[1]).unwrap();
-        let _ = worker.looks_further();
-        assert_eq!(workers[0].counts().ready_for_others, 0, "there is no flood");
-        worker.flood.begin(Host::now_ns());
-        let _ = worker.looks_further();
-        let taken = workers[0].counts().ready_for_others;
-        assert_eq!(taken, u64::from(!goes_first));
-    }
-}
