@@ -232,23 +232,4 @@ impl<M: Machine> Worker<M> {
         self.shared.tally.throttles.add_owned(1);
         self.shared.tally.throttled_ns.add_owned(throttled_ns);
     }
-
-    /// Offers others what they may take while this worker is throttled. This only saves time: a watchdog would also
-    /// find a worker with work whose pulse does not move.
-    pub(super) fn leave_to_others(&self) {
-        let remote = self.shared.remote();
-        let has_timers = self.next_for(remote) != u64::MAX;
-        if has_timers {
-            // Others expire them meanwhile, as of one in a long poll.
-            remote.set_expects_long(true);
-            self.local.list_anew();
-            M::fence_recheck();
-        }
-        if self.local.has_surplus() {
-            remote.scheduler().offer(remote.worker());
-        }
-        if has_timers || remote.has_work() {
-            remote.scheduler().arm_watchdog(remote.worker());
-        }
-    }
 }

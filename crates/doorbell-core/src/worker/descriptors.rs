@@ -1,10 +1,9 @@
-//! How a worker looks at the descriptors of its own tasks, and at those of a stuck worker. See README.md in
-//! the folder `io`.
+//! How a worker looks at the descriptors of its own tasks, or of another worker. See README.md in the folder `io`.
 
 use super::Worker;
 use crate::io::{Driver, Station as _, Swept};
 use crate::scheduler::Member;
-use doorbell_machine::{Counter, Machine, Parker as _, PollEvents, Poller as _};
+use doorbell_machine::{Machine, Parker as _, PollEvents, Poller as _};
 use std::cell::{Cell, RefCell};
 
 /// State of a worker's looks at descriptors.
@@ -83,23 +82,5 @@ impl<M: Machine> Worker<M> {
         if let Some(poller) = self.shared.remote().parker().poller() {
             poller.close();
         }
-    }
-
-    /// Whether another worker has descriptors that this one may look at if it is stuck.
-    pub(super) fn is_blind(&self, other: &Member<M>) -> bool {
-        other.driver().has_sources() && !self.shared.clock.is_frozen()
-    }
-
-    /// Looks at the descriptors of a stuck worker. Returns whether that brought tasks here.
-    pub(super) fn look_for(&self, other: &Member<M>, stood_still: bool) -> bool {
-        if !stood_still || !other.is_inside() || !self.is_blind(other) {
-            return false;
-        }
-        let found = self.look_at(other);
-        if found > 0 {
-            let found = u64::try_from(found).unwrap_or(u64::MAX);
-            self.shared.tally.ready_for_stuck.add_owned(found);
-        }
-        found > 0 && !self.local.is_empty()
     }
 }

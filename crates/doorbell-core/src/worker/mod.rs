@@ -16,12 +16,11 @@ mod pull;
 pub mod remote;
 mod search;
 mod spin;
-mod stuck;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod unbegun;
-mod watchdog;
+mod watch;
 
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
@@ -32,7 +31,7 @@ pub use tasks::{TaskSeen, launch, launch_described};
 
 use crate::bell::WorkerState;
 use crate::scheduler::RemoteRef;
-use crate::scheduler::idle::{Searchers, Seen};
+use crate::scheduler::idle::Seen;
 use crate::scheduler::push::{OwnRank, Push};
 use crate::switches::SwitchWord;
 use crate::wheel::Clock;
@@ -44,8 +43,7 @@ use local::Ran;
 use pull::Pull;
 use std::cell::Cell;
 use std::sync::Arc;
-use stuck::{Checks, Observed};
-use watchdog::WATCHDOG_MIN_NS;
+use watch::Watch;
 
 /// Settings of a worker, fixed when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -158,21 +156,9 @@ pub struct Worker<M: Machine> {
     unlooked_ns: Cell<u64>,
     /// It is counted as searching.
     searching: Cell<bool>,
-    /// It was claimed since it parked last, maybe to be a watchdog.
-    owes_look: Cell<bool>,
-    /// It is no watchdog, but sleeps until the timer of a worker in a long poll is overdue.
-    looks_later: Cell<bool>,
-    /// As a watchdog: the time until its next look.
-    watchdog_ns: Cell<u64>,
-    watchdog_end_ns: Cell<u64>,
-    /// What was seen of each worker at the last look.
-    observed: Box<[Cell<Observed>]>,
+    watch: Watch,
     /// Which workers may have had work at the last look.
     seen: Seen,
-    /// The workers that were counted as searching at its last look as a watchdog, and the time of that look.
-    searchers: Searchers,
-    searchers_ns: Cell<u64>,
-    checks: Checks,
     /// The count of polls when the worker idled last.
     idle_polls: Cell<u64>,
     pull: Pull,
@@ -213,15 +199,8 @@ impl<M: Machine> Worker<M> {
             in_idle_set: Cell::new(false),
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
-            owes_look: Cell::new(false),
-            looks_later: Cell::new(false),
-            watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
-            watchdog_end_ns: Cell::new(0),
-            observed: (0..workers).map(|_| Cell::default()).collect(),
+            watch: Watch::new(workers),
             seen,
-            searchers: Searchers::new(workers),
-            searchers_ns: Cell::new(0),
-            checks: Checks::new(),
             idle_polls: Cell::new(u64::MAX),
             pull: Pull::new(),
             looks: Looks::new(),
@@ -267,7 +246,7 @@ impl<M: Machine> Worker<M> {
                         self.run_ready();
                     } else {
                         self.idle(evidence);
-                        self.checks.note_idle();
+                        self.watch.note_idle();
                         self.local.note_idle();
                         self.local.set_unlisted(true);
                         self.idle_polls.set(self.shared.tally.polls.get());

@@ -11,6 +11,7 @@
 //! By rank and by share the worker reads the clock after each poll, because a late timer or charge would change which task
 //! is next.
 
+use super::watch::LONG_NS;
 use std::cell::Cell;
 
 /// Between two passes a busy worker runs for about this long, or for one poll if that is longer. What comes from outside
@@ -26,13 +27,6 @@ pub(super) const READING_NS: u64 = 10_000;
 
 /// It reads the clock after at most this many polls. With what follows, a reading costs about as much as a tiny poll.
 pub(super) const POLLS_PER_READING: u64 = 8;
-
-/// A poll is long from this time on.
-pub(super) const LONG_NS: u64 = 200_000;
-
-/// After a poll of this length another worker looks after what waits behind the task's next one. Not after each long one:
-/// where system calls are dear, those of a connection that was idle are long, and each request would wake a second worker.
-pub(super) const WATCHED_NS: u64 = 1_000_000;
 
 /// Behind a long poll the worker times so many polls one by one, to see which task makes long ones.
 const POLLS_TIMED: u64 = 64;

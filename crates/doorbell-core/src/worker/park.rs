@@ -8,7 +8,7 @@
 //!    is lost: posts by the bell, tasks for any worker by the idle set.
 //! 4. `sleep`, `block`: leave timers to others ([`Worker::leave_timers`]). Sleep until rung, until a descriptor is
 //!    ready, or until a time: that of a timer, or of a look at workers that may be stuck
-//!    ([`Worker::watchdog_until_ns`]).
+//!    ([`Worker::next_look`]).
 //! 5. `block`: take the timers back. `idle` again: leave the idle set, announce that the worker runs. A worker that
 //!    wakes in its poller does all that before the events wake tasks (`block`).
 
@@ -135,7 +135,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn sleep(&self, form: ParkIn) {
         let tally = &self.shared.tally;
         let until_ns = self.leave_timers();
-        let look_ns = self.watchdog_until_ns();
+        let look_ns = self.next_look();
         let until_ns = [until_ns, look_ns];
         let until_ns = until_ns.into_iter().flatten().min();
         let learns = self.governor.learns();
@@ -232,9 +232,9 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         match remote.scheduler().idle().leave(remote.worker()) {
             Left::ByItself => {}
-            Left::Settled => self.owes_look.set(true),
+            Left::Settled => self.watch.note_claimed(),
             Left::Claimed => {
-                self.owes_look.set(true);
+                self.watch.note_claimed();
                 self.shared.tally.claims.add_owned(1);
                 self.searching.set(true);
             }

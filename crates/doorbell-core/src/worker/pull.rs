@@ -8,7 +8,7 @@
 //! 3. Between polls, in its spin and in its passes it looks whether a sleeper that it looks after has something due,
 //!    and fires that ([`Worker::pull_timers`]). The fired tasks run here, unless another movable task waits here: then
 //!    they go to idle workers.
-//! 4. A worker that is stuck is set aside by another one that looks after it (`stuck.rs`). It notices that at its next
+//! 4. A worker that is stuck is set aside by another one that looks after it (`watch/remedy.rs`). It notices that at its next
 //!    look. A worker that is off steps aside by itself: others fire its timers while it sleeps.
 
 use super::Worker;
@@ -90,7 +90,7 @@ impl<M: Machine> Worker<M> {
             return u64::MAX;
         }
         let left = tree.deactivate(self.shared.remote().worker());
-        // Either `watchdog_until_ns` finds the worker that looks after these timers, or that one sees them before it
+        // Either `next_look` finds the worker that looks after these timers, or that one sees them before it
         // polls.
         if !M::breaks(Bug::PullLeavesNoFence) {
             M::fence_announce();

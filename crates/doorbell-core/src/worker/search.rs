@@ -1,7 +1,6 @@
 //! How a worker without work finds some at other workers, and how workers with work find an idle one.
 
 use super::Worker;
-use super::stuck::Observed;
 use crate::queue::Greed;
 use crate::scheduler::idle::{Search, Searching};
 use crate::scheduler::{Member, Turns};
@@ -11,7 +10,7 @@ use doorbell_machine::{Bug, Counter, Machine, Mark};
 impl<M: Machine> Worker<M> {
     /// Whether there are workers to share tasks with.
     pub(super) fn has_others(&self) -> bool {
-        self.observed.len() > 1 && !self.local.is_off()
+        self.watch.has_others() && !self.local.is_off()
     }
 
     /// A worker that was claimed for work looks for it. Returns whether it found some.
@@ -129,17 +128,15 @@ impl<M: Machine> Worker<M> {
         let by_rank = self.local.turns() == Turns::ByRank;
         let now_ns = M::now_ns();
         let found = self.listed().any(|victim| {
-            let stood_still = self.note_pulse(victim, now_ns);
+            let seen = self.observe(victim, now_ns);
             // Where tasks run by rank, a task does not wait for the end of another task's poll.
-            let waits = by_rank && victim.is_inside() && !M::breaks(Bug::RtLeavesOneWaiting);
-            let greed = if stood_still || waits {
+            let waits = by_rank && seen.is_inside && !M::breaks(Bug::RtLeavesOneWaiting);
+            let greed = if seen.stood_still || waits {
                 Greed::One
             } else {
                 Greed::Half
             };
-            self.rob(victim, greed)
-                || self.expire_for(victim, stood_still)
-                || self.look_for(victim, stood_still)
+            self.rob(victim, greed) || self.expire_for(victim, seen) || self.look_for(victim, seen)
         });
         // A worker that gets its first task before the next look may have been stuck since this look.
         let remote = self.shared.remote();
@@ -149,26 +146,10 @@ impl<M: Machine> Worker<M> {
                 remote.scheduler().work(),
             );
             for other in others.filter(|other| !work.held(&self.seen, other.worker())) {
-                let _ = self.note_pulse(other, now_ns);
+                let _ = self.observe(other, now_ns);
             }
         }
         found
-    }
-
-    /// Notes the pulse of a worker, and whether it is inside a poll. Returns whether both are as at the last look: a
-    /// worker that slept then has only just woken, and is not stuck.
-    pub(super) fn note_pulse(&self, of: &Member<M>, now_ns: u64) -> bool {
-        let (pulse, is_inside) = (of.pulse(), of.is_inside());
-        let seen = &self.observed[of.worker()];
-        let stood_still = (seen.get().pulse, seen.get().is_inside) == (pulse, is_inside);
-        if !stood_still {
-            seen.set(Observed {
-                pulse,
-                is_inside,
-                since_ns: now_ns,
-            });
-        }
-        stood_still
     }
 
     /// Steals from one worker. Returns whether there was something to take.

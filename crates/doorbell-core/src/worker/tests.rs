@@ -394,14 +394,14 @@ fn s2_a_watchdog_that_is_taken_off_leaves_it_to_another() {
     // It runs, and has one task waiting.
     busy.local
         .enter(|| drop(spawn(busy.shared.remote(), async {})));
-    assert!(first.watchdog_until_ns().is_some());
-    assert!(second.watchdog_until_ns().is_some());
-    assert!(third.watchdog_until_ns().is_none(), "there are two");
+    assert!(first.next_look().is_some());
+    assert!(second.next_look().is_some());
+    assert!(third.next_look().is_none(), "there are two");
     let scheduler = first.shared.remote().scheduler();
     assert_eq!(scheduler.take_off(1), TakenOff::Now);
     first.local.follow();
-    assert!(first.watchdog_until_ns().is_none(), "it is off");
-    assert!(third.watchdog_until_ns().is_some(), "the next one");
+    assert!(first.next_look().is_none(), "it is off");
+    assert!(third.next_look().is_some(), "the next one");
     busy.local.enter(|| busy.local.close());
 }
 

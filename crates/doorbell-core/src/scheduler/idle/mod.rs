@@ -20,7 +20,6 @@ pub use choice::Wish;
 pub use cores::Cores;
 pub(super) use cores::{GROUP_MAX, Place};
 pub(crate) use lapse::Searchers;
-pub(crate) use watchdogs::{LOOKS_EVERY_NS, OVERDUE_NS};
 pub use work::{Seen, WorkSet};
 
 use crate::class::Class;

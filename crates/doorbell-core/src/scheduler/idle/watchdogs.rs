@@ -8,12 +8,6 @@
 use super::{Declined, IdleSet, Watchdog, Wish};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 
-/// A watchdog looks at least this often. For what is due later it looks once, then.
-pub(crate) const LOOKS_EVERY_NS: u64 = 500_000;
-
-/// How late a timer must be before another worker expires it. Earlier, its own worker is expected to do so.
-pub(crate) const OVERDUE_NS: u64 = 100_000;
-
 const TAKEN: u32 = 1;
 const WANTED: u32 = 1 << 8;
 /// Two, since one of them may get no CPU.

@@ -7,12 +7,12 @@
 //! the last slice took, and at least [`SOON_NS`]. A slice lasts `SOON_NS`, or one poll if that is longer.
 
 use super::Local;
-use crate::io::Station as _;
 use crate::link::Node;
 use crate::queue::{Ready, Round, Share};
 use crate::task::length::PollLength;
 use crate::task::queue_node::own_of;
-use crate::worker::pace::{LONG_NS, LOOK_NS, Pace, Passed, READING_NS, SOON_NS, WATCHED_NS};
+use crate::worker::pace::{LOOK_NS, Pace, Passed, READING_NS, SOON_NS};
+use crate::worker::watch::{LONG_NS, WATCHED_NS};
 use doorbell_machine::{Bug, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -226,26 +226,6 @@ impl<M: Machine> Local<M> {
             length
         };
         (result, length)
-    }
-
-    /// The last poll of the task that the worker polls now took [`WATCHED_NS`]. If timers, its own or
-    /// its sleepers', or descriptors may wait behind the poll, asks for a watchdog.
-    pub(in crate::worker) fn begin_long_poll(&self) {
-        let remote = &self.remote;
-        remote.set_expects_long(true);
-        let scheduler = remote.scheduler();
-        if scheduler.remotes().len() == 1 || self.off.get() || self.clock.is_frozen() {
-            return;
-        }
-        // A worker that leaves its timers to this one from now on finds it listed; others are seen here.
-        self.list_behind_fence();
-        let has_timers = || {
-            let left_ns = scheduler.tree().map(|tree| tree.next_ns(remote.worker()));
-            remote.next_global_ns().min(left_ns.unwrap_or(u64::MAX)) != u64::MAX
-        };
-        if remote.driver().has_sources() || has_timers() {
-            scheduler.ask_for_look(remote.worker());
-        }
     }
 
     #[cold]

@@ -8,7 +8,7 @@ use crate::scheduler::idle::Wish;
 use crate::scheduler::{Member, Scheduler};
 use crate::testing::model::check;
 use crate::testing::{Item, Log};
-use crate::worker::watchdog::WATCHDOG_MIN_NS;
+use crate::worker::watch::SOON_NS;
 use crate::worker::{IdlePolicy, Worker, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Parker, Word};
@@ -129,7 +129,7 @@ fn look_later_against_push() {
     other.scheduler().work().add(OTHER);
     workers[CHECKER].remote().set_watchdog(true);
     let shared = Arc::clone(&workers[CHECKER]);
-    let looks = thread::spawn(move || Worker::new(shared).watchdog_until_ns());
+    let looks = thread::spawn(move || Worker::new(shared).next_look());
     let busy = workers[BUSY].remote();
     push(busy);
     busy.scheduler().arm_watchdog(BUSY);
@@ -202,11 +202,7 @@ fn lapse_against_push() {
         let idle = worker.shared.remote().scheduler().idle();
         let searches = || idle.is_searching(OTHER);
         // The first look, one that comes just too soon after it, and one that does not.
-        for (ns, lapses) in [
-            (WATCHDOG_MIN_NS, false),
-            (WATCHDOG_MIN_NS - 1, false),
-            (1, true),
-        ] {
+        for (ns, lapses) in [(SOON_NS, false), (SOON_NS - 1, false), (1, true)] {
             sleep_for(ns);
             worker.end_lapsed_searches();
             assert_eq!(searches(), !lapses);

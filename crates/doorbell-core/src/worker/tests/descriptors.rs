@@ -1,17 +1,16 @@
 //! Workers whose tasks wait for descriptors.
 
-use super::super::watchdog::WATCHDOG_MIN_NS;
 use super::threads::Running;
 use super::{by_hand, scheduler_by_hand};
 use crate::bell::WorkerState;
 use crate::io::{Direction, Registration, Station as _};
 use crate::scheduler::Scheduler;
-use crate::scheduler::idle::OVERDUE_NS;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, Join, Kind};
 use crate::testing::{call, launch_about, spawn};
 use crate::wait::block_on;
 use crate::wheel::Clock;
+use crate::worker::watch::{OVERDUE_NS, SOON_NS};
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Host, Machine, ParkIn, Parker as _};
 use std::future::poll_fn;
@@ -101,15 +100,15 @@ fn a_worker_that_parks_is_a_watchdog_while_one_with_a_descriptor_is_in_a_long_po
     let [busy, parks] = scheduler_by_hand();
     let remote = busy.shared.remote();
     let (_socket, _theirs) = Socket::pair(remote);
-    assert_eq!(parks.watchdog_until_ns(), None);
+    assert_eq!(parks.next_look(), None);
     remote.set_expects_long(true);
-    assert!(parks.watchdog_until_ns().is_some());
+    assert!(parks.next_look().is_some());
     assert!(parks.shared.remote().is_watchdog());
     // A timer that is overdue before that look is looked at in time.
     let due_ns = Host::now_ns() + 300_000;
     remote.publish_next_global(due_ns);
-    let looks_ns = parks.watchdog_until_ns().expect("it is a watchdog");
-    let soon_ns = Host::now_ns() + WATCHDOG_MIN_NS;
+    let looks_ns = parks.next_look().expect("it is a watchdog");
+    let soon_ns = Host::now_ns() + SOON_NS;
     assert!(looks_ns <= soon_ns.max(due_ns + OVERDUE_NS));
 }
 

@@ -109,10 +109,10 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken()
         watchdog.end_lapsed_searches();
         assert!(idle.anyone_searches() && !is_told(asleep));
         assert!(
-            !watchdog.note_pulse(busy.shared.remote(), 0),
+            !watchdog.observe(busy.shared.remote(), 0).stood_still,
             "not known yet"
         );
-        watchdog.searchers_ns.set(0);
+        watchdog.watch.set_searchers_ns(0);
         assert!(watchdog.look_for_the_last_time(), "it takes one");
         assert!(!idle.anyone_searches(), "it has lapsed");
         watchdog.leave_idle_set();
@@ -138,7 +138,7 @@ fn a_sleeping_worker_that_was_taken_for_a_task_which_does_not_come_is_woken_at_t
         }
         assert!(idle.take(remote.worker()));
         let is_woken = || {
-            watchdog.searchers_ns.set(0);
+            watchdog.watch.set_searchers_ns(0);
             watchdog.end_lapsed_searches();
             remote.bell().signalled()
         };
@@ -160,12 +160,12 @@ fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_wa
     let worker = searches.shared.remote().worker();
     // Whether the search lapses at a look so long after the last one.
     let lapses = |last_look_ns| {
-        watchdog.searchers_ns.set(last_look_ns);
+        watchdog.watch.set_searchers_ns(last_look_ns);
         watchdog.end_lapsed_searches();
         !idle.anyone_searches()
     };
     for _ in 0..2 {
-        assert!(watchdog.watchdog_until_ns().is_some(), "one task waits");
+        assert!(watchdog.next_look().is_some(), "one task waits");
         assert_eq!(idle.begin_search(worker), Search::Begun);
         assert!(!lapses(0), "the first look");
         // As if that look were just over, however slow this computer is.
@@ -173,7 +173,7 @@ fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_wa
         assert_eq!(idle.end_search(worker), Searching::None);
         watchdog.end_watchdog();
     }
-    assert!(watchdog.watchdog_until_ns().is_some());
+    assert!(watchdog.next_look().is_some());
     assert_eq!(idle.begin_search(worker), Search::Begun);
     assert_eq!([lapses(0), lapses(0)], [false, true]);
     end(workers);
@@ -272,7 +272,7 @@ fn a_watchdog_that_ends_takes_back_no_request_that_another_worker_is_woken_for()
     wants(&watchdog);
     watchdog.leave_idle_set();
     assert!(!watchdog.search_if_claimed());
-    assert!(watchdog.watchdog_until_ns().is_some());
+    assert!(watchdog.next_look().is_some());
     assert!(watchdog.shared.remote().is_watchdog() && !idle.wants_watchdog());
     wants(&other);
     watchdog.end_watchdog();

@@ -9,6 +9,7 @@ use crate::testing::{Log, pulling, spawn};
 use crate::tree::{Told, Tree};
 use crate::wheel::Clock;
 use crate::worker::timer::{Fired, Polled, RawTimer};
+use crate::worker::watch::Seen;
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerCounts, WorkerShared};
 use doorbell_machine::{Host, Machine, ParkIn};
 use std::future::poll_fn;
@@ -137,7 +138,11 @@ fn a_throttled_worker_leaves_the_timers_of_its_sleepers_to_others() {
         assert!(it.is_third_claimed(), "nobody was told");
         assert!(claimed.wish_ns(Host::now_ns()).is_some(), "it sees nobody");
         let remote = throttled.shared.remote();
-        assert!(claimed.local.enter(|| claimed.expire_for(remote, true)));
+        assert!(
+            claimed
+                .local
+                .enter(|| claimed.expire_for(remote, Seen::inside(true)))
+        );
         assert!(!it.tree().is_active(0) && it.tree().is_active(2));
     });
     log.assert_once_and_in_order(&[FIRED]);
@@ -186,7 +191,11 @@ fn a_visit_of_a_worker_that_was_set_aside_costs_a_membarrier_which_is_counted() 
             let _: Option<u64> = stuck.leave_timers();
             stuck.come_back();
             remote.beat();
-            assert!(looks.local.enter(|| looks.expire_for(remote, true)));
+            assert!(
+                looks
+                    .local
+                    .enter(|| looks.expire_for(remote, Seen::inside(true)))
+            );
             drop(timer);
             stuck.local.close();
         });

@@ -4,8 +4,8 @@ use super::descriptors::read_on;
 use super::hand_on::{MS, counts, end, gets, looks_after_its_first_pass};
 use super::scheduler_by_hand;
 use crate::scheduler::idle::Watchdog;
-use crate::worker::stuck::OVERDUE_BUSY_NS;
 use crate::worker::timer::RawTimer;
+use crate::worker::watch::{OVERDUE_BUSY_NS, Seen};
 use doorbell_machine::{Host, Machine};
 use std::io::Write as _;
 use std::task::Waker;
@@ -23,7 +23,8 @@ fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
         // As before a poll that may be long.
         stuck.local.begin_long_poll();
         checker.local.enter(|| {
-            assert!(!checker.checks.are_due(0, false), "it was idle");
+            checker.check_stuck(0);
+            assert_eq!(counts(checker).searches, 0, "it was idle");
             checker.check_stuck(MS);
         });
         assert_eq!(counts(checker).timers_for_stuck, 1);
@@ -43,7 +44,9 @@ fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
         remote.publish_next_global(u64::MAX);
         let when_ns = Host::now_ns() - LATE_NS;
         let timer = RawTimer::arm(remote, when_ns, Waker::noop());
-        let expired = looks.local.enter(|| looks.expire_for(remote, stood_still));
+        let expired = looks
+            .local
+            .enter(|| looks.expire_for(remote, Seen::inside(stood_still)));
         let took_ns = Host::now_ns() - when_ns;
         drop(timer);
         (expired, took_ns < OVERDUE_BUSY_NS)
