@@ -242,5 +242,7 @@ pub use tokio_rustls::rustls;
 /// Texts of the tree whose code compiles.
 #[cfg(all(doctest, feature = "tower"))]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../../doorbell/README.md")]
 #[doc = include_str!("../../../docs/guide/long-polls.md")]
 struct Texts;
