@@ -5,6 +5,7 @@ use clap::{ArgMatches, Args as _, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::calibrate::CalibrateOptions;
 use crate::info::InfoArgs;
+use crate::report::picture::PictureOptions;
 use crate::scenario::http::{ClientOptions, ServerOptions};
 use crate::scenario::{self, Options, Scenario};
 use crate::simulator::{FuzzOptions, MutantsOptions, ReplayOptions};
@@ -96,6 +97,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SimCommand,
     },
+
+    /// Draw the picture of the README, as SVG, from the JSON of `lab http`
+    #[command(hide = true)]
+    LabPicture(PictureOptions),
 
     /// Serve, as a child process of a scenario
     #[command(hide = true)]

@@ -84,6 +84,13 @@ pub(crate) enum LabError {
         source: Box<LabError>,
     },
 
+    /// A picture needs a row that was not measured.
+    #[error("the JSON has no times of `{row}`: measure it with `doorbell lab http --json`")]
+    NotMeasured {
+        /// Its contestant and variant.
+        row: String,
+    },
+
     /// There is nothing with a name that was given.
     #[error("no {what} contains `{name}`; there are:\n  {}", known.join("\n  "))]
     Unknown {

@@ -81,6 +81,7 @@ fn run(cli: Cli) -> Result<(), LabError> {
             print_one_of(options.json, &report.json(), || report.to_table())
         }
         Command::Sim { command } => run_simulator(command),
+        Command::LabPicture(options) => say(&report::picture::draw(&options)?),
         Command::LabServer {
             command: ServerCommand::Http(options),
         } => http::serve(&options, say),
