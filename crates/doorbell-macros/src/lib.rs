@@ -53,8 +53,8 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// With the option `sim`, and doorbell's feature of that name, the test runs on simulated cores, as `doorbell::sim::run`
 /// describes: `cores = N` (8 unless told), `seeds = R` (a range of `u64`; `0..10` unless told), `machine = M` (an
-/// expression of type `doorbell::sim::MachineSpec`) and `faults(F, …)` (`deschedule`, `slow_core`, `late_wakes`). Such a
-/// test returns nothing or a `Result`.
+/// expression of type `doorbell::sim::MachineSpec`), `builder = F` and `faults(F, …)` (`deschedule`, `slow_core`,
+/// `offline`, `clock_jump`, `late_wakes`). Such a test returns nothing or a `Result`.
 ///
 /// # Panics
 /// The test panics if the runtime cannot be built, with the error's text. A simulated one panics if a run fails, with the
@@ -100,9 +100,11 @@ struct Options {
 }
 
 /// The faults of a simulation: the words of the attribute, and the names of the enum.
-const FAULTS: [(&str, &str); 3] = [
+const FAULTS: [(&str, &str); 5] = [
     ("deschedule", "Deschedule"),
     ("slow_core", "SlowCore"),
+    ("offline", "Offline"),
+    ("clock_jump", "ClockJump"),
     ("late_wakes", "LateWakes"),
 ];
 
@@ -112,7 +114,6 @@ impl Options {
         let host = [
             ("start_paused", &self.start_paused),
             ("on_policy_refused", &self.on_policy_refused),
-            ("builder", &self.builder),
         ];
         let simulated = [("seeds", &self.seeds), ("machine", &self.machine)];
         let (wrong, why): (&[_], _) = match self.sim {
@@ -164,7 +165,7 @@ impl Parse for Options {
                 "builder" => &mut options.builder,
                 other => {
                     let message = format!(
-                        "there is no option `{other} = …`; there are `cores`, `start_paused`, `on_policy_refused` and `builder`, and with `sim` `cores`, `seeds`, `machine` and `faults(…)`"
+                        "there is no option `{other} = …`; there are `cores`, `start_paused`, `on_policy_refused` and `builder`, and with `sim` `cores`, `seeds`, `machine`, `builder` and `faults(…)`"
                     );
                     return Err(syn::Error::new(option.name.span(), message));
                 }
@@ -254,6 +255,7 @@ fn expand_simulated(
     options.check(&function.sig.ident)?;
     check_async(&function)?;
     check_arguments(&function, &Use::Test)?;
+    let builder = options.builder.iter();
     let cores = options.cores.iter();
     let seeds = options.seeds.iter();
     let machine = options.machine.iter();
@@ -270,6 +272,7 @@ fn expand_simulated(
             #function
             ::doorbell::sim::test(
                 ::doorbell::sim::Config::new()
+                    #(.builder((#builder)()))*
                     #(.cores(#cores))*
                     #(.seeds(#seeds))*
                     #(.machine(#machine))*

@@ -40,6 +40,12 @@ impl std::fmt::Debug for AroundPlan {
 }
 
 impl AroundPlan {
+    /// Whether there is nothing to start.
+    #[cfg(feature = "sim")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// `None` if there are no hooks.
     pub(crate) fn start(&self, runtime: &Handle) -> Result<Option<Arc<Around>>, StartError> {
         let mut hooks = Vec::new();

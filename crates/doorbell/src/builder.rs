@@ -135,6 +135,13 @@ pub enum BuildError {
         "a runtime of this computer cannot run inside a simulation; use the one that `doorbell::sim::run` has started"
     )]
     InsideSimulation,
+    /// The builder of a simulation has a setting that simulated cores cannot follow.
+    #[cfg(feature = "sim")]
+    #[error("`Builder::{setting}` is not simulated; leave it out of the builder of a simulation")]
+    NotSimulated {
+        /// The name of the setting.
+        setting: &'static str,
+    },
     /// The OS did not start a thread of the runtime.
     #[error(transparent)]
     Thread(#[from] ThreadError),
@@ -155,7 +162,7 @@ impl std::fmt::Display for CpuList {
 }
 
 #[derive(Clone, Debug)]
-enum Cores {
+pub(crate) enum Cores {
     All,
     Count(usize),
     List(Vec<usize>),
@@ -176,9 +183,9 @@ enum Cores {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
-    cores: Cores,
+    pub(crate) cores: Cores,
     name: String,
-    pin: Option<bool>,
+    pub(crate) pin: Option<bool>,
     idle: WorkerIdle,
     switches: Option<Switches>,
     pub(crate) blocking: BlockingPlan,
@@ -405,7 +412,7 @@ impl Builder {
     }
 
     /// Checks the settings that need nothing of the machine.
-    fn check(&self) -> Result<(), BuildError> {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
         if self.name.contains('\0') {
             let name = self.name.clone();
             return Err(BuildError::Name { name });

@@ -59,7 +59,7 @@ async fn a_program_runs_on_2_cores() {
     many_parts().await;
 }
 
-#[doorbell::test(sim, cores = 8, faults(deschedule, slow_core, late_wakes))]
+#[doorbell::test(sim, cores = 8, faults(deschedule, slow_core, clock_jump, late_wakes))]
 async fn a_program_runs_while_cores_are_slow_and_wakes_come_late() {
     many_parts().await;
 }

@@ -22,7 +22,11 @@ async fn the_service_is_right() {
     day(Planted::Nothing, 100).await;
 }
 
-#[doorbell::test(sim, cores = 4, faults(deschedule, slow_core, late_wakes))]
+#[doorbell::test(
+    sim,
+    cores = 4,
+    faults(deschedule, slow_core, offline, clock_jump, late_wakes)
+)]
 async fn the_service_is_right_on_a_bad_day() {
     day(Planted::Nothing, 100).await;
 }

@@ -125,6 +125,10 @@ pub struct Faults {
     pub mask_chance: u32,
     /// How long it takes none.
     pub mask_ns: Range,
+    /// The chance that the clock jumps ahead at an event.
+    pub clock_jump_chance: u32,
+    /// How far it jumps.
+    pub clock_jump_ns: Range,
     /// Slow CPUs: the number, and how long everything takes there in per cent.
     pub slow_cpus: Vec<(usize, u64)>,
     /// Faults at given events.
@@ -150,6 +154,8 @@ impl Default for Faults {
             late_ns: never,
             mask_chance: 0,
             mask_ns: never,
+            clock_jump_chance: 0,
+            clock_jump_ns: never,
             slow_cpus: Vec::new(),
             planned: Vec::new(),
         }

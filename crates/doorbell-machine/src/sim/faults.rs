@@ -41,6 +41,11 @@ impl World {
             self.mask_cpu(cpu, ns);
             self.draw_mask();
         }
+        if self.is_faulty && self.clock_jump <= self.events {
+            let ns = self.rng.within(self.config.faults.clock_jump_ns);
+            self.jump_clock(ns);
+            self.draw_clock_jump();
+        }
         if self.is_faulty && self.deschedule <= self.events {
             away_ns = Some(self.rng.within(self.config.faults.deschedule_ns));
             self.draw_deschedule();
@@ -80,6 +85,7 @@ impl World {
         self.draw_deschedule();
         self.draw_starve();
         self.draw_mask();
+        self.draw_clock_jump();
         self.next_special();
     }
 
@@ -98,12 +104,17 @@ impl World {
         self.mask = self.events.saturating_add(tries);
     }
 
+    fn draw_clock_jump(&mut self) {
+        let tries = self.rng.tries(self.config.faults.clock_jump_chance);
+        self.clock_jump = self.events.saturating_add(tries);
+    }
+
     fn next_special(&mut self) {
         let planned = self.config.faults.planned.get(self.planned);
         let planned = planned.map_or(u64::MAX, |plan| plan.event);
         let faults = if self.is_faulty {
             let drawn = self.deschedule.min(self.starve).min(self.mask);
-            planned.min(drawn)
+            planned.min(drawn).min(self.clock_jump)
         } else {
             u64::MAX
         };

@@ -265,6 +265,8 @@ pub(super) struct World {
     pub(super) starved_until_ns: u64,
     /// The number of the event at which a CPU is masked.
     pub(super) mask: u64,
+    /// The number of the event at which the clock jumps.
+    pub(super) clock_jump: u64,
     /// How many of the planned faults have happened.
     pub(super) planned: usize,
     pub(super) is_faulty: bool,
@@ -324,6 +326,7 @@ impl World {
             starve: 0,
             starved_until_ns: 0,
             mask: 0,
+            clock_jump: 0,
             planned: 0,
             is_faulty: true,
             clock_ahead_ns: 0,

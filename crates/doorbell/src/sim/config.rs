@@ -1,5 +1,7 @@
 //! [`Config`]: what is simulated.
 
+use crate::rt::Plan;
+use crate::{BuildError, Builder};
 use doorbell_machine::sim::{self as machine, CPUS_MAX, Faults, MachineSpec, Memory, Range};
 use std::time::Duration;
 
@@ -27,6 +29,11 @@ pub enum Fault {
     Deschedule,
     /// On one core, everything takes three times as long.
     SlowCore,
+    /// A random core is taken off ([`Handle::core_offline`](crate::Handle::core_offline)) for 0.1 to 2 ms, and put back;
+    /// again and again, at most 20 times. Calls to it, and tasks that are spawned on it, are refused meanwhile.
+    Offline,
+    /// The clock jumps ahead by 1 to 100 ms, once in about 20,000 steps, as that of a virtual machine that stood still.
+    ClockJump,
     /// One wake in fifty, or the end of a sleep, comes 10 µs to 1 ms late.
     LateWakes,
 }
@@ -45,6 +52,7 @@ pub struct Config {
     pub(super) seeds: std::ops::Range<u64>,
     faults: Vec<Fault>,
     machine: Option<MachineSpec>,
+    builder: Builder,
     events_max: u64,
     time_max: Duration,
     pub(super) patience: Duration,
@@ -57,6 +65,7 @@ impl Default for Config {
             seeds: SEEDS,
             faults: Vec::new(),
             machine: None,
+            builder: Builder::new().name("sim"),
             events_max: 200_000_000,
             time_max: Duration::from_hours(24),
             patience: Duration::from_secs(10),
@@ -88,6 +97,17 @@ impl Config {
     #[must_use]
     pub fn faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
         self.faults = faults.into_iter().collect();
+        self
+    }
+
+    /// Builds each runtime with these settings, and with as many cores as the builder was told; a later
+    /// [`cores`](Config::cores) replaces that number. The settings that are not simulated fail the run, with their name:
+    /// `core_list`, `pin(false)`, `stack_size`, `blocking_threads`, `blocking_keep_alive`, `on_stall` and
+    /// `around_threads`.
+    #[must_use]
+    pub fn builder(mut self, builder: Builder) -> Self {
+        self.cores = builder.count_of_cores().unwrap_or(self.cores);
+        self.builder = builder;
         self
     }
 
@@ -141,6 +161,16 @@ impl Config {
         }
     }
 
+    /// The settings of the runtime.
+    pub(super) fn plan(&self) -> Result<Plan, BuildError> {
+        self.builder.clone().plan_simulated(self.cores)
+    }
+
+    /// Whether cores are taken off meanwhile.
+    pub(super) fn takes_cores_off(&self) -> bool {
+        self.faults.contains(&Fault::Offline)
+    }
+
     /// Whether each core has a CPU; else the number of CPUs.
     pub(super) fn check_cpus(&self) -> Result<(), usize> {
         let cpus = self.spec().cpus();
@@ -172,6 +202,12 @@ impl Config {
                 Fault::SlowCore => {
                     let cpu = (seed % self.cores.max(1) as u64) as usize;
                     faults.slow_cpus = vec![(cpu, 300)];
+                }
+                // Not a fault of the machine: the runtime is told.
+                Fault::Offline => {}
+                Fault::ClockJump => {
+                    faults.clock_jump_chance = 50;
+                    faults.clock_jump_ns = between(MS, 100 * MS);
                 }
                 Fault::LateWakes => {
                     faults.late_chance = 20_000;

@@ -29,6 +29,8 @@
 
 mod config;
 mod failed;
+mod offline;
+mod plan;
 mod run;
 mod verdict;
 

@@ -1,8 +1,9 @@
 //! [`run()`]: a program with each seed, twice.
 
+use super::offline::with_cores_off;
 use super::{Config, Failed, Problem, Verdict};
+use crate::BuildError;
 use crate::owner::Owner;
-use crate::{BuildError, Builder};
 use doorbell_machine::sim::{self as machine, Failure, Outcome, RunError, Twice};
 use doorbell_machine::{Machine, Sim};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,9 +87,8 @@ where
         let text = format!("{} cores do not fit on {cpus} CPUs", config.cores);
         return Err(Problem::NoRun(text));
     }
-    let (program, cores) = (Arc::clone(program), config.cores);
-    let cpu = config.cpu_of_program();
-    let body = Arc::new(move || live(cores, cpu, &*program));
+    let (program, of_run) = (Arc::clone(program), config.clone());
+    let body = Arc::new(move || live(&of_run, &*program));
     let twice = machine::run_twice(&config.of_seed(seed), config.patience, &body);
     let Twice { outcome, parting } = twice.map_err(no_run)?;
     if let Some(failure) = &outcome.failure {
@@ -110,23 +110,28 @@ where
 }
 
 /// What the first simulated thread does: starts the runtime, runs the program and ends the runtime.
-fn live<F, R>(cores: usize, cpu: usize, program: &F)
+fn live<F, R>(config: &Config, program: &F)
 where
     F: Fn() -> R,
     R: Future<Output: Verdict>,
 {
-    let cpus = (0..cores).map(Some).collect();
-    let plan = Builder::new().name("sim").plan(cpus, cores);
-    let owner = plan.and_then(|plan| Owner::<Sim>::start(&plan));
+    let owner = config.plan().and_then(|plan| Owner::<Sim>::start(&plan));
     let owner = match owner {
         Ok(owner) => owner,
         Err(error) => return machine::fail(error.to_string()),
     };
-    let bound = <Sim as Machine>::bind_thread(&[cpu]);
+    let bound = <Sim as Machine>::bind_thread(&[config.cpu_of_program()]);
     debug_assert!(bound.is_ok(), "the machine has that CPU");
     // Made inside the runtime, as the rest of the program.
     let run = async { program().await.failure() };
-    let ended = catch_unwind(AssertUnwindSafe(|| owner.handle().try_block_on(run)));
+    let runtime = owner.handle();
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        if config.takes_cores_off() {
+            runtime.try_block_on(with_cores_off(runtime.clone(), run))
+        } else {
+            runtime.try_block_on(run)
+        }
+    }));
     match ended {
         Ok(Ok(None)) => {}
         Ok(Ok(Some(why))) => machine::fail(why),

@@ -119,6 +119,24 @@ fn a_clock_that_jumps_takes_deadlines_with_it() {
 }
 
 #[test]
+fn the_clock_jumps_as_often_as_told_until_the_faults_end() {
+    let mut config = exact(1);
+    config.faults.clock_jump_chance = 10_000;
+    config.faults.clock_jump_ns = range(1_000_000);
+    run(config, || {
+        // By how many jumps the program's clock is ahead.
+        let jumps = || (Sim::<0>::now_ns() - sim::time_ns()) / 1_000_000;
+        let before = jumps();
+        (0..20_000).for_each(|_| work(10));
+        sim::end_faults();
+        let after = jumps();
+        assert!((120..300).contains(&(after - before)), "{}", after - before);
+        (0..20_000).for_each(|_| work(10));
+        assert_eq!(jumps(), after);
+    });
+}
+
+#[test]
 fn the_clock_stops_at_its_end() {
     let mut config = exact(1);
     config.clock_start_ns = u64::MAX - 10_000;
