@@ -103,7 +103,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
     match bug {
         Bug::None => unreachable!("nothing is broken"),
         Bug::BellNoRing => ("bell::loom::mutant_no_ring", Deadlock),
-        Bug::BellNotifyRelaxed => ("bell::loom::mutant_notify_relaxed", Deadlock),
         Bug::BellTrustsBelow => ("bell::loom::mutant_trusts_below", Deadlock),
         Bug::BellHelpBlind => (
             "bell::loom::mutant_help_blind",
@@ -115,7 +114,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::MailboxNoRecheckFence => ("mailbox::loom::mutant_no_recheck_fence", Deadlock),
         Bug::MailboxNoStalledRule => ("mailbox::loom::mutant_no_stalled_rule", Deadlock),
         Bug::MailboxPushRelaxed => ("mailbox::loom::mutant_push_relaxed", Race),
-        Bug::MailboxTakeRelaxed => ("mailbox::loom::mutant_take_relaxed", Race),
         Bug::MailboxPushBlind => ("mailbox::loom::mutant_push_blind", Deadlock),
         Bug::BellClearAfterTake => ("worker::loom::mutant_clear_after_take", Deadlock),
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
@@ -124,20 +122,12 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::QueuePushRelaxed => ("queue::loom::mutant_push_relaxed", NODE_LOST),
         Bug::QueueClaimBlind => ("queue::loom::mutant_claim_blind", TAKEN_TWICE),
         Bug::QueueSortBlind => ("queue::loom::mutant_sort_blind", TAKEN_TWICE),
-        Bug::QueueLootRelaxed => ("queue::loom_thief::mutant_loot_relaxed", NODE_LOST),
-        Bug::ParcelReturnRelaxed => (
-            "call::loom_parcel::mutant_return_relaxed",
-            Says("a pool was leaked"),
-        ),
-        Bug::PoolLeaveRelaxed => ("call::loom_parcel::mutant_leave_relaxed", Race),
-        Bug::ManyEndRelaxed => ("call::loom_many::mutant_end_relaxed", Race),
         Bug::ManyTouchAfterEnd => ("call::loom_many::mutant_touch_after_end", Race),
         Bug::WheelFireBlind => (
             "wheel::loom::mutant_fire_blind",
             Says("fired after its drop"),
         ),
         Bug::WheelGateNoFence => ("wheel::loom_gate::mutant_no_fence", Race),
-        Bug::WheelLendRelaxed => ("wheel::loom_lent::mutant_lend_relaxed", Race),
         Bug::WheelTakeBackNoFence => ("wheel::loom_lent::mutant_take_back_no_fence", Race),
         Bug::WheelVisitNoFence => ("wheel::loom_lent::mutant_visit_no_fence", Race),
         Bug::QuiescenceNoEpoch => (
@@ -158,9 +148,8 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
 
 /// Of those of schedulers: who is idle, who has work, who keeps them in memory.
 fn killer_of_schedulers(bug: Bug) -> (&'static str, Shows) {
-    use Shows::{Assertion as Says, Deadlock, Race};
+    use Shows::{Assertion as Says, Deadlock};
     match bug {
-        Bug::SchedulerGiveBackRelaxed => ("scheduler::loom::mutant_give_back_relaxed", Race),
         Bug::IdleNoAnnounceFence => ("scheduler::idle::loom::mutant_no_announce_fence", Deadlock),
         Bug::IdleNoSurplusFence => ("worker::loom::pair::mutant_no_surplus_fence", Deadlock),
         Bug::IdleClaimBlind => (
@@ -242,12 +231,8 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
     const QUEUED_TWICE: Shows = Shows::Assertion("a task was queued twice");
     match bug {
         Bug::TaskForgetWake => ("task::loom::mutant_forget_wake", Deadlock),
-        Bug::TaskWakeRelaxed => ("task::loom::mutant_wake_relaxed", Deadlock),
         Bug::TaskNotedFromBelow => ("task::loom_below::mutant_noted_from_below", Deadlock),
-        Bug::TaskDelegateRelaxed => ("task::loom_below::mutant_delegate_relaxed", Deadlock),
         Bug::TaskSubmitWhileRunning => ("task::loom::mutant_submit_while_running", QUEUED_TWICE),
-        Bug::TaskCompleteRelaxed => ("task::loom::mutant_complete_relaxed", Race),
-        Bug::TaskDropRelaxed => ("task::loom::mutant_drop_relaxed", Race),
         Bug::TaskJoinWakerBlind => ("task::loom::mutant_join_waker_blind", Race),
         Bug::TaskSeizeRunning => ("task::loom_workers::mutant_seize_running", Race),
         Bug::TaskLeaveForgotten => (
@@ -255,15 +240,11 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
             Shows::Assertion("a task was not freed"),
         ),
         Bug::TaskRaiseForgotten => ("task::loom_above::mutant_raise_forgotten", Deadlock),
-        Bug::TaskStartRaisedRelaxed => ("task::loom_above::mutant_start_raised_relaxed", Race),
         Bug::TaskPauseBlind => (
             "task::loom_above::mutant_pause_blind",
             Shows::Assertion("a task was not freed"),
         ),
-        Bug::TaskPauseRelaxed => ("task::loom_raised::mutant_pause_relaxed", Race),
-        Bug::TaskCatchUpRelaxed => ("task::loom_raised::mutant_catch_up_relaxed", Race),
         Bug::TaskRaisedTwice => ("task::loom_above::mutant_raised_twice", QUEUED_TWICE),
-        Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
         Bug::LockLeaveBlind => (
             "lock::loom::mutant_leave_blind",
             Shows::Assertion("it is free"),
@@ -281,10 +262,8 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
         Bug::IoArmBlind => ("io::loom::mutant_arm_blind", LOST),
         Bug::IoNoArmFence => ("io::loom::mutant_no_arm_fence", LOST),
         Bug::IoNoEventFence => ("io::loom::mutant_no_event_fence", LOST),
-        Bug::IoHoldRelaxed => ("io::loom::mutant_hold_relaxed", Race),
         Bug::IoHeldBlind => ("io::loom::mutant_held_blind", LOST),
         Bug::IoSweepBlind => ("io::loom::mutant_sweep_blind", Race),
-        Bug::IoLeaveRelaxed => ("io::loom::mutant_leave_relaxed", Race),
         Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),
         Bug::IoParkBlind => ("io::loom::mutant_park_blind", Deadlock),
         Bug::IoMuteBlind => ("io::loom::mutant_mute_blind", LOST),
@@ -296,16 +275,12 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
 fn killer_of_the_tree(bug: Bug) -> (&'static str, Shows) {
     const TWO: Shows = Shows::Assertion("two sentries for one time");
     const LATE: Shows = Shows::Assertion("nobody wakes in time");
-    const UNSEEN: Shows = Shows::Assertion("the migrator does not see it");
     const NOT_SHOWN: Shows = Shows::Assertion("an active branch is not shown");
     const SET_ASIDE: Shows = Shows::Assertion("a report set a worker aside");
     match bug {
         Bug::TreeNoSequence => ("tree::loom::mutant_no_sequence", NOT_SHOWN),
         Bug::TreeClimbBlind => ("tree::loom::mutant_climb_blind", NOT_SHOWN),
         Bug::TreeStopsEarly => ("tree::loom::mutant_stops_early", LATE),
-        Bug::TreeReadRelaxed => ("tree::loom::mutant_read_relaxed", LATE),
-        Bug::TreeExchangeRelaxed => ("tree::loom::mutant_exchange_relaxed", LATE),
-        Bug::TreeLookRelaxed => ("tree::loom::mutant_look_relaxed", UNSEEN),
         Bug::TreeReportBlind => ("tree::loom::mutant_report_blind", SET_ASIDE),
         Bug::TreeSentryBlind => ("tree::loom::mutant_sentry_blind", TWO),
         Bug::TreeSentryStays => ("tree::loom::mutant_sentry_stays", LATE),

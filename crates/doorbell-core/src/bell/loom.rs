@@ -367,11 +367,6 @@ fn mutant_no_ring() {
 }
 
 #[test]
-fn mutant_notify_relaxed() {
-    mutant!(BellNotifyRelaxed, two_notifiers);
-}
-
-#[test]
 fn mutant_announce_blind() {
     mutant!(BellAnnounceBlind, pass_among_takes);
 }

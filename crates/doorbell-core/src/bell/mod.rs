@@ -159,7 +159,7 @@ impl<M: Machine> Bell<M> {
         // ORDER: Release pairs with the Acquire of the worker's clearing (`acknowledge`,
         // `end_idle`) and spinning: the worker then sees what the caller did before. Acquire pairs
         // with the Release of its announcement: a notifier that must ring sees in which form it parks.
-        let before = self.word.fetch_or(kick.bits(), Self::publish());
+        let before = self.word.fetch_or(kick.bits(), Ordering::AcqRel);
         if before & LOW != 0 {
             self.help(from)
         } else {
@@ -186,7 +186,7 @@ impl<M: Machine> Bell<M> {
             // ORDER: AcqRel as in `notify`; Relaxed on failure: only the next guess.
             match self
                 .word
-                .compare_exchange(seen, next, Self::publish(), Ordering::Relaxed)
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
             {
                 Ok(_) if promised == TWICE => return Self::must_help(),
                 Ok(_) => return Self::found(seen),
@@ -232,15 +232,6 @@ impl<M: Machine> Bell<M> {
     fn must_help() -> Notified {
         M::mark(Mark::BellMustHelp);
         Notified::MustHelp
-    }
-
-    #[inline]
-    fn publish() -> Ordering {
-        if M::breaks(Bug::BellNotifyRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        }
     }
 
     #[inline]

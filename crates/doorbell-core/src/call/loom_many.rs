@@ -161,11 +161,6 @@ fn d12_a_call_that_is_withdrawn_while_queued_is_dropped_once() {
 }
 
 #[test]
-fn mutant_end_relaxed() {
-    mutant!(ManyEndRelaxed, one_blocking);
-}
-
-#[test]
 fn mutant_touch_after_end() {
     mutant!(ManyTouchAfterEnd, one_blocking);
 }

@@ -7,7 +7,7 @@
 use super::{Pool, posting};
 use crate::mailbox::Gone;
 use crate::scheduler::Member;
-use crate::testing::model::{check, check_large, mutant};
+use crate::testing::model::{check, check_large};
 use crate::testing::{Idler, remote};
 use crate::worker::Local;
 use ::loom::thread;
@@ -186,14 +186,4 @@ fn two_slabs_that_come_back_are_both_found() {
 #[test]
 fn a_threads_own_pool_ends_with_it() {
     check_large(pool_of_thread);
-}
-
-#[test]
-fn mutant_return_relaxed() {
-    mutant!(ParcelReturnRelaxed, three_posts);
-}
-
-#[test]
-fn mutant_leave_relaxed() {
-    mutant!(PoolLeaveRelaxed, one_post);
 }

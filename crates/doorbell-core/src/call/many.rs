@@ -118,15 +118,10 @@ impl<M: Machine> Words<M> {
 
     /// A call has ended. Unless it was the last, nothing of the block is touched after this.
     fn end_one(&self) -> LegEnded {
-        let order = if M::breaks(Bug::ManyEndRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
         // ORDER: Release, with those of the others, pairs with the waiter's Acquire of a count of
         // zero: it sees all results. Acquire pairs with the waiter's Release of HAS_WAKER and LEFT (the
         // waker is visible), and with the other calls' Release: the last may drop their results.
-        let before = self.state.fetch_sub(1, order);
+        let before = self.state.fetch_sub(1, Ordering::AcqRel);
         if before & CALLS != 1 {
             LegEnded::More
         } else if before & LEFT != 0 {

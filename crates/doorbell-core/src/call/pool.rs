@@ -12,7 +12,7 @@ use super::parcel::{Drawn, Room, Run, posting};
 use super::slab::{Parcel, Slab, SlabHeader};
 use crate::mailbox::Posted;
 use crate::mailbox::{Gone, Post};
-use doorbell_machine::{Bug, Cell as _, Line, Machine, Ordering, PtrWord, Word};
+use doorbell_machine::{Cell as _, Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
@@ -72,20 +72,15 @@ enum ParcelsLeft {
 /// # Safety
 /// The parcels are the caller's, empty, and it does not use them any more.
 pub(super) unsafe fn give_back<M: Machine>(slab: Slab<M>, mask: u64) {
-    let publish = if M::breaks(Bug::ParcelReturnRelaxed) {
-        Ordering::Relaxed
-    } else {
-        Ordering::Release
-    };
     // SAFETY: parcels of it are out, so it is alive.
     let (home, back) = unsafe { (slab.home(), slab.back()) };
     // ORDER: Release pairs with the Acquire of the thread that takes the bits: the bodies were read.
-    if back.fetch_or(mask, publish) != 0 {
+    if back.fetch_or(mask, Ordering::Release) != 0 {
         // The thread that made the bits non-zero pushes the slab, or has pushed it.
         return;
     }
     // SAFETY: no other thread takes these bits before the push, so home and slab are alive.
-    match unsafe { Home::push(home, slab, publish) } {
+    match unsafe { Home::push(home, slab, Ordering::Release) } {
         PoolPushed::Yes => return,
         PoolPushed::Closed => {}
     }
@@ -130,16 +125,11 @@ impl<M: Machine> Home<M> {
     /// # Safety
     /// The home is there: what the caller counts is not counted yet.
     unsafe fn leave(home: NonNull<Self>, change: u64) -> ParcelsLeft {
-        let order = if M::breaks(Bug::PoolLeaveRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
         // SAFETY: the caller's promise.
         let back = unsafe { &*home.as_ref().back };
         // ORDER: AcqRel; each count's Release pairs with the Acquire of the last one: the thread that frees
         // comes after every use of parcels and slabs.
-        let before = back.left.fetch_add(change, order);
+        let before = back.left.fetch_add(change, Ordering::AcqRel);
         if before.wrapping_add(change) == 0 {
             ParcelsLeft::Last
         } else {

@@ -107,11 +107,6 @@ impl<M: Machine> WaitCell<M> {
         // ORDER: Relaxed; a first guess, the exchange below decides. Behind an event, its fence
         // orders it: see `take`.
         let mut seen = self.word.load(Ordering::Relaxed);
-        let acquire = if M::breaks(Bug::IoHoldRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Acquire
-        };
         loop {
             if seen & HELD != 0 || !may(seen) {
                 return None;
@@ -121,7 +116,7 @@ impl<M: Machine> WaitCell<M> {
             // thread. Relaxed on failure: only the next guess.
             match self
                 .word
-                .compare_exchange(seen, held, acquire, Ordering::Relaxed)
+                .compare_exchange(seen, held, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => {
                     return Some(HeldCell {

@@ -86,14 +86,9 @@ struct DriverVisit<'a, M: Machine>(&'a Driver<M>);
 
 impl<M: Machine> Drop for DriverVisit<'_, M> {
     fn drop(&mut self) {
-        let order = if M::breaks(Bug::IoLeaveRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
         // ORDER: Release pairs with the Acquire of the load in `sweep`: what the visitor did with
         // sources comes before their end.
-        self.0.shared.visitors.fetch_sub(1, order);
+        self.0.shared.visitors.fetch_sub(1, Ordering::Release);
     }
 }
 

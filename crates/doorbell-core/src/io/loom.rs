@@ -438,11 +438,6 @@ fn mutant_no_event_fence() {
 }
 
 #[test]
-fn mutant_hold_relaxed() {
-    mutant!(IoHoldRelaxed, event_against_arm);
-}
-
-#[test]
 fn mutant_held_blind() {
     mutant!(IoHeldBlind, event_against_poll_again);
 }
@@ -450,11 +445,6 @@ fn mutant_held_blind() {
 #[test]
 fn mutant_sweep_blind() {
     mutant!(IoSweepBlind, visit_against_leave);
-}
-
-#[test]
-fn mutant_leave_relaxed() {
-    mutant!(IoLeaveRelaxed, visit_against_leave);
 }
 
 #[test]

@@ -245,11 +245,6 @@ fn a_grant_brings_what_the_lock_guards() {
 }
 
 #[test]
-fn mutant_unlock_relaxed() {
-    mutant!(LockUnlockRelaxed, two);
-}
-
-#[test]
 fn mutant_leave_blind() {
     mutant!(LockLeaveBlind, two_wait);
 }

@@ -167,15 +167,14 @@ impl<M: Machine> LockWord<M> {
     pub(super) fn unlock(&self) -> Unlocked<M> {
         // ORDER: Relaxed; the caller has the lock, so no other thread changes the holder.
         let seen = self.0.load(Ordering::Relaxed);
-        let order = if M::breaks(Bug::LockUnlockRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
         let plain = !has(seen, FLAGS);
         // ORDER: Release pairs with the Acquire of `take`: what the lock guards. Acquire pairs with the
         // Release of `leave`: the last keeper is done with the holder, which may now be freed.
-        if plain && self.exchange(seen, std::ptr::null_mut(), order).is_ok() {
+        if plain
+            && self
+                .exchange(seen, std::ptr::null_mut(), Ordering::AcqRel)
+                .is_ok()
+        {
             return Unlocked::Free(Holder::of(seen));
         }
         let (before, _) = self.change(|seen| {

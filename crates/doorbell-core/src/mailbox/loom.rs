@@ -264,11 +264,6 @@ fn mutant_push_relaxed() {
 }
 
 #[test]
-fn mutant_take_relaxed() {
-    mutant!(MailboxTakeRelaxed, two_posters);
-}
-
-#[test]
 fn mutant_push_blind() {
     mutant!(MailboxPushBlind, two_posters);
 }

@@ -293,13 +293,8 @@ impl<M: Machine> Mailbox<M> {
 
     #[inline]
     fn exchange(&self, new: *mut Node<M>) -> Batch<M> {
-        let order = if M::breaks(Bug::MailboxTakeRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Acquire
-        };
         // ORDER: Acquire pairs with every push's Release: they form one release sequence.
-        let taken = self.head.swap(new, order);
+        let taken = self.head.swap(new, Ordering::Acquire);
         if taken == Self::closed() {
             Batch::empty()
         } else {

@@ -6,7 +6,7 @@
 
 use super::tests::{Taken, Thing};
 use super::{Greed, Queue, Share};
-use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::testing::model::{check, check_large, join_all};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;
@@ -134,9 +134,4 @@ fn full_thief() {
 #[test]
 fn q1_a_thief_with_nodes_of_its_own_loses_none() {
     check(full_thief);
-}
-
-#[test]
-fn mutant_loot_relaxed() {
-    mutant!(QueueLootRelaxed, ring);
 }

@@ -321,14 +321,9 @@ impl<M: Machine> Ring<M> {
             M::mark(Mark::QueueLastStolen);
         }
         if count > 1 {
-            let order = if M::breaks(Bug::QueueLootRelaxed) {
-                Ordering::Relaxed
-            } else {
-                Ordering::Release
-            };
             // ORDER: Release as in `push`: the next thief sees slots and nodes, which this one
             // has acquired.
-            thief.tail.store(at + count - 1, order);
+            thief.tail.store(at + count - 1, Ordering::Release);
         }
         Ok(NonNull::new(first).map(|first| Stolen { first, count }))
     }

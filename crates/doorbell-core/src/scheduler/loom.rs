@@ -7,7 +7,7 @@
 use super::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::scheduler::Member;
 use crate::scheduler::telemetry::{Hooks, TaskEvent, TaskHook, Telemetry, TelemetryPlan};
-use crate::testing::model::{check, mutant};
+use crate::testing::model::check;
 use crate::worker::Local;
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
@@ -148,9 +148,4 @@ fn the_last_holder_frees_the_scheduler() {
 fn a_share_of_a_stock_outlives_its_worker() {
     check(a_stock_ends);
     check(two_stocks_end);
-}
-
-#[test]
-fn mutant_give_back_relaxed() {
-    mutant!(SchedulerGiveBackRelaxed, a_stock_ends);
 }

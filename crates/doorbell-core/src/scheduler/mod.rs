@@ -30,7 +30,7 @@ use crate::wheel::Sleepers;
 use crate::worker::remote::RemoteSpec;
 use crate::worker::remote::core_use::Occupant;
 pub(crate) use common::AnyWorker;
-use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
+use doorbell_machine::{Line, Machine, Ordering, Word};
 pub use member::Member;
 pub(crate) use placement::{IsBehind, Placed};
 use std::cell::Cell;
@@ -332,15 +332,12 @@ impl<M: Machine> Scheduler<M> {
     /// # Safety
     /// The caller has `count` shares, and uses none of them after this.
     unsafe fn give_back(scheduler: NonNull<Scheduler<M>>, count: u64) {
-        let order = if M::breaks(Bug::SchedulerGiveBackRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
         // SAFETY: the caller's shares keep it alive until here.
         // ORDER: Release: what this holder did comes before the scheduler is freed. It pairs with the Acquire of
         // the last holder, which sees what all others did.
-        let before = unsafe { scheduler.as_ref() }.shares.fetch_sub(count, order);
+        let before = unsafe { scheduler.as_ref() }
+            .shares
+            .fetch_sub(count, Ordering::AcqRel);
         debug_assert!(before >= count);
         if before == count {
             // SAFETY: it was the last share; allocated in `described_by` as a box.

@@ -469,23 +469,8 @@ fn mutant_forget_wake() {
 }
 
 #[test]
-fn mutant_wake_relaxed() {
-    mutant!(TaskWakeRelaxed, wake_while_running);
-}
-
-#[test]
 fn mutant_submit_while_running() {
     mutant!(TaskSubmitWhileRunning, wake_while_running);
-}
-
-#[test]
-fn mutant_complete_relaxed() {
-    mutant!(TaskCompleteRelaxed, join_elsewhere);
-}
-
-#[test]
-fn mutant_drop_relaxed() {
-    mutant!(TaskDropRelaxed, last_reference);
 }
 
 #[test]

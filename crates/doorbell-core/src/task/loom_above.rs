@@ -187,11 +187,6 @@ fn mutant_raise_forgotten() {
 }
 
 #[test]
-fn mutant_start_raised_relaxed() {
-    mutant!(TaskStartRaisedRelaxed, goes_round_in_both);
-}
-
-#[test]
 fn mutant_pause_blind() {
     mutant!(TaskPauseBlind, new_and_raised_while_below_ends);
 }

@@ -166,8 +166,3 @@ fn d12_a_wake_from_below_against_the_close() {
 fn mutant_noted_from_below() {
     mutant!(TaskNotedFromBelow, suspended_below);
 }
-
-#[test]
-fn mutant_delegate_relaxed() {
-    mutant!(TaskDelegateRelaxed, another_below);
-}

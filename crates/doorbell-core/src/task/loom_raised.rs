@@ -2,7 +2,7 @@
 //! while a worker of its own scheduler and one of the scheduler above both take a node of it.
 
 use super::loom_above::{Stage, polled_by_both};
-use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::testing::model::{check, check_large, join_all};
 use crate::worker::Local;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -49,14 +49,4 @@ fn a_task_that_is_woken_while_both_its_workers_look_ends_once() {
 #[test]
 fn a_task_that_never_ran_is_complete_by_either_node() {
     check(ready_at_once);
-}
-
-#[test]
-fn mutant_pause_relaxed() {
-    mutant!(TaskPauseRelaxed, woken_while_both_look);
-}
-
-#[test]
-fn mutant_catch_up_relaxed() {
-    mutant!(TaskCatchUpRelaxed, ready_at_once);
 }

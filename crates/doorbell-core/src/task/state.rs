@@ -166,14 +166,9 @@ impl<M: Machine> State<M> {
     /// Marks the task to be polled.
     #[inline]
     pub(crate) fn wake(&self) -> Wake {
-        let order = if M::breaks(Bug::TaskWakeRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
         // ORDER: Release pairs with the Acquire of `start`: the poll sees what the waker did before, even if the
         // task was queued already. Acquire pairs with the Release of `pause`: the node has left its queue.
-        Self::submit_if_idle(self.0.fetch_or(SCHEDULED, order))
+        Self::submit_if_idle(self.0.fetch_or(SCHEDULED, Ordering::AcqRel))
     }
 
     /// Marks the task to be cancelled.
@@ -206,11 +201,6 @@ impl<M: Machine> State<M> {
             By::Own => 0,
             By::Raised => BEHIND,
         };
-        let order = if by == By::Raised && M::breaks(Bug::TaskStartRaisedRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Acquire
-        };
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -226,7 +216,7 @@ impl<M: Machine> State<M> {
             match self.0.compare_exchange(
                 seen,
                 (seen & !(SCHEDULED | BEHIND)) | RUNNING | behind,
-                order,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) if seen & CANCELLED == 0 => return Start::Poll,
@@ -291,11 +281,6 @@ impl<M: Machine> State<M> {
     /// end: possibly no worker will take its own node again.
     #[inline]
     pub(crate) fn pause(&self) -> Pause {
-        let order = if M::breaks(Bug::TaskPauseRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
         // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `delegate`, before the future is dropped,
         // and with that of `start_late`: the own node has left its queue.
         let mut seen = self.0.load(Ordering::Acquire);
@@ -311,10 +296,12 @@ impl<M: Machine> State<M> {
             // ORDER: Release pairs with the Acquire of the next `start`, on any thread. That `start` also sees what
             // a wake during the poll published: this exchange continues its release sequence. Acquire on failure as
             // above.
-            match self
-                .0
-                .compare_exchange(seen, seen & !RUNNING, order, Ordering::Acquire)
-            {
+            match self.0.compare_exchange(
+                seen,
+                seen & !RUNNING,
+                Ordering::Release,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return pause,
                 Err(now) => seen = now,
             }
@@ -331,14 +318,9 @@ impl<M: Machine> State<M> {
     /// The output is stored. The caller is the worker that runs the task.
     #[inline]
     pub(crate) fn complete(&self) -> Completed {
-        let order = if M::breaks(Bug::TaskCompleteRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
         // ORDER: Release pairs with the Acquire of the join side, which sees the output. Acquire pairs with the
         // Release of `leave_waker`: the worker sees the waker.
-        let before = self.0.fetch_or(COMPLETE, order);
+        let before = self.0.fetch_or(COMPLETE, Ordering::AcqRel);
         if before & JOIN == 0 {
             Completed::DropOutput
         } else if before & JOIN_WAKER != 0 {
@@ -391,14 +373,9 @@ impl<M: Machine> State<M> {
     /// Drops a reference.
     #[inline]
     pub(crate) fn release(&self) -> Released {
-        let order = if M::breaks(Bug::TaskDropRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
         // ORDER: Release pairs with the Acquire of the last `release`, which sees what all other holders did and then
         // frees the task.
-        let before = self.0.fetch_sub(ONE_REF, order);
+        let before = self.0.fetch_sub(ONE_REF, Ordering::AcqRel);
         debug_assert!(before >> REF_SHIFT > 0);
         if before >> REF_SHIFT == 1 {
             Released::Last

@@ -48,16 +48,11 @@ impl<M: Machine> State<M> {
             } else {
                 ((seen | DELEGATED | to.bits()) + ONE_REF, Delegated::Send)
             };
-            let publish = if M::breaks(Bug::TaskDelegateRelaxed) {
-                Ordering::Relaxed
-            } else {
-                Ordering::Release
-            };
             // ORDER: Release pairs with the Acquire of `start` as in `wake`, for which `wake_delegated` keeps
             // it going: the poll sees what the waker did before, also if the parcel is another one's.
             match self
                 .0
-                .compare_exchange(seen, next, publish, Ordering::Relaxed)
+                .compare_exchange(seen, next, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return then,
                 Err(now) => seen = now,

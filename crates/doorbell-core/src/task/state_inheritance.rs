@@ -63,16 +63,11 @@ impl<M: Machine> State<M> {
             debug_assert!(seen & (SEIZED | BEHIND) != 0, "a task was queued twice");
             return Ok(Start::Over);
         }
-        let order = if M::breaks(Bug::TaskCatchUpRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
         // ORDER: Release pairs with the Acquire of the next `start`, and of `complete` and `pause` of who polls it:
         // the node has left its queue, and the home worker is written.
-        let caught_up = self
-            .0
-            .compare_exchange(seen, seen & !BEHIND, order, Ordering::Relaxed);
+        let caught_up =
+            self.0
+                .compare_exchange(seen, seen & !BEHIND, Ordering::Release, Ordering::Relaxed);
         caught_up.map(|_| Start::Late)
     }
 

@@ -95,14 +95,9 @@ impl<'a, M: Machine> Climb<'a, M> {
     /// Reads the branch's word, and behind it what the child is now.
     pub(super) fn read(&mut self) {
         let branch = &self.tree.branches[self.at.seat.branch];
-        let order = if M::breaks(Bug::TreeReadRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Acquire
-        };
         // ORDER: Acquire pairs with the Release of each exchange before it: what those threads saw of this child, and
         // stored into its slot, is visible.
-        self.at.seen = State(branch.word.load(order));
+        self.at.seen = State(branch.word.load(Ordering::Acquire));
         match self.at.from {
             From::Worker(worker, bit) => {
                 self.at.is_active = match bit {
@@ -139,16 +134,12 @@ impl<'a, M: Machine> Climb<'a, M> {
         if M::breaks(Bug::TreeNoSequence) {
             after = after.under_the_sequence_of(before);
         }
-        let publish = if M::breaks(Bug::TreeExchangeRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
         // ORDER: Release pairs with the Acquire of `read` and of a look: the slot, and all that was seen of the child,
         // is visible to a thread that finds this state or a later one. Relaxed on failure: all is read again.
-        let exchanged = branch
-            .word
-            .compare_exchange(before.0, after.0, publish, Ordering::Relaxed);
+        let exchanged =
+            branch
+                .word
+                .compare_exchange(before.0, after.0, Ordering::Release, Ordering::Relaxed);
         if exchanged.is_err() {
             return Exchanged::Again;
         }

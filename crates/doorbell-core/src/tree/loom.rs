@@ -366,21 +366,6 @@ fn mutant_stops_early() {
 }
 
 #[test]
-fn mutant_read_relaxed() {
-    mutant!(TreeReadRelaxed, two_branches_and_a_root);
-}
-
-#[test]
-fn mutant_exchange_relaxed() {
-    mutant!(TreeExchangeRelaxed, two_branches_and_a_root);
-}
-
-#[test]
-fn mutant_look_relaxed() {
-    mutant!(TreeLookRelaxed, a_look_against_a_sleeper);
-}
-
-#[test]
 fn mutant_report_blind() {
     mutant!(TreeReportBlind, one_branch_and_a_walker);
 }

@@ -17,7 +17,7 @@ mod word;
 pub use walk::{Step, Walk};
 
 use climb::{Bit, Climb, Top};
-use doorbell_machine::{Bug, Cpu, Line, Machine, Ordering, Word};
+use doorbell_machine::{Cpu, Line, Machine, Ordering, Word};
 use sentry::{Own, Sentry, Stood, WORKERS_MAX};
 use shape::{Children, Seat, Shape};
 use std::ops::Range;
@@ -63,13 +63,8 @@ struct Branch<M: Machine> {
 impl<M: Machine> Branch<M> {
     /// The state, and behind it the slots as they were when it was exchanged, or later.
     fn look(&self) -> State {
-        let order = if M::breaks(Bug::TreeLookRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Acquire
-        };
         // ORDER: Acquire pairs with the Release of a climb's exchange: the slot of a child that this shows as inactive.
-        State(self.word.load(order))
+        State(self.word.load(Ordering::Acquire))
     }
 
     /// Whether it has no active child, as a climb from it sees that.

@@ -160,13 +160,8 @@ impl<M: Machine, O> Gate<M, O> {
     /// The worker is about to sleep, and touches its wheel no more before [`Gate::take_back`]: until then a visitor
     /// needs no heavy fence.
     pub(crate) fn lend(&self) {
-        let order = if M::breaks(Bug::WheelLendRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
         // ORDER: Release pairs with the Acquire of a visitor's look: what the worker did with its wheel is visible.
-        self.lent.store(1, order);
+        self.lent.store(1, Ordering::Release);
     }
 
     /// Whether the worker sleeps and has lent its wheel. For oracles.

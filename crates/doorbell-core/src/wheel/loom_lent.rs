@@ -60,11 +60,6 @@ fn a_lent_wheel_is_the_visitors_or_the_workers() {
 }
 
 #[test]
-fn mutant_lend_relaxed() {
-    mutant!(WheelLendRelaxed, a_sleeper_that_wakes_against_a_visitor);
-}
-
-#[test]
 fn mutant_take_back_no_fence() {
     mutant!(WheelTakeBackNoFence, a_sleeper_that_wakes_against_a_visitor);
 }

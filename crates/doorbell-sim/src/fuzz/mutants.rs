@@ -44,18 +44,11 @@ const UNLIST: &str =
 const BELOW: &str =
     "it shows where a worker stays suspended between two steps, or two meet there; loom kills it";
 
-/// Why a delegated wake that publishes too little does not show.
-const DELEGATED_WAKE: &str =
-    "the parcel publishes it, unless another waker posted the parcel; loom kills it";
-
 /// Why mutants of tasks awaited from above do not show.
 const ABOVE: &str = "no task of the scenarios is awaited from above; loom kills it";
 
 /// Why mutants of raised tasks do not show.
 const RAISED: &str = "it shows only if both nodes of a task meet within a few steps; loom kills it";
-
-/// Why mutants of the end of a poll need not show.
-const PAUSE: &str = "not hunted since it is of all polls, not only of those above; loom kills it";
 
 /// Why mutants of the lock between tasks do not show.
 const LOCK: &str = "no task of the scenarios uses a lock; loom kills it";
@@ -70,18 +63,8 @@ const TAKE: &str = "the push decides once more; loom kills it";
 const CLAIM: &str =
     "a second task on one worker is stolen from there; `scenario/tests/claims.rs` counts it";
 
-/// Why mutants of what a thief publishes do not show.
-const LOOT: &str =
-    "it shows only if a second thief comes right after the first one's theft; loom kills it";
-
-/// Why mutants of the scheduler's share count do not show.
-const SHARES: &str = "no worker reads what is freed with the scheduler; loom kills it";
-
 /// Why mutants of stall reports do not show.
 const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kills it";
-
-/// Why a missing order of the timer tree's words does not show.
-const TREE_ORDER: &str = "the words are atomics, which x86 orders without it, and publish no cell: 1,800 runs were as without it; loom kills it";
 
 /// Why the mutant of a report does not show.
 const TREE_REPORT: &str = "not hunted; loom kills it";
@@ -151,38 +134,25 @@ pub const MUTANTS: &[Mutant] = mutants![
     BellAnnounceBlind: Tso,
     BellNoAnnounceFence: not_here FENCE,
     BellNoRing: Sc,
-    BellNotifyRelaxed: Sc,
     BellTrustsBelow: not_here BELOW,
     BellHelpBlind: not_here BELOW,
     MailboxNoRecheckFence: not_here FENCE,
     MailboxNoStalledRule: Sc,
     MailboxPushRelaxed: Sc,
-    MailboxTakeRelaxed: Sc,
     MailboxPushBlind: Sc,
     TaskForgetWake: Sc,
-    TaskWakeRelaxed: Sc,
     TaskSubmitWhileRunning: Sc,
-    TaskCompleteRelaxed: Sc,
-    TaskDropRelaxed: Sc,
     TaskJoinWakerBlind: Sc,
     TaskSeizeRunning: Sc,
     TaskLeaveForgotten: Sc,
     TaskRaiseForgotten: not_here ABOVE,
     TaskNotedFromBelow: not_here BELOW,
-    TaskDelegateRelaxed: not_here DELEGATED_WAKE,
-    TaskStartRaisedRelaxed: not_here RAISED,
     TaskPauseBlind: not_here RAISED,
-    TaskPauseRelaxed: not_here PAUSE,
-    TaskCatchUpRelaxed: not_here ABOVE,
     TaskRaisedTwice: not_here ABOVE,
-    LockUnlockRelaxed: not_here LOCK,
     LockLeaveBlind: not_here LOCK,
     CallSleepSilently: Sc,
     CallDoneRelaxed: Sc,
     CallTouchAfterDone: Sc,
-    ParcelReturnRelaxed: Sc,
-    PoolLeaveRelaxed: Sc,
-    ManyEndRelaxed: Sc,
     ManyTouchAfterEnd: Sc,
     WheelFireBlind: Sc,
     WheelGateNoFence: not_here LIGHT,
@@ -192,8 +162,6 @@ pub const MUTANTS: &[Mutant] = mutants![
     QueuePushRelaxed: Sc,
     QueueClaimBlind: Sc,
     QueueSortBlind: Sc,
-    QueueLootRelaxed: not_here LOOT,
-    SchedulerGiveBackRelaxed: not_here SHARES,
     IdleNoAnnounceFence: not_here FENCE,
     IdleNoSurplusFence: not_here FENCE,
     IdleClaimBlind: Sc,
@@ -208,10 +176,8 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoArmBlind: not_here IO,
     IoNoArmFence: not_here IO,
     IoNoEventFence: not_here IO,
-    IoHoldRelaxed: not_here IO,
     IoHeldBlind: not_here IO,
     IoSweepBlind: not_here IO,
-    IoLeaveRelaxed: not_here IO,
     IoNoNoteFence: not_here IO,
     IoParkBlind: not_here IO,
     IoMuteBlind: not_here IO,
@@ -226,13 +192,9 @@ pub const MUTANTS: &[Mutant] = mutants![
     TreeNoSequence: Sc,
     TreeClimbBlind: Tso,
     TreeStopsEarly: Sc,
-    TreeReadRelaxed: not_here TREE_ORDER,
-    TreeExchangeRelaxed: not_here TREE_ORDER,
-    TreeLookRelaxed: not_here TREE_ORDER,
     TreeReportBlind: not_here TREE_REPORT,
     TreeSentryBlind: Sc,
     TreeSentryStays: Sc,
-    WheelLendRelaxed: not_here TREE_ORDER,
     WheelTakeBackNoFence: not_here FENCE,
     WheelVisitNoFence: not_here FENCE,
     PullLeavesNoFence: not_here FENCE,
