@@ -1,4 +1,8 @@
-//! The switches: each turns one protocol back into older behaviour, to be measured against the default.
+//! The switches: each turns one protocol into another one, to be measured against the default.
+//!
+//! The settings of `timer_pull` and `rt_push` are for users. The feature `baselines` adds those for measurements: the
+//! behaviour before each kernel patch. Without the feature [`PostRules`] answers with constants, so the compiler
+//! removes the code of the baselines.
 
 use doorbell_machine::Counter;
 use std::fmt;
@@ -63,14 +67,11 @@ pub enum RtPush {
     On,
     /// The worker takes such a task itself, also before it parks. Many workers may look at the same one at once.
     Pull,
-    /// The kernel patch's own form. The worker takes nothing: it asks each worker where such a task waits for a pass.
-    /// That worker makes the pass after its poll, and offers the task to an idle worker. No bound holds then.
-    Each,
 }
 
 impl RtPush {
     /// All settings, in the order of their numbers in the word.
-    pub const ALL: [RtPush; 4] = [RtPush::Auto, RtPush::On, RtPush::Pull, RtPush::Each];
+    pub const ALL: [RtPush; 3] = [RtPush::Auto, RtPush::On, RtPush::Pull];
 }
 
 /// Which worker fires the timer of a task that may run anywhere, if the worker that has it sleeps (kernel patch: the
@@ -90,41 +91,94 @@ pub enum TimerPull {
     /// The baseline of the kernel patch. The worker on which it was armed: as `Off`, but a worker without other work to
     /// do arms it on the nearest worker that seems awake, by mail. A guess: that worker may sleep by then, or be inside
     /// a long poll.
+    #[cfg(feature = "baselines")]
     Base,
 }
 
 impl TimerPull {
     /// All settings, in the order of their numbers in the word.
+    #[cfg(feature = "baselines")]
     pub const ALL: [TimerPull; 3] = [TimerPull::Off, TimerPull::On, TimerPull::Base];
+
+    /// All settings, in the order of their numbers in the word.
+    #[cfg(not(feature = "baselines"))]
+    pub const ALL: [TimerPull; 2] = [TimerPull::Off, TimerPull::On];
 }
 
 /// The settings of all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
     /// What a call to a spinning worker does.
+    #[cfg(feature = "baselines")]
     pub idle_notify: IdleNotify,
     /// Which posts touch the bell.
+    #[cfg(feature = "baselines")]
     pub call_coalesce: CallCoalesce,
     /// Which worker fires the timers of one that sleeps.
     pub timer_pull: TimerPull,
     /// How a waker gets an idle worker.
+    #[cfg(feature = "baselines")]
     pub idle_claim: IdleClaim,
     /// How an urgent worker gets a task of a higher rank that waits elsewhere.
     pub rt_push: RtPush,
 }
+
+/// The names of the switches.
+#[cfg(feature = "baselines")]
+const NAMES: &str = "idle_notify, call_coalesce, timer_pull, idle_claim and rt_push";
+#[cfg(not(feature = "baselines"))]
+const NAMES: &str = "timer_pull and rt_push";
+
+/// How the settings of a switch are written.
+macro_rules! texts {
+    ($switch:ident $name:literal: $first:ident $text:literal $(, $setting:ident $texts:literal)*) => {
+        impl $switch {
+            fn read(text: &str) -> Result<Self, SwitchError> {
+                match text {
+                    $text => Ok(Self::$first),
+                    $($texts => Ok(Self::$setting),)*
+                    _ => Err(SwitchError::Setting {
+                        switch: $name,
+                        setting: text.to_owned(),
+                        known: concat!($text $(, ", ", $texts)*),
+                    }),
+                }
+            }
+        }
+
+        impl fmt::Display for $switch {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    Self::$first => concat!($name, "=", $text),
+                    $(Self::$setting => concat!($name, "=", $texts),)*
+                })
+            }
+        }
+    };
+}
+
+#[cfg(feature = "baselines")]
+texts!(IdleNotify "idle_notify": On "on", Off "off", AlwaysRing "always_ring");
+#[cfg(feature = "baselines")]
+texts!(CallCoalesce "call_coalesce": On "on", Base "base");
+#[cfg(feature = "baselines")]
+texts!(TimerPull "timer_pull": On "on", Off "off", Base "base");
+#[cfg(not(feature = "baselines"))]
+texts!(TimerPull "timer_pull": On "on", Off "off");
+#[cfg(feature = "baselines")]
+texts!(IdleClaim "idle_claim": On "on", Off "off", Mark "mark", Base "base");
+texts!(RtPush "rt_push": Auto "auto", On "on", Pull "pull");
 
 /// Why a text names no setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
     /// Not of the form `switch=setting`.
     #[error(
-        "`{0}` is not of the form switch=setting; write for example idle_notify=off,call_coalesce=base"
+        "`{0}` is not of the form switch=setting; write for example timer_pull=on,rt_push=pull"
     )]
     Form(String),
     /// No switch has this name.
-    #[error(
-        "there is no switch `{0}`; there are idle_notify, call_coalesce, timer_pull, idle_claim and rt_push"
-    )]
+    #[error("there is no switch `{0}`; there are {names}", names = NAMES)]
     Switch(String),
     /// The switch has no such setting.
     #[error("switch `{switch}` has no setting `{setting}`; it has {known}")]
@@ -160,53 +214,15 @@ impl FromStr for Switches {
 
 impl Switches {
     fn set(&mut self, switch: &str, setting: &str) -> Result<(), SwitchError> {
-        let unknown = |switch, known| SwitchError::Setting {
-            switch,
-            setting: setting.to_owned(),
-            known,
-        };
         match switch {
-            "idle_notify" => {
-                self.idle_notify = match setting {
-                    "on" => IdleNotify::On,
-                    "off" => IdleNotify::Off,
-                    "always_ring" => IdleNotify::AlwaysRing,
-                    _ => return Err(unknown("idle_notify", "on, off, always_ring")),
-                }
-            }
-            "call_coalesce" => {
-                self.call_coalesce = match setting {
-                    "on" => CallCoalesce::On,
-                    "base" => CallCoalesce::Base,
-                    _ => return Err(unknown("call_coalesce", "on, base")),
-                }
-            }
-            "timer_pull" => {
-                self.timer_pull = match setting {
-                    "on" => TimerPull::On,
-                    "off" => TimerPull::Off,
-                    "base" => TimerPull::Base,
-                    _ => return Err(unknown("timer_pull", "on, off, base")),
-                }
-            }
-            "idle_claim" => {
-                self.idle_claim = match setting {
-                    "on" => IdleClaim::On,
-                    "off" => IdleClaim::Off,
-                    "mark" => IdleClaim::Mark,
-                    "base" => IdleClaim::Base,
-                    _ => return Err(unknown("idle_claim", "on, off, mark, base")),
-                }
-            }
-            "rt_push" => {
-                self.rt_push = match setting {
-                    "auto" => RtPush::Auto,
-                    "on" => RtPush::On,
-                    "pull" => RtPush::Pull,
-                    "each" => RtPush::Each,
-                    _ => return Err(unknown("rt_push", "auto, on, pull, each")),
-                }
-            }
+            #[cfg(feature = "baselines")]
+            "idle_notify" => self.idle_notify = IdleNotify::read(setting)?,
+            #[cfg(feature = "baselines")]
+            "call_coalesce" => self.call_coalesce = CallCoalesce::read(setting)?,
+            #[cfg(feature = "baselines")]
+            "idle_claim" => self.idle_claim = IdleClaim::read(setting)?,
+            "timer_pull" => self.timer_pull = TimerPull::read(setting)?,
+            "rt_push" => self.rt_push = RtPush::read(setting)?,
             other => return Err(SwitchError::Switch(other.to_owned())),
         }
         Ok(())
@@ -215,37 +231,13 @@ impl Switches {
 
 impl fmt::Display for Switches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let idle_notify = match self.idle_notify {
-            IdleNotify::On => "on",
-            IdleNotify::Off => "off",
-            IdleNotify::AlwaysRing => "always_ring",
-        };
-        let call_coalesce = match self.call_coalesce {
-            CallCoalesce::On => "on",
-            CallCoalesce::Base => "base",
-        };
-        let timer_pull = match self.timer_pull {
-            TimerPull::On => "on",
-            TimerPull::Off => "off",
-            TimerPull::Base => "base",
-        };
-        let idle_claim = match self.idle_claim {
-            IdleClaim::On => "on",
-            IdleClaim::Off => "off",
-            IdleClaim::Mark => "mark",
-            IdleClaim::Base => "base",
-        };
-        let rt_push = match self.rt_push {
-            RtPush::Auto => "auto",
-            RtPush::On => "on",
-            RtPush::Pull => "pull",
-            RtPush::Each => "each",
-        };
+        #[cfg(feature = "baselines")]
         write!(
             f,
-            "idle_notify={idle_notify},call_coalesce={call_coalesce},timer_pull={timer_pull},idle_claim={idle_claim},\
-             rt_push={rt_push}"
-        )
+            "{},{},{},",
+            self.idle_notify, self.call_coalesce, self.idle_claim
+        )?;
+        write!(f, "{},{}", self.timer_pull, self.rt_push)
     }
 }
 
@@ -281,7 +273,7 @@ mod bits {
 }
 
 const _: () = assert!(IdleClaim::ALL.len() as u64 == bits::CLAIM_MAX + 1);
-const _: () = assert!(RtPush::ALL.len() as u64 == bits::PUSH_MAX + 1);
+const _: () = assert!(RtPush::ALL.len() as u64 <= bits::PUSH_MAX + 1);
 const _: () = assert!(TimerPull::ALL.len() as u64 <= bits::PULL_MAX + 1);
 
 /// The rules of a post, read once per post.
@@ -292,11 +284,14 @@ impl PostRules {
     /// Whether the switches that concern posts are at their default, which is the fast path of a post.
     #[inline(always)]
     pub fn is_default(self) -> bool {
-        self.0 & bits::OF_POSTS == 0
+        !cfg!(feature = "baselines") || self.0 & bits::OF_POSTS == 0
     }
     /// How a waker gets an idle worker.
     #[inline(always)]
     pub fn idle_claim(self) -> IdleClaim {
+        if !cfg!(feature = "baselines") {
+            return IdleClaim::On;
+        }
         IdleClaim::ALL[((self.0 / bits::CLAIM) & bits::CLAIM_MAX) as usize]
     }
     /// How an urgent worker gets a task of a higher rank from another worker.
@@ -309,20 +304,28 @@ impl PostRules {
     pub fn timer_pull(self) -> TimerPull {
         TimerPull::ALL[((self.0 / bits::PULL) & bits::PULL_MAX) as usize]
     }
+    /// Whether a worker without other work arms timers on another one (`timer_pull=base`).
+    #[inline(always)]
+    pub fn places_timers(self) -> bool {
+        #[cfg(feature = "baselines")]
+        return self.timer_pull() == TimerPull::Base;
+        #[cfg(not(feature = "baselines"))]
+        false
+    }
     /// Whether a kick also asks for a pass.
     #[inline(always)]
     pub fn kick_passes(self) -> bool {
-        self.0 & bits::KICK_PASSES != 0
+        cfg!(feature = "baselines") && self.0 & bits::KICK_PASSES != 0
     }
     /// Whether a spinning worker is rung too.
     #[inline(always)]
     pub fn ring_spinning(self) -> bool {
-        self.0 & bits::RING_SPINNING != 0
+        cfg!(feature = "baselines") && self.0 & bits::RING_SPINNING != 0
     }
     /// Whether every post to a worker that does not spin rings.
     #[inline(always)]
     pub fn ring_every_post(self) -> bool {
-        self.0 & bits::RING_EVERY_POST != 0
+        cfg!(feature = "baselines") && self.0 & bits::RING_EVERY_POST != 0
     }
 }
 
@@ -336,24 +339,31 @@ impl<C: Counter> SwitchWord<C> {
 
     /// Changes the settings; posts that begin later follow them.
     pub fn store(&self, switches: Switches) {
-        let mut word = match switches.idle_notify {
+        let word = switches.rt_push as u64 * bits::PUSH + switches.timer_pull as u64 * bits::PULL;
+        #[cfg(feature = "baselines")]
+        let word = word | Self::baselines(switches);
+        self.0.set(word);
+    }
+
+    #[cfg(feature = "baselines")]
+    fn baselines(switches: Switches) -> u64 {
+        let notify = match switches.idle_notify {
             IdleNotify::On => 0,
             IdleNotify::Off => bits::KICK_PASSES,
             IdleNotify::AlwaysRing => bits::RING_SPINNING,
         };
-        if switches.call_coalesce == CallCoalesce::Base {
-            word |= bits::RING_EVERY_POST;
-        }
-        word |= switches.idle_claim as u64 * bits::CLAIM;
-        word |= switches.rt_push as u64 * bits::PUSH;
-        word |= switches.timer_pull as u64 * bits::PULL;
-        self.0.set(word);
+        let coalesce = match switches.call_coalesce {
+            CallCoalesce::On => 0,
+            CallCoalesce::Base => bits::RING_EVERY_POST,
+        };
+        notify | coalesce | (switches.idle_claim as u64 * bits::CLAIM)
     }
 
     /// The settings now.
     pub fn load(&self) -> Switches {
         let rules = self.rules();
         Switches {
+            #[cfg(feature = "baselines")]
             idle_notify: if rules.kick_passes() {
                 IdleNotify::Off
             } else if rules.ring_spinning() {
@@ -361,12 +371,14 @@ impl<C: Counter> SwitchWord<C> {
             } else {
                 IdleNotify::On
             },
+            #[cfg(feature = "baselines")]
             call_coalesce: if rules.ring_every_post() {
                 CallCoalesce::Base
             } else {
                 CallCoalesce::On
             },
             timer_pull: rules.timer_pull(),
+            #[cfg(feature = "baselines")]
             idle_claim: rules.idle_claim(),
             rt_push: rules.rt_push(),
         }
@@ -440,11 +452,7 @@ mod tests {
                 .to_string()
                 .contains("on, off, mark, base")
         );
-        assert!(
-            error("rt_push=off")
-                .to_string()
-                .contains("auto, on, pull, each")
-        );
+        assert!(error("rt_push=off").to_string().contains("auto, on, pull"));
         assert!(error("timer_pull=no").to_string().contains("on, off, base"));
     }
 }

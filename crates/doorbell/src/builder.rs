@@ -324,7 +324,7 @@ impl Builder {
     }
 
     /// The settings of the switches. Without this they come from the environment variable `DOORBELL_SWITCHES`
-    /// (for example `idle_notify=off,call_coalesce=base`); without that, they are the defaults.
+    /// (for example `timer_pull=on,rt_push=pull`); without that, they are the defaults.
     #[must_use]
     pub fn switches(mut self, switches: Switches) -> Self {
         self.switches = Some(switches);

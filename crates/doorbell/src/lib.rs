@@ -211,9 +211,9 @@ pub use class_workers::WorkerPolicy;
 pub use core_state::CoreError;
 pub use doorbell_core::bell::WorkerState;
 pub use doorbell_core::scheduler::telemetry::Times;
-pub use doorbell_core::switches::{
-    CallCoalesce, IdleClaim, IdleNotify, RtPush, SwitchError, Switches, TimerPull,
-};
+#[cfg(feature = "baselines")]
+pub use doorbell_core::switches::{CallCoalesce, IdleClaim, IdleNotify};
+pub use doorbell_core::switches::{RtPush, SwitchError, Switches, TimerPull};
 pub use doorbell_core::task::{JoinError, Name as TaskName, Payload};
 pub use doorbell_core::worker::WorkerCounts;
 pub use doorbell_machine::{Policy, ThreadError};

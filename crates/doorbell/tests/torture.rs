@@ -107,7 +107,7 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
                     call_coalesce: [CallCoalesce::On, CallCoalesce::Base][dice.roll(2) as usize],
                     timer_pull: TimerPull::ALL[dice.roll(3) as usize],
                     idle_claim: IdleClaim::ALL[dice.roll(4) as usize],
-                    rt_push: RtPush::ALL[dice.roll(4) as usize],
+                    rt_push: RtPush::ALL[dice.roll(3) as usize],
                 };
                 handle.set_switches(switches);
             }

@@ -41,11 +41,7 @@ impl<M: Machine> Worker<M> {
         let mut ahead = ahead;
         // A worker without tasks looks at the others when it parks.
         if ahead.next != 0 && !M::breaks(Bug::PushNoLook) {
-            if self.rt_push() == RtPush::Each {
-                self.ask_each(push, ahead.next);
-            } else {
-                ahead = self.take_above(push, own, ahead);
-            }
+            ahead = self.take_above(push, own, ahead);
         }
         self.say_what_waits(push, ahead);
     }
@@ -91,18 +87,6 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The setting `each`: asks each worker at which a task above this rank waits for a pass. In that pass the worker
-    /// offers the task.
-    #[cold]
-    fn ask_each(&self, push: &Push<M>, above: u8) {
-        let remote = self.shared.remote();
-        for (other, rank) in push.overloaded.among(remote.worker()) {
-            if other != remote.worker() && rank > above {
-                remote.scheduler().remotes()[other].request_pass();
-            }
-        }
-    }
-
     /// The last scan of a worker that parks, behind its entry into the idle set. With the token, if a worker is
     /// overloaded, the holder scans the others on behalf of the workers that park. A watchdog scans them itself,
     /// because the holder may get no CPU. Returns whether this worker found something.
@@ -113,10 +97,6 @@ impl<M: Machine> Worker<M> {
         let push = push.filter(|push| relies && push.overloaded.any());
         match (push, self.rt_push()) {
             (None, _) | (_, RtPush::Pull) => self.scan_others(),
-            (Some(push), RtPush::Each) => {
-                self.ask_each(push, 0);
-                false
-            }
             (Some(push), RtPush::On | RtPush::Auto) => match push.token.tell() {
                 Told::Noted => false,
                 Told::Holder => self.scan_for_all(push),

@@ -202,7 +202,7 @@ impl<M: Machine> Remote<M> {
     /// Whether a worker without other work arms movable timers on one that seems awake (`timer_pull=base`).
     #[inline]
     pub(crate) fn places_timers(&self) -> bool {
-        self.switches.rules().timer_pull() == TimerPull::Base
+        self.switches.rules().places_timers()
     }
 
     /// The flag of the kernel patch: whether a waker has chosen this worker since it last parked.

@@ -176,7 +176,7 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     }
     Ok(Plan {
         scenario: "rt",
-        settings: &["rt_push=on", "rt_push=pull", "rt_push=each"],
+        settings: &["rt_push=on", "rt_push=pull"],
         cases,
         baseline: None,
         gist: |rows| {
@@ -187,11 +187,10 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
             let worst = |setting, load| show(last(rows, setting, load), "max_us");
             format!(
                 "With {workers} a periodic task is at most {} us late alone; beside one movable task {} us with \
-                 rt_push=on, {} us with pull and {} us with each.",
+                 rt_push=on, and {} us with pull.",
                 worst("on", "alone"),
                 worst("on", "1 extra"),
                 worst("pull", "1 extra"),
-                worst("each", "1 extra"),
             )
         },
     })

@@ -233,18 +233,6 @@ fn rank_99_does_not_wait_for_a_poll_of_rank_50() {
     }
 }
 
-/// By that setting nobody takes it: until a watchdog looks, or the poll ends, rank 99 waits.
-#[test]
-fn rank_99_waits_where_the_worker_is_only_asked_to_push() {
-    for seed in 0..SEEDS {
-        let wait_ns = wait_ns(By::Within, true, (RtPush::Each, seed));
-        assert!(
-            (100 * US..=600 * US).contains(&wait_ns),
-            "seed {seed}: {wait_ns} ns"
-        );
-    }
-}
-
 #[test]
 fn no_poll_begins_while_a_task_of_higher_rank_waits() {
     for setting in settings() {
