@@ -9,6 +9,7 @@
 //! | [`mailbox`] | a worker's inbound queue, and the rule of who touches the bell |
 //! | [`task`] | the task cell, its waker and its join handle |
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
+//! | [`parcel`] | a closure posted to a core that no thread waits for |
 //! | [`lock`] | a lock between tasks, whose holder inherits the class of who waits for it |
 //! | [`queue`] | a worker's run queue, and how others steal from it |
 //! | [`group`] | shares of the CPU time by weight |
@@ -28,6 +29,7 @@ pub mod io;
 pub mod link;
 pub mod lock;
 pub mod mailbox;
+pub mod parcel;
 pub mod queue;
 pub mod quiet;
 pub mod scheduler;

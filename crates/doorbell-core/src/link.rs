@@ -25,7 +25,7 @@ pub enum Delivered {
     Timer,
     /// It is a parcel's, whose closure has run: give the parcel back to its owner.
     Parcel {
-        /// The number of the parcel's [room](crate::call::Room).
+        /// The number of the parcel's [room](crate::parcel::Room).
         room: u8,
         /// Whether the closure panicked.
         panicked: bool,

@@ -12,7 +12,7 @@
 pub(crate) mod model;
 
 use crate::bell::Announced;
-use crate::call::Returns;
+use crate::parcel::Returns;
 use crate::call::{CallFailed, blocking, wait_for};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;

@@ -11,7 +11,8 @@ use crate::net::Registered;
 use crate::worker_local::Locals;
 use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
 use doorbell_core::bell::WorkerState;
-use doorbell_core::call::{Drawn, ErasedCall, ManyTable, RawMany, Room, Run};
+use doorbell_core::call::{ErasedCall, ManyTable, RawMany};
+use doorbell_core::parcel::{Drawn, Room, Run};
 use doorbell_core::mailbox::Gone;
 use doorbell_core::task::{About, BodyVtable, Kind, RawJoin};
 use doorbell_core::wheel::Holds;
@@ -146,7 +147,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// [`Gone`] if the worker has ended; the closure is still in the parcel.
     ///
     /// # Safety
-    /// As for [`doorbell_core::call::Pool::send`].
+    /// As for [`doorbell_core::parcel::Pool::send`].
     unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone>;
 
     /// Posts one call to the Fair worker of each of these cores. There is at least one, and all are below

@@ -16,10 +16,9 @@ use crate::rt_plan::RtPlan;
 use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
 use async_lock::{Mutex, OnceCell};
 use doorbell_core::bell::WorkerState;
-use doorbell_core::call::{
-    Drawn, ErasedCall, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
-};
+use doorbell_core::call::{ErasedCall, ManyTable, RawMany, launch_many, wait_for};
 use doorbell_core::mailbox::Gone;
+use doorbell_core::parcel::{Drawn, Pool as Parcels, Room, Run};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::scheduler::telemetry::TelemetryPlan;

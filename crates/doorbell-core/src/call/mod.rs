@@ -16,26 +16,15 @@
 mod loom;
 #[cfg(test)]
 mod loom_many;
-#[cfg(test)]
-mod loom_parcel;
 mod many;
 #[cfg(test)]
 mod many_tests;
 mod many_typed;
-mod parcel;
-#[cfg(test)]
-mod parcel_tests;
-mod pool;
-mod returns;
-mod slab;
 #[cfg(test)]
 mod tests;
 
 pub use many::{ManyTable, RawMany, launch_many};
 pub use many_typed::{Many, ManyCall, Outcome};
-pub use parcel::{Drawn, PARCEL_BYTES, Room, Run, posting};
-pub use pool::{Pool, post};
-pub(crate) use returns::Returns;
 
 use crate::link::{Delivered, Node};
 use crate::mailbox::{Gone, Post, Posted};

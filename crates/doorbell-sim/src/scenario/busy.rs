@@ -6,7 +6,7 @@ use super::program::{below, one_in, yield_now};
 use super::scheduler::{SchedulerConfig, Workers, one_scheduler};
 use super::shape::Lot;
 use super::timer::Sleep;
-use doorbell_core::call;
+use doorbell_core::parcel;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::task::Kind;
 use doorbell_core::worker::IdlePolicy;
@@ -264,7 +264,7 @@ fn come<const BUG: u8>(workers: &Shared<BUG>, worker: usize, socket: &Socket, wa
     socket.write();
     let (theirs, since_ns) = (Arc::clone(waits), sim::time_ns());
     let post = move || note(&theirs.post_ns, since_ns);
-    assert!(call::post(&**workers.remote(worker), post).is_ok());
+    assert!(parcel::post(&**workers.remote(worker), post).is_ok());
     let (theirs, since_ns) = (Arc::clone(waits), sim::time_ns());
     drop(workers.launch(worker, Kind::Task, async move {
         note(&theirs.spawn_ns, since_ns);

@@ -5,7 +5,8 @@ use super::rest;
 use super::scheduler::Workers;
 use super::timer::Sleep;
 use super::told::{Asked, Told, check_watchdogs};
-use doorbell_core::call::{self, Many, Outcome};
+use doorbell_core::call::{Many, Outcome};
+use doorbell_core::parcel;
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::Local;
 use doorbell_machine::sim::{self, SimCounter};
@@ -163,7 +164,7 @@ impl<const BUG: u8> Player<BUG> {
             once.happens();
         };
         // A refused closure is dropped, and its `Once` reports that.
-        drop(call::post(&**self.workers.remote(worker), run));
+        drop(parcel::post(&**self.workers.remote(worker), run));
     }
 
     /// Posts a closure that posts another one to the other worker, which does the same.
@@ -176,7 +177,7 @@ impl<const BUG: u8> Player<BUG> {
                 player.relay([other, to], hops - 1);
             }
         };
-        drop(call::post(&**self.workers.remote(to), run));
+        drop(parcel::post(&**self.workers.remote(to), run));
     }
 
     /// Calls a worker from a foreign thread and waits.

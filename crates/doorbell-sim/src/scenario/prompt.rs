@@ -5,7 +5,7 @@ use super::program::{below, run_until};
 use super::rest;
 use super::scheduler::Workers;
 use super::timer::Sleep;
-use doorbell_core::call;
+use doorbell_core::parcel;
 use doorbell_core::scheduler::Turns;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim;
@@ -85,7 +85,7 @@ fn post_and_timer<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
             ));
         }
     };
-    if call::post(&**workers.remote(worker), run).is_err() {
+    if parcel::post(&**workers.remote(worker), run).is_err() {
         sim::fail("lost: a post was refused by a worker that runs");
     }
     let kinds = [(Kind::Pinned, 0), (Kind::Task, 0), (Kind::Task, 100_000)];

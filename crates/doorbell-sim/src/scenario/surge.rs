@@ -3,7 +3,7 @@
 
 use super::ledger::Ledger;
 use super::program::{Ended, Player, Spun, below, one_in};
-use doorbell_core::call;
+use doorbell_core::parcel;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
@@ -230,7 +230,7 @@ impl<const BUG: u8> Player<BUG> {
             sim::work(work_ns);
             once.happens();
         };
-        drop(call::post(&**self.workers.remote(worker), run));
+        drop(parcel::post(&**self.workers.remote(worker), run));
     }
 
     /// Launches a task that spawns others on its worker and may then go on polling.

@@ -20,7 +20,7 @@ const FLOORS: [&[&str]; 5] = [
     &[
         "bell", "class", "link", "mailbox", "queue", "quiet", "switches", "tree", "wheel",
     ],
-    &["call", "group", "lock", "task", "wait"],
+    &["call", "group", "lock", "parcel", "task", "wait"],
     &["io", "worker/remote"],
     &["scheduler"],
     &["worker"],

@@ -5,7 +5,7 @@
 mod loom;
 
 use crate::bell::Look;
-use crate::call::post;
+use crate::parcel::post;
 use crate::link::Node;
 use crate::mailbox::{Post, Posted, Pushed};
 use crate::scheduler::idle::{Sight, Wish};

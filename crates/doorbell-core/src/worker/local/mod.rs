@@ -16,7 +16,7 @@ use shuffle::Shuffle;
 pub(super) use timers::VISITED_RETRY_NS;
 
 use super::tasks::run;
-use crate::call::Returns;
+use crate::parcel::Returns;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
 use crate::link::{Delivered, Node, Taker};

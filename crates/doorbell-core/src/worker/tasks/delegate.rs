@@ -2,7 +2,7 @@
 //! halfway, and other wakers would then find the task queued and leave it alone. It sends a parcel to one of the
 //! task's workers, and that worker does the rest.
 
-use crate::call::post;
+use crate::parcel::post;
 use crate::scheduler::{IsBehind, Member, Scheduler};
 use crate::task::state_delegate::{Delegated, For};
 use crate::task::{Kind, TaskRef};

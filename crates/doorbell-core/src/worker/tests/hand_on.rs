@@ -294,7 +294,7 @@ fn takes_and_drops(worker: &Worker<Host>, timer: RawTimer) {
 
 /// A call for the worker comes; no other worker is told of it.
 fn gets_call(worker: &Worker<Host>) {
-    assert!(crate::call::post(&**worker.shared.remote(), || ()).is_ok());
+    assert!(crate::parcel::post(&**worker.shared.remote(), || ()).is_ok());
 }
 
 /// The call may take long.

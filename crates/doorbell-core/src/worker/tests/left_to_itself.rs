@@ -2,7 +2,7 @@
 
 use super::descriptors::read_on;
 use super::scheduler_by_hand;
-use crate::call::post;
+use crate::parcel::post;
 use crate::testing::spawn;
 use crate::worker::Local;
 use crate::worker::Worker;

@@ -1,7 +1,7 @@
 //! What workers by rank say of themselves, step by step.
 
 use crate::bell::Announced;
-use crate::call::post;
+use crate::parcel::post;
 use crate::mailbox::Posted;
 use crate::scheduler::offline::TakenOff;
 use crate::scheduler::push::Push;

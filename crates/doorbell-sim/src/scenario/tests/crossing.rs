@@ -5,7 +5,7 @@ use crate::scenario::class::{FAIR, RT};
 use crate::scenario::program::{Ended, yield_now};
 use crate::scenario::scheduler::Workers;
 use crate::scenario::timer::Sleep;
-use doorbell_core::call;
+use doorbell_core::parcel;
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
@@ -104,7 +104,7 @@ impl Traffic {
             once.happens();
             f();
         };
-        if call::post(&**self.workers.remote(worker), run).is_err() {
+        if parcel::post(&**self.workers.remote(worker), run).is_err() {
             sim::fail("lost: a post was refused by a worker that runs");
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::scenario::class::{BATCH, FAIR, RT};
 use crate::scenario::scheduler::Workers;
-use doorbell_core::call;
+use doorbell_core::parcel;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::Kind;
@@ -210,7 +210,7 @@ impl<const BUG: u8> Stage<BUG> {
             Arc::clone(&self.served),
         );
         Box::new(move || {
-            if call::post(&*remote, move || served.now()).is_err() {
+            if parcel::post(&*remote, move || served.now()).is_err() {
                 sim::fail("lost: a post was refused by a worker that runs");
             }
             Kept::new()

@@ -6,7 +6,7 @@ use crate::scenario::class::Classes;
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::{Shape, oracle};
 use doorbell_core::bell::Look;
-use doorbell_core::call;
+use doorbell_core::parcel;
 use doorbell_core::io::Station;
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
@@ -149,7 +149,7 @@ fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>,
     }
     let remote = stage.workers.remote(stage.worker).clone();
     let post = move || {
-        if call::post(&*remote, || ()).is_err() {
+        if parcel::post(&*remote, || ()).is_err() {
             sim::fail("lost: a post was refused by a worker that runs");
         }
     };

@@ -8,7 +8,7 @@
 //! | a slab | the newest slab to which parcels have come back; its bits say which |
 //! | `closed` | the pool was dropped: a thread that returns parcels counts down `left`, and the last one frees |
 
-use super::parcel::{Drawn, Room, Run, posting};
+use super::{Drawn, Room, Run, posting};
 use super::slab::{Parcel, Slab, SlabHeader};
 use crate::mailbox::Posted;
 use crate::mailbox::{Gone, Post};

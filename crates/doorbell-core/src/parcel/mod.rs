@@ -2,14 +2,24 @@
 //! half of one.
 //!
 //! Parcels lie in slabs, whose header names their owner. The owner fills a parcel and posts it; the worker
-//! empties it and collects it with others that go back to the owner. See README.md, `slab.rs` and `pool.rs`.
+//! empties it and collects it with others that go back to the owner. See README.md in this folder, `slab.rs` and `pool.rs`.
 
-use super::pool::Pool;
-pub use super::slab::Room;
-use super::slab::{Parcel, table_of};
+#[cfg(test)]
+mod loom;
+mod pool;
+mod returns;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+pub use pool::{Pool, post};
+pub(crate) use returns::Returns;
+pub use slab::Room;
+
 use crate::link::{Deliver, Delivered, Node};
 use crate::quiet::drop_quietly;
 use doorbell_machine::{Cell, Machine};
+use slab::{Parcel, table_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -18,7 +28,7 @@ pub const PARCEL_BYTES: usize = Room::Large.bytes();
 
 /// Delivers a parcel, without the types of machine and closure. It is called as a [`Deliver`]: pointers to sized
 /// types are passed in the same way.
-pub(super) type ErasedDeliver = unsafe fn(NonNull<()>) -> Delivered;
+type ErasedDeliver = unsafe fn(NonNull<()>) -> Delivered;
 
 /// The function that runs a closure in a parcel, without the closure's type.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +37,7 @@ pub struct Run {
 }
 
 /// A parcel that was drawn and is not yet posted, without the type of its machine; see
-/// [`Pool::draw`](super::Pool::draw).
+/// [`Pool::draw`](Pool::draw).
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Drawn {
@@ -161,7 +171,7 @@ unsafe fn take_back<M: Machine, const ROOM: usize>(node: NonNull<()>, pool: NonN
 ///
 /// # Safety
 /// The closure may be sent to the worker, and lives long enough for that. `draw` returns the result of
-/// [`Pool::draw`](super::Pool::draw) for that room. `send` returns `Ok` only if the parcel was posted,
+/// [`Pool::draw`](Pool::draw) for that room. `send` returns `Ok` only if the parcel was posted,
 /// once, and `Err` only if it was not.
 #[inline(always)]
 pub unsafe fn posting<F: FnOnce(), E>(

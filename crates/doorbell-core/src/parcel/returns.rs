@@ -1,6 +1,6 @@
 //! Parcels that a worker has emptied and not yet returned: per slab the bits of its parcels. See README.md.
 
-use super::parcel::Room;
+use super::Room;
 use super::pool::give_back;
 use super::slab::Slab;
 use crate::link::Node;

@@ -6,7 +6,7 @@
 //! | host | [`Room::Large`], 48 bytes | a line | 31 |
 //! | a model | either | as large as it must be | 2 |
 
-use super::parcel::{ParcelTable, table};
+use super::{ParcelTable, table};
 use super::pool::Home;
 use crate::link::Node;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord, Word};
