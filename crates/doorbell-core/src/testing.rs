@@ -12,10 +12,10 @@
 pub(crate) mod model;
 
 use crate::bell::Announced;
-use crate::parcel::Returns;
 use crate::call::{CallFailed, blocking, wait_for};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
+use crate::parcel::Returns;
 use crate::queue::Ready;
 use crate::scheduler::{Member, RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::switches::{RtPush, SwitchWord, Switches, TimerPull};

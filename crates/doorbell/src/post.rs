@@ -5,8 +5,8 @@ use crate::ambient::{self, Limit};
 use crate::call::{CallError, check, place};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
-use doorbell_core::parcel::posting;
 use doorbell_core::mailbox::Gone;
+use doorbell_core::parcel::posting;
 
 /// Runs a closure on the Fair worker of a core of the current runtime, whatever the class of the caller.
 /// There is no result to await.

@@ -8,8 +8,8 @@
 //! | a slab | the newest slab to which parcels have come back; its bits say which |
 //! | `closed` | the pool was dropped: a thread that returns parcels counts down `left`, and the last one frees |
 
-use super::{Drawn, Room, Run, posting};
 use super::slab::{Parcel, Slab, SlabHeader};
+use super::{Drawn, Room, Run, posting};
 use crate::mailbox::Posted;
 use crate::mailbox::{Gone, Post};
 use doorbell_machine::{Cell as _, Line, Machine, Ordering, PtrWord, Word};

@@ -6,8 +6,8 @@
 //! | host | [`Room::Large`], 48 bytes | a line | 31 |
 //! | a model | either | as large as it must be | 2 |
 
-use super::{ParcelTable, table};
 use super::pool::Home;
+use super::{ParcelTable, table};
 use crate::link::Node;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord, Word};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

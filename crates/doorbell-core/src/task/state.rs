@@ -1,5 +1,42 @@
 //! The state word of a task: all transitions, nothing else.
 //!
+//! ```text
+//!                 2 wake, 3 cancel, 11 wake_delegated
+//!         ┌──────────────────────────────────────────────────┐
+//!         │                                                  ▼
+//!   ┌──────────┐   10 delegate   ┌────────────────┐ 11  ┌──────────┐ 1 new
+//!   │   idle   │────────────────▶│ idle,          │────▶│  queued  │◀───────
+//!   └──────────┘                 │ DELEGATED      │     │ SCHEDULED│
+//!         ▲                      └────────────────┘     └──────────┘
+//!         │ 5 pause: no wake since 4                     │        ▲
+//!         │                                      4 start │        │ 5 pause: woken since 4
+//!   ┌────────────────────────────────────────────────────▼──────────────┐
+//!   │ running: RUNNING; a wake (2, 3, 10) or a seizure (7) sets SCHEDULED│
+//!   └────────────────────────────────────────────────────────────────────┘
+//!         │ 6 complete (also after 5 or 7 said to drop the future)
+//!         ▼
+//!   ┌──────────┐
+//!   │ complete │  RUNNING and COMPLETE stay set; no later transition queues it
+//!   └──────────┘
+//! ```
+//!
+//! | number, as at its function | transition | by |
+//! |---|---|---|
+//! | 1 | `new`: queued | the thread that spawns |
+//! | 2 | `wake`: sets `SCHEDULED`; if the task was idle, the waker queues it | any waker that is not of a lower class |
+//! | 3 | `cancel`: as 2, with `CANCELLED` | as 2 |
+//! | 4 | `start`, `start_late`: `SCHEDULED` to `RUNNING`, with `BEHIND` if by the raised node | the worker that took a node |
+//! | 5 | `pause`: clears `RUNNING`, unless it was cancelled | the worker that polled it |
+//! | 6 | `complete`: sets `COMPLETE` | the worker that polled or cancelled it |
+//! | 7 | `seize`: sets `SEIZED` and `CANCELLED` | the home worker, as it ends |
+//! | 8 | `leave`: sets `LEFT` | the holder of the worker's reference that cannot hand it on |
+//! | 9 | `raise`, `take_back`: sets and clears `RAISED` | the thread that queues the raised node; the worker that took it |
+//! | 10 | `delegate`: sets `DELEGATED`; on a task that is queued or runs as 2 | a waker of a lower class |
+//! | 11 | `wake_delegated`: clears `DELEGATED`, then as 2 | a worker of the task, for the parcel |
+//! | 12 | `inherit_by_lock`, `disinherit_by_lock`: change `LOCK_ABOVE` and `LOCKS` | a task that waits for the lock; the holder |
+//! | 13 | `leave_waker`, `reclaim_waker`, `drop_join`: change `JOIN_WAKER`, `JOIN_ABOVE`, `JOIN` | the join handle |
+//! | 14 | `retain`, `release`, `settle`: change the count of references | each holder |
+//!
 //! | bits | name | meaning |
 //! |---|---|---|
 //! | 0 | `SCHEDULED` | it is in a queue, or will be queued when its poll ends |
@@ -158,12 +195,12 @@ pub(crate) enum Released {
 pub(crate) struct State<M: Machine>(pub(crate) M::U64);
 
 impl<M: Machine> State<M> {
-    /// A task that is about to be queued, with two references: the worker's and the join handle's.
+    /// (1) A task that is about to be queued, with two references: the worker's and the join handle's.
     pub(crate) fn new() -> Self {
         State(M::U64::new(SCHEDULED | JOIN | (2 * ONE_REF)))
     }
 
-    /// Marks the task to be polled.
+    /// (2) Marks the task to be polled.
     #[inline]
     pub(crate) fn wake(&self) -> Wake {
         // ORDER: Release pairs with the Acquire of `start`: the poll sees what the waker did before, even if the
@@ -171,7 +208,7 @@ impl<M: Machine> State<M> {
         Self::submit_if_idle(self.0.fetch_or(SCHEDULED, Ordering::AcqRel))
     }
 
-    /// Marks the task to be cancelled.
+    /// (3) Marks the task to be cancelled.
     pub(crate) fn cancel(&self) -> Wake {
         // ORDER: AcqRel as in `wake`.
         Self::submit_if_idle(self.0.fetch_or(SCHEDULED | CANCELLED, Ordering::AcqRel))
@@ -194,7 +231,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// From queued to running. The caller took this node from its queue.
+    /// (4) From queued to running. The caller took this node from its queue.
     #[inline]
     pub(crate) fn start(&self, by: By) -> Start {
         let behind = match by {
@@ -226,7 +263,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Seizes the task. The caller is its home worker, which ends.
+    /// (7) Seizes the task. The caller is its home worker, which ends.
     pub(crate) fn seize(&self) -> Seized {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -263,7 +300,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Leaves the worker's reference to the home worker. The caller holds it and could not hand it on.
+    /// (8) Leaves the worker's reference to the home worker. The caller holds it and could not hand it on.
     pub(crate) fn leave(&self) -> Left {
         if M::breaks(Bug::TaskLeaveForgotten) {
             return Left::ToHome;
@@ -277,7 +314,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// From running to idle or queued. A task that was cancelled during the poll stays RUNNING, for the caller to
+    /// (5) From running to idle or queued. A task that was cancelled during the poll stays RUNNING, for the caller to
     /// end: possibly no worker will take its own node again.
     #[inline]
     pub(crate) fn pause(&self) -> Pause {
@@ -315,7 +352,7 @@ impl<M: Machine> State<M> {
         self.0.load(Ordering::Relaxed) & SEIZED != 0
     }
 
-    /// The output is stored. The caller is the worker that runs the task.
+    /// (6) The output is stored. The caller is the worker that runs the task.
     #[inline]
     pub(crate) fn complete(&self) -> Completed {
         // ORDER: Release pairs with the Acquire of the join side, which sees the output. Acquire pairs with the
@@ -337,7 +374,7 @@ impl<M: Machine> State<M> {
         self.0.load(Ordering::Acquire) & COMPLETE != 0
     }
 
-    /// Adds a reference.
+    /// (14) Adds a reference.
     #[inline]
     pub(crate) fn retain(&self) {
         // ORDER: Relaxed; the caller holds a reference, so the task stays. Whatever hands the new one to another
@@ -349,7 +386,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Adds `count` references, which may be negative. The caller holds another, counted one.
+    /// (14) Adds `count` references, which may be negative. The caller holds another, counted one.
     #[cold]
     pub(crate) fn settle(&self, count: isize) {
         let refs = (count as u64).wrapping_mul(ONE_REF);
@@ -370,7 +407,7 @@ impl<M: Machine> State<M> {
         self.0.load(Ordering::Relaxed) >> REF_SHIFT
     }
 
-    /// Drops a reference.
+    /// (14) Drops a reference.
     #[inline]
     pub(crate) fn release(&self) -> Released {
         // ORDER: Release pairs with the Acquire of the last `release`, which sees what all other holders did and then
@@ -447,7 +484,7 @@ pub(crate) enum JoinDropped {
 }
 
 impl<M: Machine> State<M> {
-    /// The join handle takes the waker cell back, unless the task is complete.
+    /// (13) The join handle takes the waker cell back, unless the task is complete.
     pub(crate) fn reclaim_waker(&self) -> Joined {
         // ORDER: Acquire pairs with the Release of `complete`.
         let mut seen = self.0.load(Ordering::Acquire);
@@ -472,7 +509,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The join handle leaves the waker in the cell to the worker, unless the task is complete, and records the level
+    /// (13) The join handle leaves the waker in the cell to the worker, unless the task is complete, and records the level
     /// from which it awaits.
     pub(crate) fn leave_waker(&self, from: Above) -> WakerLeft {
         // ORDER: Acquire pairs with the Release of `complete`.
@@ -495,7 +532,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The join handle is dropped.
+    /// (13) The join handle is dropped.
     pub(crate) fn drop_join(&self) -> JoinDropped {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);

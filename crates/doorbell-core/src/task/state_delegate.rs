@@ -32,7 +32,7 @@ pub(crate) enum Delegated {
 }
 
 impl<M: Machine> State<M> {
-    /// Marks a task that is queued or runs. Otherwise sets `DELEGATED`: one of the task's workers is to wake it. Only
+    /// (10) Marks a task that is queued or runs. Otherwise sets `DELEGATED`: one of the task's workers is to wake it. Only
     /// lower-class wakers leave a task to that bit.
     pub(crate) fn delegate(&self, to: For) -> Delegated {
         // ORDER: Relaxed; the exchange decides.
@@ -60,7 +60,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Wakes the task for a parcel, on one of the task's workers, unless another parcel has. Clears `DELEGATED` in the
+    /// (11) Wakes the task for a parcel, on one of the task's workers, unless another parcel has. Clears `DELEGATED` in the
     /// same step, so a later delegated wake finds the task busy or sends a parcel of its own.
     pub(crate) fn wake_delegated(&self) -> Wake {
         // ORDER: Relaxed; the exchange decides.

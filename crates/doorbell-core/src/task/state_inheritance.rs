@@ -51,7 +51,7 @@ impl<M: Machine> State<M> {
         Above::of(self.0.load(Ordering::Relaxed))
     }
 
-    /// A run of a task that is not as whoever queued the node left it: it is not queued, or runs, or is complete. The
+    /// (4) A run of a task that is not as whoever queued the node left it: it is not queued, or runs, or is complete. The
     /// word, if it changed meanwhile. The own node of one that is behind is free from here on, and the worker's
     /// reference is with the task, or with who polls it.
     #[cold]
@@ -71,7 +71,7 @@ impl<M: Machine> State<M> {
         caught_up.map(|_| Start::Late)
     }
 
-    /// Records that a task at level `from` waits for a lock that this task holds; `first`: the first such waiter of
+    /// (12) Records that a task at level `from` waits for a lock that this task holds; `first`: the first such waiter of
     /// that lock. Returns whether the inherited level has risen.
     #[must_use]
     pub(crate) fn inherit_by_lock(&self, from: Above, first: bool) -> bool {
@@ -94,7 +94,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Records that the task has released a lock by which it inherited.
+    /// (12) Records that the task has released a lock by which it inherited.
     pub(crate) fn disinherit_by_lock(&self) {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Takes the raised node of a queued task that is awaited from above, unless it is taken already, and counts a
+    /// (9) Takes the raised node of a queued task that is awaited from above, unless it is taken already, and counts a
     /// reference for it. Returns the level whose scheduler is to queue the node.
     pub(crate) fn raise(&self) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
@@ -143,7 +143,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Clears `RAISED`: the raised node is in no queue. The caller drops its reference.
+    /// (9) Clears `RAISED`: the raised node is in no queue. The caller drops its reference.
     pub(crate) fn take_back(&self) {
         // ORDER: Release pairs with the Acquire of the next `raise`.
         self.0.fetch_and(!RAISED, Ordering::Release);

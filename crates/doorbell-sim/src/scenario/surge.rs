@@ -3,8 +3,8 @@
 
 use super::ledger::Ledger;
 use super::program::{Ended, Player, Spun, below, one_in};
-use doorbell_core::parcel;
 use doorbell_core::io::{Direction, Registration};
+use doorbell_core::parcel;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
 use doorbell_machine::{Counter, Readiness};

@@ -5,9 +5,9 @@
 mod loom;
 
 use crate::bell::Look;
-use crate::parcel::post;
 use crate::link::Node;
 use crate::mailbox::{Post, Posted, Pushed};
+use crate::parcel::post;
 use crate::scheduler::idle::{Sight, Wish};
 use crate::scheduler::{AnyWorker, Member, Scheduler};
 use crate::switches::IdleClaim;

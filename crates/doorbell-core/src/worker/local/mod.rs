@@ -16,11 +16,11 @@ use shuffle::Shuffle;
 pub(super) use timers::VISITED_RETRY_NS;
 
 use super::tasks::run;
-use crate::parcel::Returns;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
+use crate::parcel::Returns;
 use crate::queue::{Chain, Ready, Round, Share, is_shareable};
 use crate::scheduler::{Member, RemoteRef, Scheduler, Stock};
 use crate::task::SchedulerId;

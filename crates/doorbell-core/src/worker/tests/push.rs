@@ -1,8 +1,8 @@
 //! What workers by rank say of themselves, step by step.
 
 use crate::bell::Announced;
-use crate::parcel::post;
 use crate::mailbox::Posted;
+use crate::parcel::post;
 use crate::scheduler::offline::TakenOff;
 use crate::scheduler::push::Push;
 use crate::scheduler::{Placed, RemoteRef};

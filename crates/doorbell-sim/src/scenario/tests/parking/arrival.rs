@@ -2,8 +2,8 @@
 
 use crate::scenario::class::{BATCH, FAIR, RT};
 use crate::scenario::scheduler::Workers;
-use doorbell_core::parcel;
 use doorbell_core::io::{Direction, Registration};
+use doorbell_core::parcel;
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::timer::RawTimer;
