@@ -1,8 +1,8 @@
-//! Parcels: calls that no thread waits for. A parcel is a node with its closure, in one line of 64 bytes or
-//! half of one.
+//! Parcels: calls that no thread waits for. See README.md in this folder.
 //!
-//! Parcels lie in slabs, whose header names their owner. The owner fills a parcel and posts it; the worker
-//! empties it and collects it with others that go back to the owner. See README.md in this folder, `slab.rs` and `pool.rs`.
+//! A parcel is a node with its closure, in one line of 64 bytes or half of one. Parcels lie in slabs, whose header
+//! names their owner. The owner fills a parcel and posts it; the worker empties it and collects it with others that go
+//! back to the owner. See also `slab.rs` and `pool.rs`.
 
 #[cfg(test)]
 mod loom;
