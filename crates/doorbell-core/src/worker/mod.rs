@@ -1,6 +1,7 @@
 //! The loop of a worker: take, run, pass, spin, park. See README.md in this folder.
 
 mod above;
+mod below;
 mod budget;
 mod counts;
 mod descriptors;

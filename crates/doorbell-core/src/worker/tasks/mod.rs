@@ -6,12 +6,10 @@
 //! | `place.rs` | finishes a placement: tasks of a worker that was busy after all are placed again |
 //! | `run.rs` | how a worker runs a task, and what it does when the task is complete |
 //! | `raise.rs` | inheritance: a scheduler above polls a task that it awaits |
-//! | `delegate.rs` | wakes and raises by threads of a lower class |
 //! | `relieve.rs` | ends the tasks of a worker that cannot, while its runtime ends |
 //! | `recorded.rs` | what telemetry records of tasks, and the list of a worker's tasks |
 //! | `schedule.rs` | implements `Schedule`, by which tasks reach their scheduler |
 
-mod delegate;
 pub(super) mod place;
 mod raise;
 mod recorded;

@@ -1,5 +1,5 @@
 //! Where a task is queued that is launched, woken or cancelled. The caller queues it, unless the caller is lower-class
-//! (`delegate.rs`).
+//! (`../below/`).
 
 use super::place::{place, settle};
 use crate::bell::Look;

@@ -1,6 +1,7 @@
-//! Wakes, cancels and raises by lower-class threads. Such a thread does not queue the task itself: it may lose its CPU
-//! halfway, and other wakers would then find the task queued and leave it alone. It sends a parcel to one of the
-//! task's workers, and that worker does the rest.
+//! Wakes, cancels and raises by lower-class threads. See README.md in this folder.
+//!
+//! Such a thread does not queue the task itself: it may lose its CPU halfway, and other wakers would then find the task
+//! queued and leave it alone. It sends a parcel to one of the task's workers, and that worker does the rest.
 
 use crate::parcel::post;
 use crate::scheduler::{IsBehind, Member, Scheduler};
