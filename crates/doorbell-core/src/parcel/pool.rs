@@ -80,7 +80,7 @@ pub(super) unsafe fn give_back<M: Machine>(slab: Slab<M>, mask: u64) {
         return;
     }
     // SAFETY: no other thread takes these bits before the push, so home and slab are alive.
-    match unsafe { Home::push(home, slab, Ordering::Release) } {
+    match unsafe { Home::push(home, slab) } {
         PoolPushed::Yes => return,
         PoolPushed::Closed => {}
     }
@@ -100,7 +100,7 @@ impl<M: Machine> Home<M> {
     ///
     /// # Safety
     /// The caller made its bits non-zero; until this is done they are seen by nobody.
-    unsafe fn push(home: NonNull<Self>, slab: Slab<M>, publish: Ordering) -> PoolPushed {
+    unsafe fn push(home: NonNull<Self>, slab: Slab<M>) -> PoolPushed {
         // SAFETY: the home is there until the slab is pushed; no reference to all of it is held.
         let back = unsafe { &*home.as_ref().back };
         // SAFETY: the slab is alive.
@@ -112,7 +112,12 @@ impl<M: Machine> Home<M> {
             unsafe { slab.set_below(head) };
             // ORDER: Release pairs with the Acquire of the owner's exchange: the link is visible.
             // Relaxed on failure: only the next guess.
-            match stack.compare_exchange_weak(head, slab.as_ptr(), publish, Ordering::Relaxed) {
+            match stack.compare_exchange_weak(
+                head,
+                slab.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return PoolPushed::Yes,
                 Err(seen) => head = seen,
             }
