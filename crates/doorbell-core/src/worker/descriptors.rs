@@ -45,7 +45,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether the worker probably waits for a descriptor, which spinning does not see.
     pub(super) fn waits_for_descriptors(&self) -> bool {
-        self.looks.after_ready.get() && self.governor.parks() && self.has_sources()
+        self.looks.after_ready.get() && self.spinning.governor().parks() && self.has_sources()
     }
 
     /// Frees the descriptors that are gone.

@@ -20,6 +20,7 @@ mod spin;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod unbegun;
 mod watch;
 
@@ -42,8 +43,10 @@ use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use governor::Governor;
 use local::Ran;
 use pull::Pull;
-use std::cell::Cell;
+use search::Looking;
+use spin::Spinning;
 use std::sync::Arc;
+use timers::Timers;
 use watch::Watch;
 
 /// Settings of a worker, fixed when it is made.
@@ -148,20 +151,10 @@ enum Pass {
 pub struct Worker<M: Machine> {
     shared: Arc<WorkerShared<M>>,
     local: Local<M>,
-    governor: Governor,
-    /// A timer ended the last park, and nothing was posted since. Spinning would burn CPU for posts that do not come.
-    after_deadline: Cell<bool>,
-    /// It is in the idle set, or was until a waker claimed it.
-    in_idle_set: Cell<bool>,
-    /// Since when posts and requests have kept it from looking at other workers; 0 if they have not.
-    unlooked_ns: Cell<u64>,
-    /// It is counted as searching.
-    searching: Cell<bool>,
+    spinning: Spinning,
+    looking: Looking,
     watch: Watch,
-    /// Which workers may have had work at the last look.
-    seen: Seen,
-    /// The count of polls when the worker idled last.
-    idle_polls: Cell<u64>,
+    timers: Timers,
     pull: Pull,
     looks: Looks,
     /// For how long it runs of each period, if that is limited.
@@ -193,16 +186,12 @@ impl<M: Machine> Worker<M> {
         let own = |push: &Push<M>| push.map.own(shared.remote().worker());
         let own_rank = scheduler.push().map(own);
         Worker {
-            governor: Governor::new(shared.config.idle),
+            spinning: Spinning::new(Governor::new(shared.config.idle)),
             shared,
             local,
-            after_deadline: Cell::new(false),
-            in_idle_set: Cell::new(false),
-            unlooked_ns: Cell::new(0),
-            searching: Cell::new(false),
+            looking: Looking::new(seen),
             watch: Watch::new(workers),
-            seen,
-            idle_polls: Cell::new(u64::MAX),
+            timers: Timers::new(),
             pull: Pull::new(),
             looks: Looks::new(),
             limit: budget.map(BudgetLimit::new),
@@ -234,7 +223,7 @@ impl<M: Machine> Worker<M> {
             self.throttle_if_spent();
             match self.pass() {
                 Pass::Work => {
-                    self.unlooked_ns.set(0);
+                    self.looking.note_look();
                     self.end_watchdog();
                     self.end_search();
                     self.offer_surplus();
@@ -250,7 +239,7 @@ impl<M: Machine> Worker<M> {
                         self.watch.note_idle();
                         self.local.note_idle();
                         self.local.set_unlisted(true);
-                        self.idle_polls.set(self.shared.tally.polls.get());
+                        self.timers.note_idle(self.shared.tally.polls.get());
                     }
                 }
                 Pass::Closing => {
@@ -264,7 +253,7 @@ impl<M: Machine> Worker<M> {
     /// Something was posted, so more may come: spinning pays again.
     #[inline]
     fn note_posts(&self) {
-        self.after_deadline.set(false);
+        self.spinning.set_after_deadline(false);
         self.looks.set_after_ready(false);
     }
 
@@ -367,24 +356,6 @@ impl<M: Machine> Worker<M> {
             return self.shared.tally.polls.get().is_multiple_of(64);
         }
         self.local.pace().is_due(now_ns)
-    }
-
-    /// Fires the timers that are due, also those of sleepers that this worker looks after. A worker that has run nothing
-    /// since it idled leaves its own ones that may still wait: fired now, a few at a time, they would make it wake
-    /// others to help it. Under a paused clock it fires them: the task that advanced the clock waits for them. Returns
-    /// whether it fired any.
-    #[inline]
-    fn expire(&self) -> bool {
-        let has_run = self.shared.tally.polls.get() != self.idle_polls.get();
-        let may_fire = has_run || self.local.needs_a_look() || self.shared.clock.is_frozen();
-        let mut fired = 0;
-        if may_fire || M::breaks(Bug::IdleWorkerFiresEarly) {
-            fired = self.local.expire();
-            if fired > 0 {
-                self.shared.tally.timers_fired.add_owned(fired);
-            }
-        }
-        self.pull_timers() || fired > 0
     }
 
     /// Looks at mailbox, inject queue, closing flag, timers, descriptors and queues.

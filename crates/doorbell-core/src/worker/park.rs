@@ -17,7 +17,6 @@ use super::{NothingRunnable, Worker};
 use crate::bell::Announced;
 use crate::io::{Driver, ParkChoice, Station as _};
 use crate::scheduler::Turns;
-use crate::scheduler::idle::Left;
 use crate::switches::IdleClaim;
 use crate::wheel::Ended;
 use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
@@ -108,7 +107,7 @@ impl<M: Machine> Worker<M> {
             self.say_nothing_waits();
             return false;
         }
-        self.unlooked_ns.set(0);
+        self.looking.note_look();
         self.enter_idle_set();
         self.say_nothing_waits();
         let remote = self.shared.remote();
@@ -138,7 +137,7 @@ impl<M: Machine> Worker<M> {
         let look_ns = self.next_look();
         let until_ns = [until_ns, look_ns];
         let until_ns = until_ns.into_iter().flatten().min();
-        let learns = self.governor.learns();
+        let learns = self.spinning.governor().learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
         self.end_to_run();
         let ended = self.block(form, until_ns);
@@ -148,7 +147,7 @@ impl<M: Machine> Worker<M> {
                 tally.unparks_rung.add_owned(1);
                 if learns {
                     let slept_ns = M::now_ns().saturating_sub(from_ns);
-                    self.governor.note_sleep(slept_ns);
+                    self.spinning.governor().note_sleep(slept_ns);
                 }
             }
             // Notified between the announcement and the last test of the OS.
@@ -159,7 +158,7 @@ impl<M: Machine> Worker<M> {
             }
             WaitEnd::Deadline => {
                 tally.unparks_deadline.add_owned(1);
-                self.after_deadline.set(true);
+                self.spinning.set_after_deadline(true);
                 if self.local.turns() == Turns::ByRank {
                     // Otherwise a timer that is due by the clock of the OS would wait for this worker's clock.
                     M::catch_up();
@@ -212,32 +211,5 @@ impl<M: Machine> Worker<M> {
             return Ended::Resumed;
         }
         clock.end_worker(self.shared.remote().worker(), self.local.wake_ns())
-    }
-
-    /// From here on a thread that has work for others finds this worker idle.
-    pub(super) fn enter_idle_set(&self) {
-        // Also if it is in the idle set already: a task it got meanwhile listed it, and may have been stolen since.
-        self.local.unlist();
-        if !self.in_idle_set.replace(true) {
-            let remote = self.shared.remote();
-            remote.scheduler().idle().enter(remote.worker());
-        }
-    }
-
-    /// The worker has something to do: it leaves the idle set, and learns whether it was claimed.
-    pub(super) fn leave_idle_set(&self) {
-        if !self.in_idle_set.replace(false) {
-            return;
-        }
-        let remote = self.shared.remote();
-        match remote.scheduler().idle().leave(remote.worker()) {
-            Left::ByItself => {}
-            Left::Settled => self.watch.note_claimed(),
-            Left::Claimed => {
-                self.watch.note_claimed();
-                self.shared.tally.claims.add_owned(1);
-                self.searching.set(true);
-            }
-        }
     }
 }

@@ -201,7 +201,7 @@ impl<M: Machine> Worker<M> {
     fn walk(&self, tree: &Tree<M>, now_ns: u64) -> u64 {
         let (remote, tally) = (self.shared.remote(), &self.shared.tally);
         // A worker in the idle set would choose itself for what it fires.
-        let places = !self.in_idle_set.get();
+        let places = !self.looking.is_in_idle_set();
         let mut walk = tree.walk(remote.worker(), now_ns);
         let mut fired = 0;
         while let Step::Expire(sleeper) = walk.step() {

@@ -2,10 +2,72 @@
 
 use super::Worker;
 use crate::queue::Greed;
-use crate::scheduler::idle::{Search, Searching};
+use crate::scheduler::idle::{Left, Search, Searching, Seen};
 use crate::scheduler::{Member, Turns};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
+use std::cell::Cell;
+
+/// What a worker knows of its looks for work, and of its place in the idle set.
+#[derive(Debug)]
+pub(super) struct Looking {
+    /// Which workers may have had work at the last look.
+    seen: Seen,
+    /// The worker is in the idle set, or was until a waker claimed it.
+    in_idle_set: Cell<bool>,
+    /// It is counted as searching.
+    counted: Cell<bool>,
+    /// Since when posts and requests have kept it from looking at other workers; 0 if they have not.
+    unlooked_ns: Cell<u64>,
+}
+
+impl Looking {
+    pub(super) fn new(seen: Seen) -> Self {
+        Looking {
+            seen,
+            in_idle_set: Cell::new(false),
+            counted: Cell::new(false),
+            unlooked_ns: Cell::new(0),
+        }
+    }
+
+    /// Whether the worker is counted as searching: it searches, or a waker has claimed it for that.
+    pub(super) fn is_counted(&self) -> bool {
+        self.counted.get()
+    }
+
+    /// Whether the worker is in the idle set, or was until a waker claimed it.
+    pub(super) fn is_in_idle_set(&self) -> bool {
+        self.in_idle_set.get()
+    }
+
+    /// The worker looks at the others, or has work of its own.
+    pub(super) fn note_look(&self) {
+        self.unlooked_ns.set(0);
+    }
+
+    /// How long posts and requests have kept this idle worker from looking at others.
+    pub(super) fn unlooked_for_ns(&self, now_ns: u64) -> u64 {
+        let since_ns = self.unlooked_ns.get();
+        if since_ns == 0 {
+            self.unlooked_ns.set(now_ns.max(1));
+            return 0;
+        }
+        now_ns.saturating_sub(since_ns)
+    }
+
+    /// As if the worker were counted as searching.
+    #[cfg(test)]
+    pub(super) fn set_counted(&self) {
+        self.counted.set(true);
+    }
+
+    /// As if the worker had entered the idle set.
+    #[cfg(test)]
+    pub(super) fn set_in_idle_set(&self) {
+        self.in_idle_set.set(true);
+    }
+}
 
 impl<M: Machine> Worker<M> {
     /// Whether there are workers to share tasks with.
@@ -15,7 +77,7 @@ impl<M: Machine> Worker<M> {
 
     /// A worker that was claimed for work looks for it. Returns whether it found some.
     pub(super) fn search_if_claimed(&self) -> bool {
-        self.searching.get() && self.search()
+        self.looking.counted.get() && self.search()
     }
 
     /// Looks for work at the other workers, unless enough workers search. From its first look around on a
@@ -24,11 +86,11 @@ impl<M: Machine> Worker<M> {
         if !self.has_others() {
             return false;
         }
-        self.unlooked_ns.set(0);
+        self.looking.note_look();
         self.enter_idle_set();
         let remote = self.shared.remote();
         match remote.scheduler().idle().begin_search(remote.worker()) {
-            Search::Begun => self.searching.set(true),
+            Search::Begun => self.looking.counted.set(true),
             Search::Enough => return false,
         }
         self.search()
@@ -36,12 +98,16 @@ impl<M: Machine> Worker<M> {
 
     /// Reads which workers may have work. A caller that must miss none has a fence before this.
     pub(super) fn look_at_list(&self) {
-        self.shared.remote().scheduler().work().look(&self.seen);
+        self.shared
+            .remote()
+            .scheduler()
+            .work()
+            .look(&self.looking.seen);
     }
 
     /// The other workers that may have had work at the last look, nearest first.
     pub(super) fn listed(&self) -> impl Iterator<Item = &Member<M>> {
-        let (remote, seen) = (self.shared.remote(), &self.seen);
+        let (remote, seen) = (self.shared.remote(), &self.looking.seen);
         let work = remote.scheduler().work();
         seen.any()
             .then(|| remote.scheduler().others(remote.worker()))
@@ -145,7 +211,7 @@ impl<M: Machine> Worker<M> {
                 remote.scheduler().others(remote.worker()),
                 remote.scheduler().work(),
             );
-            for other in others.filter(|other| !work.held(&self.seen, other.worker())) {
+            for other in others.filter(|other| !work.held(&self.looking.seen, other.worker())) {
                 let _ = self.observe(other, now_ns);
             }
         }
@@ -173,7 +239,7 @@ impl<M: Machine> Worker<M> {
     /// Ends this worker's search, successful or not. The last searcher looks again on behalf of the wakers that
     /// relied on it: they had work, and woke no worker.
     pub(super) fn end_search(&self) {
-        if !self.searching.replace(false) {
+        if !self.looking.counted.replace(false) {
             return;
         }
         let remote = self.shared.remote();
@@ -191,6 +257,33 @@ impl<M: Machine> Worker<M> {
         if self.local.has_surplus() || remote.has_injected() || self.others_have_work() {
             M::mark(Mark::IdleLastSearch);
             scheduler.offer(remote.worker());
+        }
+    }
+
+    /// From here on a thread that has work for others finds this worker idle.
+    pub(super) fn enter_idle_set(&self) {
+        // Also if it is in the idle set already: a task it got meanwhile listed it, and may have been stolen since.
+        self.local.unlist();
+        if !self.looking.in_idle_set.replace(true) {
+            let remote = self.shared.remote();
+            remote.scheduler().idle().enter(remote.worker());
+        }
+    }
+
+    /// The worker has something to do: it leaves the idle set, and learns whether it was claimed.
+    pub(super) fn leave_idle_set(&self) {
+        if !self.looking.in_idle_set.replace(false) {
+            return;
+        }
+        let remote = self.shared.remote();
+        match remote.scheduler().idle().leave(remote.worker()) {
+            Left::ByItself => {}
+            Left::Settled => self.watch.note_claimed(),
+            Left::Claimed => {
+                self.watch.note_claimed();
+                self.shared.tally.claims.add_owned(1);
+                self.looking.counted.set(true);
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Spinning: an idle worker serves calls without a pass.
 
 use super::Worker;
+use super::governor::Governor;
 use doorbell_machine::{Bug, Counter, Machine, Spun};
+use std::cell::Cell;
 
 /// A worker that calls keep spinning makes a pass after this time, so that what only a pass does is still done.
 const PASS_INTERVAL_NS: u64 = 1_000_000;
@@ -20,6 +22,32 @@ pub(super) const SPIN_ALONE_NS: u64 = 1_000;
 
 /// After that, it looks for work there once in this time.
 const LOOK_AROUND_NS: u64 = 10_000;
+
+/// What decides whether a worker spins before it parks, and for how long.
+#[derive(Debug)]
+pub(super) struct Spinning {
+    governor: Governor,
+    /// A timer ended the last park, and nothing was posted since. Spinning would burn CPU for posts that do not come.
+    after_deadline: Cell<bool>,
+}
+
+impl Spinning {
+    pub(super) fn new(governor: Governor) -> Self {
+        Spinning {
+            governor,
+            after_deadline: Cell::new(false),
+        }
+    }
+
+    pub(super) fn governor(&self) -> &Governor {
+        &self.governor
+    }
+
+    /// Notes that a timer ended a park, or that something was posted since.
+    pub(super) fn set_after_deadline(&self, after_deadline: bool) {
+        self.after_deadline.set(after_deadline);
+    }
+}
 
 /// How spinning ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +95,7 @@ impl<M: Machine> Worker<M> {
             return SpinEnd::Quiet;
         }
         let started_ns = M::now_ns();
-        let spin_ns = self.governor.spin_ns(started_ns);
+        let spin_ns = self.spinning.governor.spin_ns(started_ns);
         if spin_ns == 0 {
             return SpinEnd::Quiet;
         }
@@ -131,21 +159,17 @@ impl<M: Machine> Worker<M> {
     /// Whether the worker parks at once. The CPU of a core that is off is left to others, by every policy; a paused
     /// clock waits for the worker to sleep.
     fn skips_spin(&self) -> bool {
-        !self.governor.spins()
+        !self.spinning.governor.spins()
             || self.local.is_off()
             || self.is_cpu_wanted()
             || self.shared.clock.is_frozen()
             || self.waits_for_descriptors()
-            || (self.after_deadline.get() && self.governor.heeds_deadlines())
+            || (self.spinning.after_deadline.get() && self.spinning.governor.heeds_deadlines())
     }
 
     /// Whether posts and requests have kept this idle worker from looking at others for [`PASS_INTERVAL_NS`].
     fn is_look_overdue(&self, now_ns: u64) -> bool {
-        let since_ns = self.unlooked_ns.get();
-        if since_ns == 0 {
-            self.unlooked_ns.set(now_ns.max(1));
-        }
-        since_ns != 0 && now_ns.saturating_sub(since_ns) >= PASS_INTERVAL_NS
+        self.looking.unlooked_for_ns(now_ns) >= PASS_INTERVAL_NS
     }
 
     /// Whether the workers of its core tell each other when they use the core.
@@ -183,11 +207,11 @@ impl<M: Machine> Worker<M> {
         let preempted = self.was_preempted(slice_ns, began_ns, now_ns);
         if preempted || progress.left_ns() == 0 {
             let quiet_ns = progress.quiet_ns().min(progress.spin_ns);
-            self.governor.note_vain(quiet_ns);
+            self.spinning.governor.note_vain(quiet_ns);
             let tally = &self.shared.tally;
             tally.spun_vain_ns.add_owned(quiet_ns);
             // A worker that never parks makes a pass, which fires timers, and comes back.
-            let parks = self.governor.parks();
+            let parks = self.spinning.governor.parks();
             return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
         }
         let has_events = self.has_sources() && self.look_at_descriptors();
@@ -210,7 +234,7 @@ impl<M: Machine> Worker<M> {
             return true;
         }
         // Claimed, as it noticed before the calls. Whoever claimed it tells it too, but may be slow.
-        if self.searching.get() {
+        if self.looking.is_counted() {
             return true;
         }
         // A look takes the cache line from the posters. If no caller waits, look less often.
@@ -231,10 +255,13 @@ impl<M: Machine> Worker<M> {
 
     /// Whether the OS gave the CPU to another thread during a slice in which nothing came.
     fn was_preempted(&self, slice_ns: u64, began_ns: Option<u64>, now_ns: u64) -> bool {
-        let Some(began_ns) = began_ns.filter(|_| self.governor.learns()) else {
+        let Some(began_ns) = began_ns.filter(|_| self.spinning.governor.learns()) else {
             return false;
         };
-        let preempted = self.governor.was_preempted(began_ns, now_ns, slice_ns);
+        let preempted = self
+            .spinning
+            .governor
+            .was_preempted(began_ns, now_ns, slice_ns);
         if preempted {
             self.shared.tally.preemptions.add_owned(1);
         }

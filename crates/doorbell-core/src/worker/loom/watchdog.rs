@@ -152,7 +152,7 @@ fn decline_against_push() {
     let shared = Arc::clone(&workers[CHECKER]);
     let declines = thread::spawn(move || {
         let worker = Worker::new(shared);
-        worker.in_idle_set.set(true);
+        worker.looking.set_in_idle_set();
         worker.leave_idle_set();
         push(worker.shared.remote());
         worker.end_watchdog();
@@ -178,7 +178,7 @@ fn end_of_search_against_push() {
     let shared = Arc::clone(&workers[CHECKER]);
     let searches = thread::spawn(move || {
         let worker = Worker::new(shared);
-        worker.searching.set(true);
+        worker.looking.set_counted();
         push(worker.shared.remote());
         worker.end_search();
     });

@@ -186,7 +186,7 @@ fn what_came_to_the_inject_queue_of_the_worker_that_ends_the_last_search_is_offe
     let [worker, _, asleep] = &workers;
     let remote = worker.shared.remote();
     assert_eq!(remote.scheduler().idle().begin_search(0), Search::Begun);
-    worker.searching.set(true);
+    worker.looking.set_counted();
     falls_asleep(asleep);
     gets(worker, 1, 0);
     post_one(remote, asleep.shared.remote());
@@ -345,7 +345,7 @@ fn a_spinning_worker_that_finds_itself_claimed_before_calls_ends_its_spin() {
     assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     gets_call(worker);
     assert_eq!(worker.local.enter(|| worker.spin()), SpinEnd::Busy);
-    assert!(worker.searching.get());
+    assert!(worker.looking.is_counted());
     worker.end_search();
     takes_and_drops(worker, timer);
     end(workers);
@@ -421,7 +421,7 @@ fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
     let [worker, asleep] = scheduler_by_hand();
     let idle = asleep.shared.remote().scheduler().idle();
     assert_eq!(idle.begin_search(0), Search::Begun);
-    worker.searching.set(true);
+    worker.looking.set_counted();
     worker.shared.close();
     worker.run();
     assert!(!idle.anyone_searches(), "others rely on it for ever");
@@ -435,7 +435,7 @@ fn a_worker_that_goes_off_hands_on_its_search() {
     let [busy, worker, asleep] = &workers;
     let scheduler = busy.shared.remote().scheduler();
     assert_eq!(scheduler.idle().begin_search(1), Search::Begun);
-    worker.searching.set(true);
+    worker.looking.set_counted();
     scheduler.idle().enter(2);
     gets(busy, 4, 0);
     assert_eq!(scheduler.take_off(1), TakenOff::Now);

@@ -9,7 +9,7 @@ use crate::testing::{Log, pulling, spawn};
 use crate::tree::{Told, Tree};
 use crate::wheel::Clock;
 use crate::worker::timer::{Fired, Polled, RawTimer};
-use crate::worker::watch::Seen;
+use crate::worker::watch::Observation;
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerCounts, WorkerShared};
 use doorbell_machine::{Host, Machine, ParkIn};
 use std::future::poll_fn;
@@ -141,7 +141,7 @@ fn a_throttled_worker_leaves_the_timers_of_its_sleepers_to_others() {
         assert!(
             claimed
                 .local
-                .enter(|| claimed.expire_for(remote, Seen::inside(true)))
+                .enter(|| claimed.expire_for(remote, Observation::inside(true)))
         );
         assert!(!it.tree().is_active(0) && it.tree().is_active(2));
     });
@@ -194,7 +194,7 @@ fn a_visit_of_a_worker_that_was_set_aside_costs_a_membarrier_which_is_counted() 
             assert!(
                 looks
                     .local
-                    .enter(|| looks.expire_for(remote, Seen::inside(true)))
+                    .enter(|| looks.expire_for(remote, Observation::inside(true)))
             );
             drop(timer);
             stuck.local.close();

@@ -5,7 +5,7 @@ use super::hand_on::{MS, counts, end, gets, looks_after_its_first_pass};
 use super::scheduler_by_hand;
 use crate::scheduler::idle::Watchdog;
 use crate::worker::timer::RawTimer;
-use crate::worker::watch::{OVERDUE_BUSY_NS, Seen};
+use crate::worker::watch::{OVERDUE_BUSY_NS, Observation};
 use doorbell_machine::{Host, Machine};
 use std::io::Write as _;
 use std::task::Waker;
@@ -46,7 +46,7 @@ fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
         let timer = RawTimer::arm(remote, when_ns, Waker::noop());
         let expired = looks
             .local
-            .enter(|| looks.expire_for(remote, Seen::inside(stood_still)));
+            .enter(|| looks.expire_for(remote, Observation::inside(stood_still)));
         let took_ns = Host::now_ns() - when_ns;
         drop(timer);
         (expired, took_ns < OVERDUE_BUSY_NS)

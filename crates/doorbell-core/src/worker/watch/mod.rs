@@ -11,7 +11,7 @@ pub(super) use limits::{LONG_NS, WATCHED_NS};
 #[cfg(test)]
 pub(super) use limits::{OVERDUE_BUSY_NS, OVERDUE_NS, SOON_NS};
 #[cfg(test)]
-pub(super) use observe::Seen;
+pub(super) use observe::Observation;
 
 use crate::scheduler::idle::Searchers;
 use observe::Observed;

@@ -19,7 +19,7 @@ pub(super) struct Observed {
 
 /// What a look sees of another worker.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::worker) struct Seen {
+pub(in crate::worker) struct Observation {
     /// It is inside a poll or a call.
     pub(in crate::worker) is_inside: bool,
     /// It was seen with the same pulse before, and inside or not as now. A worker that slept at the last look has only
@@ -29,7 +29,7 @@ pub(in crate::worker) struct Seen {
     pub(super) stands_ns: u64,
 }
 
-impl Seen {
+impl Observation {
     /// Whether the worker is inside a poll or call that it was in at the last look too.
     pub(super) fn is_stuck(self) -> bool {
         self.stood_still && self.is_inside
@@ -38,7 +38,7 @@ impl Seen {
     /// A worker inside a poll, for tests.
     #[cfg(test)]
     pub(in crate::worker) fn inside(stood_still: bool) -> Self {
-        Seen {
+        Observation {
             is_inside: true,
             stood_still,
             stands_ns: 0,
@@ -48,7 +48,7 @@ impl Seen {
 
 impl<M: Machine> Worker<M> {
     /// Looks at another worker, and notes its pulse for the next look.
-    pub(in crate::worker) fn observe(&self, of: &Member<M>, now_ns: u64) -> Seen {
+    pub(in crate::worker) fn observe(&self, of: &Member<M>, now_ns: u64) -> Observation {
         let (pulse, is_inside) = (of.pulse(), of.is_inside());
         let noted = &self.watch.observed[of.worker()];
         let before = noted.get();
@@ -60,7 +60,7 @@ impl<M: Machine> Worker<M> {
                 since_ns: now_ns,
             });
         }
-        Seen {
+        Observation {
             is_inside,
             stood_still,
             stands_ns: now_ns.saturating_sub(noted.get().since_ns),

@@ -5,7 +5,7 @@ use super::Watch;
 use super::limits::{
     BUSY_EVERY_NS, OVERDUE_BUSY_NS, OVERDUE_NS, POLLS_BETWEEN_THEFTS, RELIEVED_NS,
 };
-use super::observe::Seen;
+use super::observe::Observation;
 use crate::queue::Greed;
 use crate::scheduler::Member;
 use crate::worker::Worker;
@@ -70,7 +70,7 @@ impl<M: Machine> Worker<M> {
 
     /// Expires overdue timers of a worker that is inside a poll, and of the sleepers that it looks after. Returns
     /// whether any fired.
-    pub(in crate::worker) fn expire_for(&self, other: &Member<M>, seen: Seen) -> bool {
+    pub(in crate::worker) fn expire_for(&self, other: &Member<M>, seen: Observation) -> bool {
         if !seen.is_inside || self.timer_at(other).is_none() {
             return false;
         }
@@ -99,7 +99,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Polls the descriptors of a stuck worker. Returns whether that brought tasks here.
-    pub(in crate::worker) fn look_for(&self, other: &Member<M>, seen: Seen) -> bool {
+    pub(in crate::worker) fn look_for(&self, other: &Member<M>, seen: Observation) -> bool {
         if !seen.is_stuck() || !self.has_descriptors_at(other) {
             return false;
         }

@@ -97,7 +97,7 @@ impl<M: Machine> Worker<M> {
         let has_declined = owed && idle.decline_watchdog() == Declined::Yes;
         if self.resign() || has_declined {
             M::fence_announce();
-        } else if !(looked_later || self.searching.get() && self.sees_expected()) {
+        } else if !(looked_later || self.looking.is_counted() && self.sees_expected()) {
             // No other worker relies on a look that it made for itself. One that was taken for a task was not claimed.
             return;
         }
