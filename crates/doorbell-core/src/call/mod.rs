@@ -122,7 +122,7 @@ unsafe fn run<F: FnOnce() -> R, R>(data: *mut u8) {
 
 /// What lies on the caller's stack. Its first 64 bytes are one line.
 #[repr(C)]
-struct Slot<M: Machine> {
+struct StackCall<M: Machine> {
     node: Node<M>,
     run: unsafe fn(*mut u8),
     state: M::U32,
@@ -139,9 +139,9 @@ union Inline {
 }
 
 // SAFETY: caller and callee use a slot in turn, by the protocol of its state word.
-unsafe impl<M: Machine> Send for Slot<M> {}
+unsafe impl<M: Machine> Send for StackCall<M> {}
 // SAFETY: as above.
-unsafe impl<M: Machine> Sync for Slot<M> {}
+unsafe impl<M: Machine> Sync for StackCall<M> {}
 
 /// Posts a call to a worker and waits until it has run.
 ///
@@ -162,7 +162,7 @@ pub unsafe fn wait_for<M: Machine>(worker: &impl Post<M>, call: &ErasedCall) -> 
             outside: call.data.as_ptr(),
         }
     };
-    let slot: M::Line<Slot<M>> = M::Line::new(|| Slot {
+    let slot: M::Line<StackCall<M>> = M::Line::new(|| StackCall {
         node: Node::new(if fits {
             deliver_inline
         } else {
@@ -187,9 +187,9 @@ pub unsafe fn wait_for<M: Machine>(worker: &impl Post<M>, call: &ErasedCall) -> 
 }
 
 /// Waits for DONE. Never unwinds, because the callee still has the slot.
-fn await_done<M: Machine>(slot: &M::Line<Slot<M>>) {
+fn await_done<M: Machine>(slot: &M::Line<StackCall<M>>) {
     // ORDER: Acquire pairs with the callee's Release of DONE: the result is visible.
-    let done = |slot: &Slot<M>| slot.state.load(Ordering::Acquire) == DONE;
+    let done = |slot: &StackCall<M>| slot.state.load(Ordering::Acquire) == DONE;
     match M::spin(slot, SPIN_NS, done) {
         Spun::Changed => return,
         Spun::Deadline => {}
@@ -222,7 +222,7 @@ fn await_done<M: Machine>(slot: &M::Line<Slot<M>>) {
 /// # Safety
 /// As for [`crate::link::Deliver`], for the node of a slot whose closure lies inline.
 unsafe fn deliver_inline<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
-    let slot = node.cast::<Slot<M>>();
+    let slot = node.cast::<StackCall<M>>();
     // SAFETY: the node is a slot's first field, and its caller waits until DONE.
     let it = unsafe { slot.as_ref() };
     // SAFETY: posted to this worker, so the closure is its to run.
@@ -236,7 +236,7 @@ unsafe fn deliver_inline<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
 /// # Safety
 /// As for [`crate::link::Deliver`], for the node of a slot whose closure lies elsewhere.
 unsafe fn deliver_outside<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
-    let slot = node.cast::<Slot<M>>();
+    let slot = node.cast::<StackCall<M>>();
     // SAFETY: as in `deliver_inline`.
     let it = unsafe { slot.as_ref() };
     // SAFETY: as in `deliver_inline`; the address was stored by `wait_for`.
@@ -252,7 +252,7 @@ unsafe fn deliver_outside<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
 /// # Safety
 /// The slot's closure has run; the slot may be gone when this returns.
 #[inline(always)]
-unsafe fn finish<M: Machine>(slot: NonNull<Slot<M>>) {
+unsafe fn finish<M: Machine>(slot: NonNull<StackCall<M>>) {
     let order = if M::breaks(Bug::CallDoneRelaxed) {
         Ordering::Relaxed
     } else {

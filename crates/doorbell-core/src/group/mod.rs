@@ -93,7 +93,7 @@ impl<M: Machine> Groups<M> {
     /// Whether the group has no task. This stays true until [`Groups::reserve`] is called for it.
     pub fn is_unused(&self, group: u8) -> bool {
         let slot = self.table().and_then(|table| table.slot(group));
-        slot.is_none_or(Slot::is_unused)
+        slot.is_none_or(OpenGroup::is_unused)
     }
 
     #[inline(always)]
@@ -145,7 +145,7 @@ const fn room<M: Machine>() -> usize {
 
 /// The groups of a scheduler: the words that its workers share.
 pub(crate) struct Table<M: Machine> {
-    slots: Box<[M::Ptr<Slot<M>>]>,
+    slots: Box<[M::Ptr<OpenGroup<M>>]>,
     /// How many slots there are, in order from the first.
     opened: M::U32,
     /// About the virtual time that was chosen last.
@@ -155,13 +155,13 @@ pub(crate) struct Table<M: Machine> {
 }
 
 /// One group.
-pub(crate) struct Slot<M: Machine> {
-    words: M::Line<SlotWords<M>>,
+pub(crate) struct OpenGroup<M: Machine> {
+    words: M::Line<GroupWords<M>>,
     /// One for each worker.
-    places: Box<[Place<M>]>,
+    places: Box<[WorkerQueues<M>]>,
 }
 
-struct SlotWords<M: Machine> {
+struct GroupWords<M: Machine> {
     /// The group's virtual time.
     time: M::U64,
     /// When a poll of one of its tasks ended last.
@@ -172,7 +172,7 @@ struct SlotWords<M: Machine> {
 }
 
 /// What one worker keeps for one group.
-pub(crate) struct Place<M: Machine> {
+pub(crate) struct WorkerQueues<M: Machine> {
     /// Tasks that may run anywhere. Those of the default group are in the remote half's queue instead.
     pub(crate) queue: Queue<M>,
     /// Pinned tasks. Only the worker's thread touches this.
@@ -183,13 +183,13 @@ pub(crate) struct Place<M: Machine> {
 
 // SAFETY: the fields of a place that are not Sync are used on its worker's thread only. Unsafe functions give
 // access to them, and their callers guarantee the thread.
-unsafe impl<M: Machine> Sync for Place<M> {}
+unsafe impl<M: Machine> Sync for WorkerQueues<M> {}
 // SAFETY: as for Sync; the nodes in it belong to tasks, which are Send.
-unsafe impl<M: Machine> Send for Place<M> {}
+unsafe impl<M: Machine> Send for WorkerQueues<M> {}
 
-impl<M: Machine> Place<M> {
+impl<M: Machine> WorkerQueues<M> {
     fn new(capacity: usize) -> Self {
-        Place {
+        WorkerQueues {
             queue: Queue::new(capacity),
             pinned: Ready::default(),
             rest: Cell::new(0),
@@ -206,21 +206,21 @@ impl<M: Machine> Place<M> {
     }
 }
 
-impl<M: Machine> Slot<M> {
+impl<M: Machine> OpenGroup<M> {
     fn new(workers: usize, weight: u32, capacity: usize) -> Self {
-        Slot {
-            words: M::Line::new(|| SlotWords {
+        OpenGroup {
+            words: M::Line::new(|| GroupWords {
                 time: M::U64::new(0),
                 ran_ns: M::U64::new(0),
                 weight: M::U32::new(weight),
                 tasks: M::U32::new(0),
             }),
-            places: (0..workers).map(|_| Place::new(capacity)).collect(),
+            places: (0..workers).map(|_| WorkerQueues::new(capacity)).collect(),
         }
     }
 
     #[inline]
-    pub(crate) fn place(&self, worker: usize) -> &Place<M> {
+    pub(crate) fn place(&self, worker: usize) -> &WorkerQueues<M> {
         &self.places[worker]
     }
 
@@ -284,7 +284,7 @@ impl<M: Machine> Table<M> {
             seen_ns: M::Line::new(|| M::U64::new(0)),
         };
         // The default group's queues in here are not used, so they have the smallest size.
-        table.add(0, Slot::new(workers, DEFAULT_WEIGHT, 1));
+        table.add(0, OpenGroup::new(workers, DEFAULT_WEIGHT, 1));
         table
     }
 
@@ -295,7 +295,7 @@ impl<M: Machine> Table<M> {
         );
         if group == self.opened() {
             let capacity = M::RING_CAPACITY.min(RING_MAX);
-            self.add(group, Slot::new(workers, weight, capacity));
+            self.add(group, OpenGroup::new(workers, weight, capacity));
         }
         let slot = self.slot(group as u8).expect("opened above, or before");
         // ORDER: Relaxed; the group's tasks are launched after this.
@@ -306,7 +306,7 @@ impl<M: Machine> Table<M> {
         slot.words.ran_ns.store(0, Ordering::Relaxed);
     }
 
-    fn add(&self, at: usize, slot: Slot<M>) {
+    fn add(&self, at: usize, slot: OpenGroup<M>) {
         let slot = Box::into_raw(Box::new(slot));
         // ORDER: Release pairs with the Acquire in `slot`: the slot's contents.
         self.slots[at].store(slot, Ordering::Release);
@@ -322,7 +322,7 @@ impl<M: Machine> Table<M> {
     }
 
     #[inline]
-    pub(crate) fn slot(&self, group: u8) -> Option<&Slot<M>> {
+    pub(crate) fn slot(&self, group: u8) -> Option<&OpenGroup<M>> {
         // ORDER: Acquire pairs with the Release in `add`.
         let slot = self.slots.get(usize::from(group))?.load(Ordering::Acquire);
         // SAFETY: made in `add`, and freed with the table.
@@ -331,7 +331,7 @@ impl<M: Machine> Table<M> {
 
     /// What a worker keeps for a group; `None` for the default one and for one that is not open.
     #[inline]
-    pub(crate) fn place(&self, group: u8, worker: usize) -> Option<&Place<M>> {
+    pub(crate) fn place(&self, group: u8, worker: usize) -> Option<&WorkerQueues<M>> {
         (group != DEFAULT)
             .then(|| self.slot(group))
             .flatten()
@@ -413,7 +413,7 @@ impl<M: Machine> Table<M> {
 
     /// Whether a group is so far behind the present that a worker should fetch a task of it.
     pub(crate) fn is_behind(&self, group: u8) -> bool {
-        let account = self.slot(group).map(Slot::account);
+        let account = self.slot(group).map(OpenGroup::account);
         account.is_some_and(|account| account.is_behind(self.present()))
     }
 

@@ -172,7 +172,7 @@ impl<M: Schedule> TaskList<M> {
     /// into the worker's own queue.
     pub(crate) fn enter(&self, task: TaskRef<M>, worker: u16) -> bool {
         self.with(|listed| {
-            task.settle(worker);
+            task.set_home(worker);
             listed.add(task);
         })
         .is_some()
@@ -250,7 +250,7 @@ impl<M: Schedule> Listed<M> {
 impl<M: Schedule> TaskRef<M> {
     /// Makes `worker` the home worker of a task that has none.
     #[inline]
-    fn settle(self, worker: u16) {
+    fn set_home(self, worker: u16) {
         // SAFETY: only the worker that has taken the own node accesses it. A worker above that polls the task reads it
         // only if the task is not behind: then the own node has been taken, and this is over.
         self.header()
@@ -266,7 +266,7 @@ impl<M: Schedule> TaskRef<M> {
 
     /// Whether it has a home worker. The caller has taken the own node from a queue.
     pub(crate) fn has_settled(self) -> bool {
-        // SAFETY: as in `settle`.
+        // SAFETY: as in `set_home`.
         self.header().home.with(|home| unsafe { (*home).is_some() })
     }
 

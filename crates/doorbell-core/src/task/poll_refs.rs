@@ -51,7 +51,7 @@ impl<M: Schedule> PollRefs<M> {
         self.waker.set(std::ptr::null());
         let count = self.count.replace(0);
         if count != 0 {
-            task.header().state.settle(count);
+            task.header().state.add_refs(count);
         }
         polled
     }

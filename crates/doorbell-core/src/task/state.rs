@@ -388,7 +388,7 @@ impl<M: Machine> State<M> {
 
     /// (14) Adds `count` references, which may be negative. The caller holds another, counted one.
     #[cold]
-    pub(crate) fn settle(&self, count: isize) {
+    pub(crate) fn add_refs(&self, count: isize) {
         let refs = (count as u64).wrapping_mul(ONE_REF);
         // ORDER: Relaxed as in `retain`. References that this subtracts were used by this thread alone, which gives
         // up its own by `release` or at the end of the poll.

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::sentry::{Own, Sentry, Stood};
-use super::{Deactivated, Step, Told, Tree};
+use super::{Deactivated, Duty, Step, Tree};
 use crate::testing::model::{Shows, check, check_large, must_be_noticed_by, mutant};
 use ::loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ::loom::thread;
@@ -32,7 +32,7 @@ fn sleep(tree: &Tree<Loom>, worker: usize, next_wake_ns: u64) -> Deactivated {
 }
 
 /// A visitor found that the first timer of a worker is due then.
-fn tell(tree: &Tree<Loom>, worker: usize, next_wake_ns: u64) -> Told {
+fn tell(tree: &Tree<Loom>, worker: usize, next_wake_ns: u64) -> Duty {
     tree.note(worker, next_wake_ns);
     tree.report(worker)
 }
@@ -56,7 +56,7 @@ impl Timers {
         let mut walk = tree.walk(2, 10);
         while let Step::Expire(worker) = walk.step() {
             self.expire(worker);
-            assert_eq!(tell(tree, worker, u64::MAX), Told::Nothing);
+            assert_eq!(tell(tree, worker, u64::MAX), Duty::Nothing);
         }
     }
 }
@@ -145,8 +145,8 @@ fn two_new_timers() {
     let tree = tree(&[0, 0, 1]);
     tree.activate(2);
     let its = Arc::clone(&tree);
-    let other = thread::spawn(move || assert_eq!(tell(&its, 1, 7), Told::Nothing));
-    assert_eq!(tell(&tree, 0, 5), Told::Nothing);
+    let other = thread::spawn(move || assert_eq!(tell(&its, 1, 7), Duty::Nothing));
+    assert_eq!(tell(&tree, 0, 5), Duty::Nothing);
     other.join().unwrap();
     assert_eq!(tree.next_ns(2), 5, "the migrator does not see it");
 }
@@ -186,7 +186,7 @@ fn a_new_timer_against_a_sleeper(branches: &[usize; 2]) {
     let told = stuck.join().unwrap();
     let is_sentry = slept == Deactivated::SleepUntil(3 * UNIT_NS);
     assert!(
-        is_sentry || told == Told::WakeBy(3 * UNIT_NS),
+        is_sentry || told == Duty::WakeBy(3 * UNIT_NS),
         "nobody wakes in time: {slept:?}, {told:?}"
     );
 }
@@ -206,7 +206,7 @@ fn the_end_of_a_poll_against_the_report() {
     let tree = tree(&[0, 1]);
     tree.activate(0);
     tree.note(1, 5 * UNIT_NS);
-    assert_eq!(tree.report(1), Told::Nothing);
+    assert_eq!(tree.report(1), Duty::Nothing);
     let its = Arc::clone(&tree);
     let watchdog = thread::spawn(move || its.set_aside(0));
     tree.activate(0);
@@ -214,7 +214,7 @@ fn the_end_of_a_poll_against_the_report() {
     if tree.is_active(0) {
         assert_eq!(tree.next_ns(0), 5 * UNIT_NS, "it looks after nobody");
     } else {
-        assert_eq!(told, Told::WakeBy(5 * UNIT_NS), "nobody wakes in time");
+        assert_eq!(told, Duty::WakeBy(5 * UNIT_NS), "nobody wakes in time");
     }
 }
 

@@ -40,7 +40,7 @@ pub enum Deactivated {
 /// What the caller must do after it told the tree about a worker.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Duty {
     /// Nothing: another worker sees to it.
     Nothing,
     /// Ensure that a worker is awake by that time: the tree is empty, and no sentry wakes by then. A
@@ -208,12 +208,12 @@ impl<M: Machine> Tree<M> {
 
     /// The worker looks after no timers of others for now, though awake: it is stuck, off, or ends. Called by any
     /// thread.
-    pub fn set_aside(&self, worker: usize) -> Told {
+    pub fn set_aside(&self, worker: usize) -> Duty {
         self.told(Climb::from_worker(self, worker, Bit::Clear).run())
     }
 
-    fn told(&self, top: Top) -> Told {
-        self.uncovered_ns(top).map_or(Told::Nothing, Told::WakeBy)
+    fn told(&self, top: Top) -> Duty {
+        self.uncovered_ns(top).map_or(Duty::Nothing, Duty::WakeBy)
     }
 
     /// Notes the next wake of the worker: when its first global timer needs one; `u64::MAX` for none. Called by the
@@ -240,7 +240,7 @@ impl<M: Machine> Tree<M> {
     }
 
     /// Brings the tree up to date after the next wake of a worker was [noted](Tree::note).
-    pub fn report(&self, worker: usize) -> Told {
+    pub fn report(&self, worker: usize) -> Duty {
         self.told(Climb::from_worker(self, worker, Bit::Keep).run())
     }
 }

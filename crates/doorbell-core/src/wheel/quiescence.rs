@@ -126,11 +126,11 @@ impl<M: Machine> Quiescence<M> {
         // ORDER: AcqRel; Release publishes the signals that were set before it, and Acquire makes those of all
         // threads that ended before visible.
         let before = self.word.fetch_sub(what, Ordering::AcqRel);
-        self.settle(before.wrapping_sub(what), clock)
+        self.go_on_if_quiescent(before.wrapping_sub(what), clock)
     }
 
     /// Lets the clock go on if everything is quiescent. `seen` is the word as the caller left it.
-    fn settle(&self, mut seen: u64, clock: &Clock<M>) -> Ended {
+    fn go_on_if_quiescent(&self, mut seen: u64, clock: &Clock<M>) -> Ended {
         loop {
             let is_over = seen & BUSY_MASK == 0 && seen & INSIDE_MASK != 0;
             if !is_over || !self.workers_are_quiescent() {

@@ -14,7 +14,7 @@
 use super::Worker;
 use super::local::VISITED_RETRY_NS;
 use crate::scheduler::Member;
-use crate::tree::{Deactivated, Step, Told, Tree};
+use crate::tree::{Deactivated, Duty, Step, Tree};
 use doorbell_machine::{Bug, Counter, Machine, Mark, WaitEnd};
 use std::cell::Cell;
 
@@ -113,8 +113,8 @@ impl<M: Machine> Worker<M> {
             M::fence_announce();
         }
         match told {
-            Told::Nothing => self.wake_watchdog_if_wanted(),
-            Told::WakeBy(_) => remote.scheduler().find_idle(remote).request_pass(),
+            Duty::Nothing => self.wake_watchdog_if_wanted(),
+            Duty::WakeBy(_) => remote.scheduler().find_idle(remote).request_pass(),
         }
     }
 
@@ -229,7 +229,7 @@ impl<M: Machine> Worker<M> {
     /// is, a worker sees to it.
     pub(super) fn report(tree: &Tree<M>, visited: &Member<M>) {
         if !M::breaks(Bug::PullReportsNothing) {
-            let _: Told = tree.report(visited.worker());
+            let _: Duty = tree.report(visited.worker());
         }
     }
 
@@ -255,7 +255,7 @@ impl<M: Machine> Worker<M> {
         M::mark(Mark::TreeSetAside);
         self.shared.tally.set_aside.add_owned(1);
         // Nothing to wake: this worker is awake.
-        let _: Told = tree.set_aside(other.worker());
+        let _: Duty = tree.set_aside(other.worker());
         self.pull_from(tree)
     }
 

@@ -12,7 +12,7 @@
 //! has tasks for others. So callers on different CPUs mostly begin at different candidates.
 
 use super::IdleSet;
-use super::cores::{Free, Place};
+use super::cores::{BitPlace, Free};
 use doorbell_machine::Machine;
 
 /// Where a caller looks for an idle worker.
@@ -107,7 +107,7 @@ impl<M: Machine> Choice<'_, M> {
     fn take_in(
         &self,
         group: usize,
-        near: Place,
+        near: BitPlace,
         levels: &[Level],
         takes: &mut dyn FnMut(usize) -> bool,
     ) -> Taken {

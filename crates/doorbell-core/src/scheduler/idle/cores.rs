@@ -38,7 +38,7 @@ const _: () =
 
 /// Where a worker's bits are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::scheduler) struct Place {
+pub(in crate::scheduler) struct BitPlace {
     pub(in crate::scheduler) group: usize,
     pub(in crate::scheduler) slot: usize,
 }
@@ -69,7 +69,7 @@ pub(super) struct Free {
 
 /// The groups of a runtime's workers, and their idle words.
 pub struct Cores<M: Machine> {
-    places: Box<[Place]>,
+    places: Box<[BitPlace]>,
     groups: Box<[Group]>,
     /// Whether schedulers of several classes share this.
     is_shared: bool,
@@ -128,7 +128,7 @@ impl<M: Machine> Cores<M> {
 
     /// Where the bits of a worker are.
     #[inline]
-    pub(in crate::scheduler) fn place(&self, worker: usize) -> Place {
+    pub(in crate::scheduler) fn place(&self, worker: usize) -> BitPlace {
         self.places[worker]
     }
 
@@ -147,11 +147,11 @@ impl<M: Machine> Cores<M> {
         &self,
         group: usize,
         first: usize,
-    ) -> impl Iterator<Item = (usize, Place)> {
+    ) -> impl Iterator<Item = (usize, BitPlace)> {
         let slots = self.slots(group);
         (0..slots).map(move |step| {
             let slot = (first + step) % slots;
-            (self.worker(group, slot), Place { group, slot })
+            (self.worker(group, slot), BitPlace { group, slot })
         })
     }
 
@@ -210,12 +210,15 @@ const fn busy(word: u64) -> u16 {
 
 /// Where each worker's bits are, and the groups. Each caller has a distance of its own type; this is compiled once for
 /// all of them.
-fn lay_out(workers: usize, distance: &dyn Fn(usize, usize) -> u32) -> (Box<[Place]>, Box<[Group]>) {
+fn lay_out(
+    workers: usize,
+    distance: &dyn Fn(usize, usize) -> u32,
+) -> (Box<[BitPlace]>, Box<[Group]>) {
     let members = groups_of(workers, distance);
-    let mut places = vec![Place::default(); workers].into_boxed_slice();
+    let mut places = vec![BitPlace::default(); workers].into_boxed_slice();
     for (group, members) in members.iter().enumerate() {
         for (slot, worker) in members.iter().enumerate() {
-            places[*worker] = Place { group, slot };
+            places[*worker] = BitPlace { group, slot };
         }
     }
     let between = |one: usize, other: usize| distance(members[one][0], members[other][0]);

@@ -18,7 +18,7 @@ mod work;
 
 pub use choice::Wish;
 pub use cores::Cores;
-pub(super) use cores::{GROUP_MAX, Place};
+pub(super) use cores::{BitPlace, GROUP_MAX};
 pub(crate) use lapse::Searchers;
 pub use work::{Seen, WorkSet};
 
@@ -130,7 +130,7 @@ impl<M: Machine> IdleSet<M> {
 
     /// The worker's word, and the shift of its bits from those of the first worker of that word.
     fn word(&self, worker: usize) -> (&M::U64, usize) {
-        let Place { group, slot } = self.cores.place(worker);
+        let BitPlace { group, slot } = self.cores.place(worker);
         (self.cores.word(group, self.class), slot)
     }
 
@@ -237,7 +237,7 @@ impl<M: Machine> IdleSet<M> {
 
     /// Whether the worker is in the set, and whether no worker of another class runs on its core, as far as is known.
     pub(crate) fn sight(&self, worker: usize) -> Sight {
-        let Place { group, slot } = self.cores.place(worker);
+        let BitPlace { group, slot } = self.cores.place(worker);
         let free = self.cores.free(group, self.class);
         Sight {
             is_idle: free.idle & 1 << slot != 0,

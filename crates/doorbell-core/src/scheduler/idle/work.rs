@@ -2,7 +2,7 @@
 //! not a line or more of every worker. See ../README.md.
 
 use super::Cores;
-use super::cores::Place;
+use super::cores::BitPlace;
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl<M: Machine> WorkSet<M> {
     }
 
     fn word(&self, worker: usize) -> (&M::U32, u32) {
-        let Place { group, slot } = self.cores.place(worker);
+        let BitPlace { group, slot } = self.cores.place(worker);
         (&self.words[group], 1 << slot)
     }
 
@@ -88,7 +88,7 @@ impl<M: Machine> WorkSet<M> {
 
     /// Whether this worker may have had something at that look.
     pub fn held(&self, seen: &Seen, worker: usize) -> bool {
-        let Place { group, slot } = self.cores.place(worker);
+        let BitPlace { group, slot } = self.cores.place(worker);
         seen.words[group].get() & 1 << slot != 0
     }
 }

@@ -5,14 +5,14 @@
 //! |---|---|
 //! | `8 * n` to `8 * n + 7`, n from 0 to 7 | the byte of slot n in the first word, of slot 8 + n in the second |
 
-use crate::scheduler::idle::{GROUP_MAX, Place};
+use crate::scheduler::idle::{BitPlace, GROUP_MAX};
 
 /// Slots per word, and words per group.
 const WORD_SLOTS: usize = 8;
 pub(super) const GROUP_WORDS: usize = GROUP_MAX / WORD_SLOTS;
 const _: () = assert!(WORD_SLOTS * 8 == u64::BITS as usize && GROUP_WORDS * WORD_SLOTS == 16);
 
-impl Place {
+impl BitPlace {
     /// The index, in the group's cache line, of the word with the worker's byte.
     pub(super) const fn word(self) -> usize {
         self.slot / WORD_SLOTS

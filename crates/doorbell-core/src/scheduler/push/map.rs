@@ -11,7 +11,7 @@
 //! A worker that idles keeps its byte; the idle set says that it idles.
 
 use super::bytes::{GROUP_WORDS, bits, byte};
-use crate::scheduler::idle::{Cores, Place};
+use crate::scheduler::idle::{BitPlace, Cores};
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub enum Change {
 /// The rank that a worker has published. Only that worker's thread has this.
 #[derive(Debug)]
 pub struct OwnRank {
-    at: Place,
+    at: BitPlace,
     byte: Cell<u8>,
 }
 
@@ -128,7 +128,7 @@ impl<M: Machine> PriorityMap<M> {
         near: usize,
         fits: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let Place { group, slot } = self.cores.place(near);
+        let BitPlace { group, slot } = self.cores.place(near);
         let (mut lowest, mut found) = (rank, None);
         for group in self.cores.order(group) {
             // ORDER: Relaxed; behind the fence of `Overloaded::set`, or a hint.

@@ -6,7 +6,7 @@ mod rest;
 mod shapes;
 mod steps;
 
-use super::{Deactivated, Step, Told, Tree};
+use super::{Deactivated, Duty, Step, Tree};
 use doorbell_machine::{Cpu, Host};
 
 /// Of a tree that one thread uses; also for the tests of the workers.
@@ -46,7 +46,7 @@ fn sleep(tree: &Tree<Host>, worker: usize, next_wake_ns: u64) -> Deactivated {
 }
 
 /// A visitor found that the first timer of a worker is due then.
-fn tell(tree: &Tree<Host>, worker: usize, next_wake_ns: u64) -> Told {
+fn tell(tree: &Tree<Host>, worker: usize, next_wake_ns: u64) -> Duty {
     tree.note(worker, next_wake_ns);
     tree.report(worker)
 }
@@ -58,7 +58,7 @@ fn walk(tree: &Tree<Host>, worker: usize, now_ns: u64) -> Vec<usize> {
     while let Step::Expire(worker) = walk.step() {
         expired.push(worker);
         tree.note(worker, u64::MAX);
-        assert_eq!(tree.report(worker), Told::Nothing);
+        assert_eq!(tree.report(worker), Duty::Nothing);
     }
     expired
 }

@@ -1,7 +1,7 @@
 //! Single operations: what they return, and what they write.
 
 use super::super::word::State;
-use super::super::{Deactivated, Told, Tree};
+use super::super::{Deactivated, Duty, Tree};
 use super::{of_two, on_nodes, sleep, tell, wake, walk};
 use doorbell_machine::{Host, Ordering};
 
@@ -160,11 +160,11 @@ fn a_timer_that_a_sentry_covers_wakes_nobody_else() {
     tree.activate(0);
     let at_ns = 5 * UNIT_NS;
     assert_eq!(sleep(&tree, 0, at_ns), Deactivated::SleepUntil(at_ns));
-    assert_eq!(tell(&tree, 1, at_ns), Told::Nothing);
+    assert_eq!(tell(&tree, 1, at_ns), Duty::Nothing);
     let earlier_ns = at_ns - 1;
-    assert_eq!(tell(&tree, 1, earlier_ns), Told::WakeBy(earlier_ns));
-    assert_eq!(tree.set_aside(2), Told::WakeBy(earlier_ns));
-    assert_eq!(tell(&tree, 1, 7 * UNIT_NS), Told::Nothing);
+    assert_eq!(tell(&tree, 1, earlier_ns), Duty::WakeBy(earlier_ns));
+    assert_eq!(tree.set_aside(2), Duty::WakeBy(earlier_ns));
+    assert_eq!(tell(&tree, 1, 7 * UNIT_NS), Duty::Nothing);
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn everyone_aside_asks_for_one_that_is_awake() {
     let tree = of_two(3);
     tree.activate(0);
     tree.note(0, 6);
-    assert_eq!(tree.set_aside(0), Told::WakeBy(6));
+    assert_eq!(tree.set_aside(0), Duty::WakeBy(6));
     assert!(!tree.is_active(0));
-    assert_eq!(tell(&tree, 0, 4), Told::WakeBy(4));
+    assert_eq!(tell(&tree, 0, 4), Duty::WakeBy(4));
     tree.activate(2);
     assert_eq!(tree.next_ns(2), 4);
-    assert_eq!(tell(&tree, 0, 3), Told::Nothing);
+    assert_eq!(tell(&tree, 0, 3), Duty::Nothing);
     assert_eq!(tree.next_ns(2), 3);
     tree.activate(0);
     assert_eq!(tree.next_ns(2), u64::MAX, "the stuck one is back");

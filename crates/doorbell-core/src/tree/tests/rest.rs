@@ -1,6 +1,6 @@
 //! Every tree that whole operations can make, and what must hold of each: the oracle, which `steps.rs` uses as well.
 
-use super::super::{Branch, Deactivated, Step, Told, Tree};
+use super::super::{Branch, Deactivated, Duty, Step, Tree};
 use super::{of_two, on_nodes, tell};
 use doorbell_machine::{Host, Ordering};
 use std::collections::HashSet;
@@ -31,8 +31,8 @@ impl Sleepers {
         self.owed_ns = u64::MAX;
     }
 
-    pub(super) fn told(&mut self, told: Told) {
-        if let Told::WakeBy(at_ns) = told {
+    pub(super) fn told(&mut self, told: Duty) {
+        if let Duty::WakeBy(at_ns) = told {
             self.owed_ns = self.owed_ns.min(at_ns);
         }
     }
@@ -177,7 +177,7 @@ impl Enumeration {
             }
             if is_active && self.aside {
                 attempt(&|sleepers| {
-                    assert_eq!(tell(&self.tree, worker, next_wake_ns), Told::Nothing);
+                    assert_eq!(tell(&self.tree, worker, next_wake_ns), Duty::Nothing);
                     sleepers.told(self.tree.set_aside(worker));
                 });
             }
@@ -197,7 +197,7 @@ impl Enumeration {
         while let Step::Expire(other) = walk.step() {
             assert!(!self.tree.is_active(other) && self.tree.next_wake_ns(other) <= now_ns);
             self.tree.note(other, u64::MAX);
-            assert_eq!(self.tree.report(other), Told::Nothing);
+            assert_eq!(self.tree.report(other), Duty::Nothing);
         }
         assert!(self.tree.next_ns(worker) > now_ns, "something due was left");
     }

@@ -3,7 +3,7 @@
 
 use super::super::climb::{At, Bit, Climb, Exchanged, Top};
 use super::super::shape::Seat;
-use super::super::{Deactivated, Step, Told, Tree, Walk};
+use super::super::{Deactivated, Duty, Step, Tree, Walk};
 use super::rest::{Sleepers, check, digest, restore, save};
 use super::{of_two, on_nodes};
 use doorbell_machine::Host;
@@ -132,7 +132,7 @@ impl Scripts<'_> {
             Next::Least => match (op, tree.uncovered_ns(Top::Empty)) {
                 (Op::Sleep(..), Some(at_ns)) => to(Next::Stand(at_ns)),
                 (_, Some(at_ns)) => {
-                    sleepers.told(Told::WakeBy(at_ns));
+                    sleepers.told(Duty::WakeBy(at_ns));
                     Self::end(thread)
                 }
                 (_, None) => Self::end(thread),

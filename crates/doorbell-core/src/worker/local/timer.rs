@@ -75,13 +75,6 @@ enum MailTo {
     Any,
 }
 
-/// Whether the worker is told of a timer that its handle has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    Yes,
-    No,
-}
-
 /// The memory of a timer whose owner is a worker.
 pub(super) type Entry<M> = entry::Entry<M, RemoteRef<M>>;
 
@@ -437,7 +430,7 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
     let cancel = unsafe { Entry::<M>::cancel(entry) };
     // The worker frees the entry at its next take, at the latest when it wakes next.
     // SAFETY: passed on.
-    unsafe { end_cancel(entry, cancel, Told::No) };
+    unsafe { end_cancel(entry, cancel, false) };
 }
 
 /// # Safety
@@ -448,12 +441,14 @@ unsafe fn rouse<M: Machine>(raw: NonNull<()>) {
     // SAFETY: the handle's entry is alive.
     let cancel = unsafe { Entry::<M>::rouse(entry) };
     // SAFETY: passed on.
-    unsafe { end_cancel(entry, cancel, Told::Yes) };
+    unsafe { end_cancel(entry, cancel, true) };
 }
 
+/// Ends a timer that its handle has left. `is_told`: its worker is notified of that.
+///
 /// # Safety
 /// The caller was the entry's handle, and has cancelled it.
-unsafe fn end_cancel<M: Machine>(entry: NonNull<Entry<M>>, cancel: Cancel, told: Told) {
+unsafe fn end_cancel<M: Machine>(entry: NonNull<Entry<M>>, cancel: Cancel, is_told: bool) {
     match cancel {
         Cancel::Nothing => {}
         // SAFETY: no worker has it any more.
@@ -469,9 +464,10 @@ unsafe fn end_cancel<M: Machine>(entry: NonNull<Entry<M>>, cancel: Cancel, told:
             let node = Entry::<M>::node(entry);
             // SAFETY: the worker's from here on.
             let posted = unsafe {
-                match told {
-                    Told::Yes => remote.post(node),
-                    Told::No => remote.post_quietly(node),
+                if is_told {
+                    remote.post(node)
+                } else {
+                    remote.post_quietly(node)
                 }
             };
             if posted == Posted::Yes {

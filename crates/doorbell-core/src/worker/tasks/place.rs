@@ -21,7 +21,7 @@ pub(crate) unsafe fn place<M: Machine>(
     node: NonNull<Node<M>>,
 ) -> Posted {
     // SAFETY: passed on.
-    settle(unsafe { scheduler.place_task(prefer, is_own_core(scheduler, prefer), node) })
+    finish_placement(unsafe { scheduler.place_task(prefer, is_own_core(scheduler, prefer), node) })
 }
 
 /// Whether the calling thread is the worker of another class on the core of that worker.
@@ -38,7 +38,7 @@ fn is_own_core<M: Machine>(scheduler: &Scheduler<M>, prefer: &Member<M>) -> bool
     clippy::needless_pass_by_value,
     reason = "the placement is over afterwards"
 )]
-pub(in crate::worker) fn settle<M: Machine>(placed: Placed<'_, M>) -> Posted {
+pub(in crate::worker) fn finish_placement<M: Machine>(placed: Placed<'_, M>) -> Posted {
     match placed {
         Placed::Yes => Posted::Yes,
         Placed::Behind(worker) => {

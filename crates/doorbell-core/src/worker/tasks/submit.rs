@@ -1,7 +1,7 @@
 //! Where a task is queued that is launched, woken or cancelled. The caller queues it, unless the caller is lower-class
 //! (`../below/`).
 
-use super::place::{place, settle};
+use super::place::{finish_placement, place};
 use crate::bell::Look;
 use crate::group::DEFAULT;
 use crate::mailbox::Posted;
@@ -275,7 +275,7 @@ impl<M: Machine> TaskRef<M> {
                 if was_fired {
                     local.remote().counts().pulls_placed.add_owned(1);
                 }
-                self.unless_refused(settle(placed));
+                self.unless_refused(finish_placement(placed));
             }
             None => self.push_here(local),
         }

@@ -6,7 +6,7 @@ use crate::bell::Announced;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::TimerPull;
 use crate::testing::{Log, pulling, spawn};
-use crate::tree::{Told, Tree};
+use crate::tree::{Duty, Tree};
 use crate::wheel::Clock;
 use crate::worker::timer::{Fired, Polled, RawTimer};
 use crate::worker::watch::Observation;
@@ -154,7 +154,7 @@ struct SetsAside(RemoteRef<Host>);
 impl Wake for SetsAside {
     fn wake(self: Arc<Self>) {
         let tree = self.0.scheduler().tree().expect("it has one");
-        assert_eq!(tree.set_aside(0), Told::Nothing);
+        assert_eq!(tree.set_aside(0), Duty::Nothing);
     }
 }
 

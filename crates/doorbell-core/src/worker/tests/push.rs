@@ -9,7 +9,7 @@ use crate::scheduler::{Placed, RemoteRef};
 use crate::switches::RtPush;
 use crate::task::Kind;
 use crate::testing::{self, launch_ranked, worker_by_hand};
-use crate::worker::tasks::place::settle;
+use crate::worker::tasks::place::finish_placement;
 use crate::worker::{IdlePolicy, Local, Worker};
 use doorbell_machine::Host;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ fn a_task_that_is_placed_anew_waits_no_longer_where_it_was_posted() {
     let _ = ranks([10, 95]);
     launch_ranked(&remotes[0], Kind::Task, 50, async {});
     assert_eq!(ranks([95, 10]), [50, 0]);
-    assert_eq!(settle(Placed::Behind(&remotes[0])), Posted::Yes);
+    assert_eq!(finish_placement(Placed::Behind(&remotes[0])), Posted::Yes);
     assert_eq!(ranks([95, 10]), [0, 50]);
     for remote in &remotes {
         end(&worker(remote));

@@ -8,7 +8,7 @@ use crate::scheduler::idle::{Cores, Search, Searching, Watchdog};
 use crate::scheduler::{Placed, RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::testing::spawn;
 use crate::worker::Local;
-use crate::worker::tasks::place::{place_anew, settle};
+use crate::worker::tasks::place::{finish_placement, place_anew};
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Counter, Host};
 use std::ptr::NonNull;
@@ -173,7 +173,7 @@ fn post_to_one_seen_idle(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {
             // SAFETY: as above; it was refused.
             None => unsafe { scheduler.place_task(to, false, node) },
         };
-        assert_eq!(settle(placed), Posted::Yes);
+        assert_eq!(finish_placement(placed), Posted::Yes);
     });
 }
 
@@ -249,7 +249,7 @@ fn a_sleeping_worker_that_was_taken_in_vain_is_told() {
             .scheduler()
             .place_task(&remotes[0], false, task())
     };
-    assert_eq!(settle(placed), Posted::Yes);
+    assert_eq!(finish_placement(placed), Posted::Yes);
     assert!(remotes[1].bell().signalled(), "it sleeps on with a task");
     assert_eq!([0, 1].map(|at| take_injected(&remotes[at])), [1, 1]);
 }
@@ -384,7 +384,7 @@ fn placed_at(remotes: &[RemoteRef<Host>]) -> usize {
             .scheduler()
             .place_task(&remotes[0], false, task())
     };
-    assert_eq!(settle(placed), Posted::Yes);
+    assert_eq!(finish_placement(placed), Posted::Yes);
     let at = remotes
         .iter()
         .find(|it| it.has_injected())
