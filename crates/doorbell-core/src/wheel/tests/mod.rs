@@ -42,9 +42,15 @@ struct Timer {
     wakes: Arc<Wakes>,
 }
 
+/// One function makes the wakers, never inlined: two could give them different tables, and then equal wakers differ.
+#[inline(never)]
+fn waker_of(wakes: &Arc<Wakes>) -> Waker {
+    Waker::from(Arc::clone(wakes))
+}
+
 impl Timer {
     fn waker(&self) -> Waker {
-        Waker::from(Arc::clone(&self.wakes))
+        waker_of(&self.wakes)
     }
 
     fn poll(&mut self) -> Polled {
@@ -161,6 +167,6 @@ impl Rig {
 
 fn arm(remote: &RemoteRef<Host>, window: impl Into<Window>) -> Result<Timer, Gone> {
     let wakes = Arc::new(Wakes::default());
-    let waker = Waker::from(Arc::clone(&wakes));
+    let waker = waker_of(&wakes);
     RawTimer::arm(remote, window, &waker).map(|raw| Timer { raw, wakes })
 }
