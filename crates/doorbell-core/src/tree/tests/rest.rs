@@ -66,14 +66,14 @@ pub(super) fn restore(tree: &Tree<Host>, saved: &[u64]) {
     }
 }
 
-/// Stands for a state in the set of those that were seen: a state takes hundreds of bytes, and there are millions.
+/// Stands for a state in the set of those that were seen: a state takes hundreds of bytes, and there are millions. The
+/// second half goes on from all that the hasher knows of the state.
 pub(super) fn digest(state: &impl Hash) -> (u64, u64) {
-    let half = |seed: u64| {
-        let mut hasher = DefaultHasher::new();
-        (seed, state).hash(&mut hasher);
-        hasher.finish()
-    };
-    (half(0), half(1))
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    let first = hasher.finish();
+    hasher.write_u8(1);
+    (first, hasher.finish())
 }
 
 /// Forgets how often the words were exchanged.
