@@ -31,6 +31,12 @@ const SKIPPED: u32 = 32;
 /// That pause.
 const SKIP_PAUSE: Duration = Duration::from_millis(1);
 
+/// So many connections are accepted in a row. Behind them comes a pause that a timer ends: a task that yields, as it does
+/// when its budget is used up, runs behind all that computes.
+const IN_A_ROW: u32 = 16;
+/// That pause.
+const BREATH: Duration = Duration::from_micros(1);
+
 /// How long a connection that was asked to make room may take before the next one is asked.
 const ROOM: Duration = Duration::from_millis(250);
 
@@ -74,9 +80,17 @@ where
     /// Accepts until the signal.
     async fn accept(&mut self, served: &mut Served) -> Result<(), ServeError> {
         let (mut pause, mut skipped) = (PAUSE_MIN, 0);
+        let mut row = 0;
         loop {
             // A listener of one's own may be ready without end.
             consume_budget().await;
+            if row == IN_A_ROW {
+                row = 0;
+                if unless(&mut self.signal, sleep(BREATH)).await.is_none() {
+                    return Ok(());
+                }
+            }
+            row += 1;
             let error = match unless(&mut self.signal, self.listener.accept()).await {
                 None => return Ok(()),
                 Some(Ok((io, info))) => {

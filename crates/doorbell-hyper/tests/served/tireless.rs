@@ -123,6 +123,64 @@ async fn h11_a_listener_that_always_fails_takes_a_small_part_of_a_cpu() {
     assert!((32..=most).contains(&calls), "{calls} in {millis} ms");
 }
 
+/// A listener that never waits, beside tasks that compute.
+struct Beside {
+    computed: Arc<AtomicU64>,
+    /// How many polls that computed came between two calls, at most.
+    most: Arc<AtomicU64>,
+    calls: u64,
+}
+
+impl Listener for Beside {
+    type Io = Gone;
+
+    async fn accept(&mut self) -> io::Result<(Gone, ConnectionInfo)> {
+        let polls = self.computed.swap(0, SeqCst);
+        self.calls += 1;
+        // The first polls show which tasks are long.
+        if self.calls > 1_000 {
+            self.most.fetch_max(polls, SeqCst);
+        }
+        Ok((Gone, ConnectionInfo::new(None, None)))
+    }
+}
+
+/// As where 200 clients connect at once.
+#[doorbell::test(cores = 1)]
+async fn h13_who_accepts_many_connections_does_not_wait_for_all_that_compute() {
+    const COMPUTING: u64 = 16;
+    let (computed, most) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let computing: Vec<_> = (0..COMPUTING)
+        .map(|_| {
+            let computed = Arc::clone(&computed);
+            spawn(async move {
+                loop {
+                    let until = Instant::now() + Duration::from_micros(300);
+                    while Instant::now() < until {}
+                    computed.fetch_add(1, SeqCst);
+                    doorbell::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    let end = CancellationToken::new();
+    let listener = Beside {
+        computed,
+        most: Arc::clone(&most),
+        calls: 0,
+    };
+    let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
+    let served = spawn(server.serve(crate::common::hello));
+    doorbell::time::sleep(Duration::from_millis(500)).await;
+    end.cancel();
+    within(served).await.unwrap().unwrap();
+    for task in computing {
+        task.abort();
+    }
+    let most = most.load(SeqCst);
+    assert!((1..COMPUTING / 2).contains(&most), "{most}");
+}
+
 /// An answer of empty frames, without end until it is told.
 struct Empties {
     ends: Arc<AtomicBool>,
