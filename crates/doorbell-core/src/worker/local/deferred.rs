@@ -38,6 +38,8 @@ pub(super) struct Deferred<M: Machine> {
     has_slice: Cell<bool>,
     /// A deferred task has run since the clock was read last.
     has_run: Cell<bool>,
+    /// The worker's CPU time behind its last poll that was long by the clock, and the time then.
+    ran: Cell<Option<(u64, u64)>>,
 }
 
 impl<M: Machine> Default for Deferred<M> {
@@ -50,6 +52,7 @@ impl<M: Machine> Default for Deferred<M> {
             since_ns: Cell::new(0),
             has_slice: Cell::new(false),
             has_run: Cell::new(false),
+            ran: Cell::new(None),
         }
     }
 }
@@ -99,6 +102,17 @@ impl<M: Machine> Deferred<M> {
             self.lately_ns.set(lately_ns - lately_ns / SHORTER);
         }
         is_long
+    }
+
+    /// Notes the worker's CPU time. Returns how long it ran at least since `began_ns`: between the last reading and then it
+    /// may have run all the time. 0 if that is not known.
+    fn ran_since(&self, began_ns: u64, now_ns: u64, cpu_ns: Option<u64>) -> u64 {
+        let before = self.ran.replace(cpu_ns.map(|cpu_ns| (now_ns, cpu_ns)));
+        let ran = before.zip(cpu_ns).map(|((read_ns, before_ns), cpu_ns)| {
+            let ran_ns = cpu_ns.saturating_sub(before_ns);
+            ran_ns.saturating_sub(began_ns.saturating_sub(read_ns))
+        });
+        ran.unwrap_or(0)
     }
 
     /// The worker was idle: it had nothing to run.
@@ -220,12 +234,24 @@ impl<M: Machine> Local<M> {
             return (result, length);
         };
         let took_ns = M::now_ns_unordered().saturating_sub(began_ns);
-        let length = if took_ns >= LONG_NS {
-            length.suspected().watched(took_ns >= WATCHED_NS)
+        if took_ns < LONG_NS {
+            return (result, length);
+        }
+        (result, self.judged(length, began_ns, took_ns))
+    }
+
+    /// After a poll that was long by the clock, of a task that was not known for it. While others compute, the CPU time that
+    /// was read behind one of their polls tells whether this one computed too.
+    #[cold]
+    fn judged(&self, length: PollLength, began_ns: u64, took_ns: u64) -> PollLength {
+        let (now_ns, cpu_ns) = (began_ns + took_ns, self.remote.cpu_time_ns());
+        let ran_ns = self.deferred.ran_since(began_ns, now_ns, cpu_ns);
+        let length = if self.deferred.is_long(ran_ns) {
+            PollLength::long()
         } else {
-            length
+            length.suspected()
         };
-        (result, length)
+        length.watched(took_ns >= WATCHED_NS)
     }
 
     #[cold]
@@ -241,9 +267,10 @@ impl<M: Machine> Local<M> {
         if took_ns < LONG_NS {
             return (result, length.short());
         }
-        let ran_ns = self
-            .remote
-            .cpu_time_ns()
+        let ran_after_ns = self.remote.cpu_time_ns();
+        let now_ns = from_ns.saturating_add(took_ns);
+        let _ = self.deferred.ran_since(from_ns, now_ns, ran_after_ns);
+        let ran_ns = ran_after_ns
             .zip(ran_before_ns)
             .map(|(after_ns, before_ns)| after_ns.saturating_sub(before_ns));
         let is_long = ran_ns.is_none_or(|ran_ns| self.deferred.is_long(ran_ns));

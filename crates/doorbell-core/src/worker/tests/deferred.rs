@@ -222,6 +222,36 @@ fn what_is_short_goes_before_a_task_whose_polls_were_long() {
     }
 }
 
+/// As where each request comes on a new connection, and its handler computes.
+#[test]
+fn w43_a_task_that_computes_behind_another_long_poll_is_long_at_its_first_one() {
+    for kind in KINDS {
+        let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+        worker.shared.remote().note_thread();
+        let passes = || worker.local.pace().begin_pass(Host::now_ns());
+        let is_deferred = |name| {
+            let _ = passes();
+            let (waker, takes_ns) = computes(&worker, &turns, name, kind);
+            takes_ns.store(4 * LONG_NS, Relaxed);
+            waker.wake_by_ref();
+            let _ = passes();
+            assert!(worker.local.run_one());
+            turns.take();
+            waker.wake_by_ref();
+            turns.once_as(&worker, 0, kind);
+            takes_ns.store(0, Relaxed);
+            while worker.local.run_one() {}
+            turns.take() == [0, name]
+        };
+        worker.local.enter(|| {
+            assert!(!is_deferred(1), "nothing was known");
+            // A thread that loses its CPU between two polls does not know how long the second one ran.
+            assert!((2..40).any(is_deferred), "{kind:?}");
+            worker.local.close();
+        });
+    }
+}
+
 /// Timers and descriptors wait for the end of such a poll, and no longer.
 #[test]
 fn w41_a_poll_of_less_than_a_millisecond_has_nobody_woken_before_the_next_one() {
