@@ -69,6 +69,37 @@ fn a_wait_for_ever_is_a_failure() {
 }
 
 #[test]
+fn a_wait_for_ever_names_the_tasks_that_wait() {
+    let waits = || async {
+        let named = doorbell::task().name("ledger");
+        let ledger = named.spawn(std::future::pending::<()>());
+        sleep(Duration::from_millis(3)).await;
+        let others = (0..10).map(|_| doorbell::spawn(std::future::pending::<()>()));
+        let _others: Vec<_> = others.collect();
+        doorbell::spawn(async {}).await.unwrap();
+        _ = ledger.await;
+    };
+    let failed = sim::run(few(), waits).unwrap_err();
+    let Problem::Program { tasks, .. } = &failed.problem else {
+        panic!("{failed}");
+    };
+    let lines: Vec<&str> = tasks.lines().collect();
+    let [_, ledger, other, .., more] = &lines[..] else {
+        panic!("{tasks}");
+    };
+    assert!(
+        ledger.starts_with("  a task `ledger`, spawned at ") && ledger.contains("failures.rs:")
+    );
+    assert!(
+        ledger.contains(" 3.") && ledger.contains("ms ago"),
+        "{ledger}"
+    );
+    assert!(other.starts_with("  a task, spawned at "), "{other}");
+    // Eight are shown, and the one that ended is not counted.
+    assert_eq!(*more, "  nor have 3 more tasks");
+}
+
+#[test]
 fn a_program_without_an_end_is_a_failure() {
     let ticks = || async {
         while sim::random() < u64::MAX {

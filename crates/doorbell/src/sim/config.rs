@@ -1,5 +1,6 @@
 //! [`Config`]: what is simulated.
 
+use super::alive::Alive;
 use crate::rt::Plan;
 use crate::{BuildError, Builder};
 use doorbell_machine::sim::{self as machine, CPUS_MAX, Faults, MachineSpec, Memory, Range};
@@ -162,8 +163,9 @@ impl Config {
     }
 
     /// The settings of the runtime.
-    pub(super) fn plan(&self) -> Result<Plan, BuildError> {
-        self.builder.clone().plan_simulated(self.cores)
+    pub(super) fn plan(&self, alive: &Alive) -> Result<Plan, BuildError> {
+        let builder = alive.watch(self.builder.clone());
+        builder.plan_simulated(self.cores)
     }
 
     /// Whether cores are taken off meanwhile.

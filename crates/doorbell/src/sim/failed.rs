@@ -19,10 +19,13 @@ pub struct Failed {
 pub enum Problem {
     /// A [`check`](super::check), an error that the program returned, a panic of the program, a wait that never ends, or
     /// no end within the limits.
-    #[error("{what}{last}")]
+    #[error("{what}{tasks}{last}")]
     Program {
         /// What happened.
         what: String,
+        /// If the run had no end, the tasks that have not ended, the oldest first, on lines of their own: names, places of
+        /// their spawns, ages.
+        tasks: String,
         /// What the simulated threads did last, on lines of their own.
         last: String,
     },

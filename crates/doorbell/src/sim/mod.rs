@@ -27,6 +27,7 @@
 //! in a function of doorbell. The same holds for wakers, destructors and closures. `docs/guide/simulation.md` says what
 //! is simulated, what is not seen, and what a program may not do.
 
+mod alive;
 mod config;
 mod failed;
 mod offline;

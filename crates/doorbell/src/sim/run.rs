@@ -1,5 +1,6 @@
 //! [`run()`]: a program with each seed, twice.
 
+use super::alive::Alive;
 use super::offline::with_cores_off;
 use super::{Config, Failed, Problem, Verdict};
 use crate::BuildError;
@@ -87,8 +88,9 @@ where
         let text = format!("{} cores do not fit on {cpus} CPUs", config.cores);
         return Err(Problem::NoRun(text));
     }
-    let (program, of_run) = (Arc::clone(program), config.clone());
-    let body = Arc::new(move || live(&of_run, &*program));
+    let (program, alive) = (Arc::clone(program), Alive::default());
+    let of_run = (config.clone(), alive.clone());
+    let body = Arc::new(move || live(&of_run.0, &of_run.1, &*program));
     let twice = machine::run_twice(&config.of_seed(seed), config.patience, &body);
     let Twice { outcome, parting } = twice.map_err(no_run)?;
     if let Some(failure) = &outcome.failure {
@@ -98,8 +100,14 @@ where
             )
         };
         let what = text_of(failure) + &parting.map(differed).unwrap_or_default();
+        let has_no_end = matches!(
+            failure,
+            Failure::Deadlock(_) | Failure::Events(_) | Failure::Time(_)
+        );
+        let tasks = has_no_end.then(|| alive.shown(outcome.end_ns()));
         return Err(Problem::Program {
             what,
+            tasks: tasks.unwrap_or_default(),
             last: outcome.last_steps(THREADS_SHOWN),
         });
     }
@@ -110,12 +118,15 @@ where
 }
 
 /// What the first simulated thread does: starts the runtime, runs the program and ends the runtime.
-fn live<F, R>(config: &Config, program: &F)
+fn live<F, R>(config: &Config, alive: &Alive, program: &F)
 where
     F: Fn() -> R,
     R: Future<Output: Verdict>,
 {
-    let owner = config.plan().and_then(|plan| Owner::<Sim>::start(&plan));
+    alive.begin();
+    let owner = config
+        .plan(alive)
+        .and_then(|plan| Owner::<Sim>::start(&plan));
     let owner = match owner {
         Ok(owner) => owner,
         Err(error) => return machine::fail(error.to_string()),
