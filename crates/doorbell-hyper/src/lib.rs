@@ -244,5 +244,8 @@ pub use tokio_rustls::rustls;
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../../doorbell/README.md")]
+#[doc = include_str!("../../../docs/guide/classes.md")]
+#[doc = include_str!("../../../docs/guide/first-service.md")]
 #[doc = include_str!("../../../docs/guide/long-polls.md")]
+#[doc = include_str!("../../../docs/guide/testing.md")]
 struct Texts;

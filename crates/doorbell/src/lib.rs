@@ -140,7 +140,7 @@
 //! with the task, the line that spawned it, the core and the time so far.
 //!
 //! # Features
-//! * `cancel` (default): `doorbell::sync::CancellationToken`, re-exported from `tokio-util`.
+//! * `cancel`: `doorbell::sync::CancellationToken`, re-exported from `tokio-util`.
 //! * `futures-io`, `tokio-io`: the read and write traits of `futures::io` and `tokio::io` for all streams of
 //!   [`net`] and their halves, and the module `doorbell::io`, which re-exports them.
 //! * `sim`: the module `doorbell::sim` and `#[doorbell::test(sim)]`, which run an async program on a simulated machine
