@@ -1,6 +1,8 @@
 //! Connections that take too long, and others that do not.
 
-use crate::common::{Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
+mod common;
+
+use common::{Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
 use doorbell::net::TcpStream;
 use doorbell::time::{Duration, Instant, sleep, timeout};
 use doorbell_hyper::{DoorbellIo, DoorbellTimer, RequestBody, Server};

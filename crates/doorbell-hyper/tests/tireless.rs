@@ -5,7 +5,9 @@
     reason = "tests play the outside world"
 )]
 
-use crate::common::{Site, client_2, request, within};
+mod common;
+
+use common::{Site, client_2, request, within};
 use doorbell::net::TcpStream;
 use doorbell::spawn;
 use doorbell::sync::CancellationToken;
@@ -98,7 +100,7 @@ async fn serve(fails: bool, time: Duration) -> u64 {
     });
     let end = CancellationToken::new();
     let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
-    let served = spawn(server.serve(crate::common::hello));
+    let served = spawn(server.serve(common::hello));
     // Not a timer of the worker, which may have no turn.
     std::thread::sleep(time);
     end.cancel();
@@ -234,7 +236,7 @@ async fn h12_an_answer_of_empty_frames_leaves_other_tasks_their_turns() {
             let stream = TcpStream::connect(site.address).await.unwrap();
             let request = b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
             stream.write_all(request).await.unwrap();
-            within(crate::common::closes(&stream)).await;
+            within(common::closes(&stream)).await;
         }
         let polls = polls.load(SeqCst);
         assert!((1..MOST).contains(&polls), "{is_two}: {polls}");

@@ -1,9 +1,11 @@
 //! What handlers and the makers of services learn of a connection.
 
-use crate::common::{ask_2, bind, request, within};
+mod common;
+
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
+use common::{ask_2, bind, request, within};
 use doorbell::net::TcpStream;
 use doorbell::{Class, JoinHandle};
 use doorbell_hyper::{

@@ -1,6 +1,8 @@
 //! hyper's own settings of a server.
 
-use crate::common::{Hello, REQUEST, answer, bind, client_2, closes, hello, request, within};
+mod common;
+
+use common::{Hello, REQUEST, answer, bind, client_2, closes, hello, request, within};
 use doorbell::net::TcpStream;
 use doorbell::spawn;
 use doorbell::time::Duration;

@@ -1,6 +1,8 @@
 //! How the first bytes determine a connection's HTTP version.
 
-use crate::common::{REQUEST, answer, bind, closes, hello, within};
+mod common;
+
+use common::{REQUEST, answer, bind, closes, hello, within};
 use doorbell::JoinHandle;
 use doorbell::net::TcpStream;
 use doorbell::sync::CancellationToken;

@@ -1,8 +1,10 @@
 //! What a server holds of answers whose clients take nothing, and for how long.
 #![allow(clippy::disallowed_types, reason = "tests play the outside world")]
 
-use crate::common::{REQUEST, Site, within};
-use crate::two::{DATA, END_STREAM, HEADERS, RST_STREAM, Two};
+mod common;
+mod two;
+
+use common::{REQUEST, Site, within};
 use doorbell::net::TcpStream;
 use doorbell::time::{Duration, Instant, sleep, timeout};
 use doorbell::{Class, spawn};
@@ -18,6 +20,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use two::{DATA, END_STREAM, HEADERS, RST_STREAM, Two};
 
 /// The length of a frame of an answer.
 const LEN: usize = 256 << 10;
@@ -131,7 +134,7 @@ async fn a_connection_holds_one_large_frame_of_each_answer_that_its_client_does_
 
 #[doorbell::test]
 async fn over_http_1_a_connection_holds_what_the_socket_has_not_taken() {
-    let of = async |class| {
+    for class in [Class::FAIR, Class::BATCH] {
         let held = Held::start(class, |server| server.write_timeout(Some(LIMIT)));
         let stream = TcpStream::connect(held.site.address).await.unwrap();
         stream.write_all(REQUEST).await.unwrap();
@@ -147,13 +150,12 @@ async fn over_http_1_a_connection_holds_what_the_socket_has_not_taken() {
         assert!(ahead <= LEN + AHEAD, "{class}: {ahead}");
         // It did produce what there was room for.
         assert!(produced >= 2 * LEN, "{class}: {produced}");
-    };
-    futures::join!(of(Class::FAIR), of(Class::BATCH));
+    }
 }
 
 #[doorbell::test]
 async fn a_stream_that_its_client_does_not_take_is_reset_beside_one_that_moves() {
-    let of = async |class| {
+    for class in [Class::FAIR, Class::BATCH] {
         let held = Held::start(class, |server| server.write_timeout(Some(LIMIT)));
         let mut two = Two::connect(held.site.address, 0).await;
         let mut stalled = BTreeSet::new();
@@ -192,8 +194,7 @@ async fn a_stream_that_its_client_does_not_take_is_reset_beside_one_that_moves()
         assert!(moved > 100_000);
         drop(two);
         assert_eq!(held.site.end().await.timed_out, all);
-    };
-    futures::join!(of(Class::FAIR), of(Class::BATCH));
+    }
 }
 
 #[doorbell::test]

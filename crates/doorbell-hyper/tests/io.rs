@@ -1,6 +1,8 @@
 //! [`DoorbellIo`] as hyper's connection.
 
-use crate::common::bind;
+mod common;
+
+use common::bind;
 use doorbell::Builder;
 use doorbell::net::TcpStream;
 use doorbell_hyper::DoorbellIo;

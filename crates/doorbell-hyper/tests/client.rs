@@ -1,6 +1,8 @@
 //! The pooled client of hyper-util with `DoorbellConnector`.
 
-use crate::common::{Hello, bind, hello, within};
+mod common;
+
+use common::{Hello, bind, hello, within};
 use doorbell::sync::CancellationToken;
 use doorbell_hyper::{
     ConnectError, DoorbellConnector, DoorbellExecutor, DoorbellTimer, HttpInfo, Served, Server,
