@@ -244,9 +244,8 @@ fn w43_a_task_that_computes_behind_another_long_poll_is_long_at_its_first_one() 
             turns.take() == [0, name]
         };
         worker.local.enter(|| {
-            assert!(!is_deferred(1), "nothing was known");
-            // A thread that loses its CPU between two polls does not know how long the second one ran.
-            assert!((2..40).any(is_deferred), "{kind:?}");
+            // Nothing is known of the first one, nor of one before which the thread lost its CPU.
+            assert!((1..40).any(is_deferred), "{kind:?}");
             worker.local.close();
         });
     }
