@@ -7,7 +7,6 @@ use super::open::Open;
 use super::progress::Progress;
 use super::request_body::RequestBody;
 use super::{ConnectionInfo, Listener};
-use doorbell::coop::consume_budget;
 use doorbell::time::{sleep, timeout};
 use hyper::body::Body;
 use hyper::service::Service;
@@ -31,11 +30,9 @@ const SKIPPED: u32 = 32;
 /// That pause.
 const SKIP_PAUSE: Duration = Duration::from_millis(1);
 
-/// So many connections are accepted in a row. Behind them comes a pause that a timer ends: a task that yields, as it does
-/// when its budget is used up, runs behind all that computes.
+/// After so many calls of the listener other tasks have their turn. Another task then wakes this one: a task that yields, as
+/// it does when its budget is used up, runs behind all that computes.
 const IN_A_ROW: u32 = 16;
-/// That pause.
-const BREATH: Duration = Duration::from_micros(1);
 
 /// How long a connection that was asked to make room may take before the next one is asked.
 const ROOM: Duration = Duration::from_millis(250);
@@ -83,12 +80,10 @@ where
         let mut row = 0;
         loop {
             // A listener of one's own may be ready without end.
-            consume_budget().await;
             if row == IN_A_ROW {
                 row = 0;
-                if unless(&mut self.signal, sleep(BREATH)).await.is_none() {
-                    return Ok(());
-                }
+                // Not a timer: a clock that stands would end no such pause.
+                let _ = doorbell::spawn(async {}).await;
             }
             row += 1;
             let error = match unless(&mut self.signal, self.listener.accept()).await {
