@@ -31,8 +31,9 @@ const SKIPPED: u32 = 32;
 const SKIP_PAUSE: Duration = Duration::from_millis(1);
 
 /// After so many calls of the listener other tasks have their turn. Another task then wakes this one: a task that yields, as
-/// it does when its budget is used up, runs behind all that computes.
-const IN_A_ROW: u32 = 16;
+/// it does when its budget is used up, runs behind all that computes. So does one whose polls are long, and a poll that
+/// accepts more connections than these would be.
+const IN_A_ROW: u32 = 4;
 
 /// How long a connection that was asked to make room may take before the next one is asked.
 const ROOM: Duration = Duration::from_millis(250);

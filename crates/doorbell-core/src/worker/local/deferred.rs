@@ -97,7 +97,10 @@ impl<M: Machine> Deferred<M> {
     fn is_long(&self, ran_ns: u64) -> bool {
         let lately_ns = self.lately_ns.get();
         let is_long = ran_ns >= LONG_NS.max(lately_ns / SHORTER);
-        if !is_long && ran_ns >= LONG_NS {
+        if is_long {
+            // Before the first deferred task has run: many new tasks may compute at once.
+            self.lately_ns.set(lately_ns.max(ran_ns.min(SLICE_MAX_NS)));
+        } else if ran_ns >= LONG_NS {
             // What was deferred may have ended long ago: then such a poll is long again after a few of them.
             self.lately_ns.set(lately_ns - lately_ns / SHORTER);
         }
@@ -304,6 +307,14 @@ mod tests {
             deferred.note_time(now_ns, Passed { ns, polls }, false);
         }
         assert!(deferred.has_slice.get());
+    }
+
+    /// Many new tasks compute, and none has been deferred yet. A connection beside them whose first poll is not tiny.
+    #[test]
+    fn w44_a_poll_is_short_beside_long_ones_of_new_tasks() {
+        let deferred = Deferred::<Host>::default();
+        assert!(deferred.is_long(SLICE_MAX_NS / 2));
+        assert!(!deferred.is_long(2 * LONG_NS));
     }
 
     /// A task yields now and then beside others that are always ready, long after a deferred one computed.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::servers::COMPUTATIONS;
 use crate::error::LabError;
 use crate::frame::Outcome;
 use crate::measure::{Process, Samples, is_enough};
@@ -42,6 +43,11 @@ pub(crate) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 
 /// One request, and its whole answer.
 pub(crate) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
+    body(stream, path).map(drop)
+}
+
+/// The body of an answer.
+fn body(stream: &mut TcpStream, path: &str) -> io::Result<Vec<u8>> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let (mut bytes, mut filled) = ([0; ANSWER_BYTES_MAX], 0);
@@ -51,19 +57,19 @@ pub(crate) fn get(stream: &mut TcpStream, path: &str) -> io::Result<()> {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         filled += count;
-        if is_whole(&bytes[..filled])? {
-            return Ok(());
+        if let Some(body) = body_of(&bytes[..filled])? {
+            return Ok(body.to_vec());
         }
     }
 }
 
-/// Whether it is a whole answer; an error if it is no success.
-fn is_whole(bytes: &[u8]) -> io::Result<bool> {
+/// The body, if it is a whole answer; an error if it is no success.
+fn body_of(bytes: &[u8]) -> io::Result<Option<&[u8]>> {
     let mut headers = [httparse::EMPTY_HEADER; 16];
     let mut response = httparse::Response::new(&mut headers);
     let status = response.parse(bytes).map_err(Error::other)?;
     let httparse::Status::Complete(head) = status else {
-        return Ok(false);
+        return Ok(None);
     };
     if response.code != Some(200) {
         return Err(Error::other(format!("status {:?}", response.code)));
@@ -72,7 +78,7 @@ fn is_whole(bytes: &[u8]) -> io::Result<bool> {
     let length = headers.find(|header| header.name.eq_ignore_ascii_case("content-length"));
     let length = length.and_then(|header| str::from_utf8(header.value).ok()?.parse().ok());
     let length: usize = length.ok_or_else(|| Error::other("an answer without a length"))?;
-    Ok(bytes.len() >= head + length)
+    Ok(bytes.get(head..head + length))
 }
 
 /// Checks the health of a server while it computes.
@@ -269,6 +275,15 @@ impl Site {
                 .try_for_each(|path| get(&mut stream, path))
         });
         touched.map_err(LabError::system("asking the server"))
+    }
+
+    /// The figures of the computations since the last question, by the server's clock; none from a server that does not
+    /// know.
+    pub(super) fn computations(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let body = connect(self.address).and_then(|mut stream| body(&mut stream, COMPUTATIONS));
+        let body = String::from_utf8(body.unwrap_or_default()).unwrap_or_default();
+        let figures: Vec<f64> = body.split(' ').filter_map(|us| us.parse().ok()).collect();
+        ["polls_p99_us", "polls_max_us"].into_iter().zip(figures)
     }
 
     /// Starts `wrk`.

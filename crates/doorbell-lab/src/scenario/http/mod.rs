@@ -205,7 +205,7 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
         Part::Hello => hello(site, seconds),
         Part::Computing { keeps, connections } => {
             let load = |seconds| site.wrk("/compute", connections, seconds);
-            computing(seconds, |span, delay| {
+            computing(site, seconds, |span, delay| {
                 let probe = Probe::start(site.address, keeps, PROBED, delay, span)?;
                 let found = load(seconds)?.finish();
                 let (late, errors) = probe.finish()?;
@@ -213,7 +213,7 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
                 Ok((found.requests, found.per_s, late, found.errors + errors))
             })
         }
-        Part::Streams => computing(seconds, |span, delay| {
+        Part::Streams => computing(site, seconds, |span, delay| {
             streams::probed(site.address, STREAMS, PROBED, delay, span)
         }),
         Part::Flood => flood(site, seconds),
@@ -240,6 +240,7 @@ fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
 /// Calls `probed` with how long it is to probe, and after which delay. It returns how much was computed, how much in a
 /// second, and the latenesses and errors.
 fn computing(
+    site: &Site,
     seconds: u32,
     probed: impl FnOnce(Duration, Duration) -> Result<(u64, f64, Samples, u64), LabError>,
 ) -> Result<Outcome, LabError> {
@@ -251,7 +252,8 @@ fn computing(
         ("probes_count", late.len() as f64),
         ("errors_count", errors as f64),
     ];
-    Ok(Outcome::of(requests, figures).late(late))
+    let outcome = Outcome::of(requests, figures).late(late);
+    Ok(outcome.and(site.computations()))
 }
 
 /// A flood of requests that are urgent on servers with classes, and what it leaves to other work.

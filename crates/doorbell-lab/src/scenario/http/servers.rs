@@ -2,9 +2,11 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::mem;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
-use std::time::Duration;
+use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
 use doorbell::Class;
@@ -25,8 +27,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{BASELINE, COMPUTING, OURS, Part, TOKIO_IDLE_THREADS, TWO, epoll};
 use crate::error::LabError;
+use crate::measure::Samples;
 use crate::peers::{Want, thread_on, tokio_error};
-use crate::tools::compute;
+use crate::tools::{compute, locked};
 
 pub(super) const WORKERS: usize = 2;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,6 +42,10 @@ const URGENT: Class = Class::rt(50);
 pub(super) const HELLO: &str = "hello, world";
 pub(super) const COMPUTED: &str = "computed";
 pub(super) const HEALTHY: &str = "ok";
+/// The route that tells how long the computations took: the 99th percentile and the maximum, in µs.
+pub(super) const COMPUTATIONS: &str = "/computations";
+
+static TOOK: LazyLock<Mutex<Samples>> = LazyLock::new(Mutex::default);
 
 /// A server.
 #[derive(Debug)]
@@ -209,7 +216,7 @@ impl Computation {
     }
 
     pub(super) fn run(self) {
-        compute(self.slice_steps * u64::from(self.slices));
+        timed(self.slice_steps * u64::from(self.slices));
     }
 
     async fn run_in_slices<Y: Future>(self, yield_now: impl Fn() -> Y) {
@@ -217,9 +224,17 @@ impl Computation {
             if slice > 0 {
                 yield_now().await;
             }
-            compute(self.slice_steps);
+            timed(self.slice_steps);
         }
     }
+}
+
+/// Computes, and notes how long that took: on a busy machine longer than alone.
+fn timed(steps: u64) {
+    let began = Instant::now();
+    compute(steps);
+    let ns = began.elapsed().as_nanos() as u64;
+    locked(&TOOK).record(ns);
 }
 
 /// Asks a running server to end, and waits.
@@ -230,21 +245,27 @@ async fn answer<B, W: Future<Output = ()>>(
     request: Request<B>,
     compute: impl Fn() -> W,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let text = |body: &'static str| {
-        let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+    let text = |body: Bytes| {
+        let mut response = Response::new(Full::new(body));
         let plain = HeaderValue::from_static("text/plain");
         response.headers_mut().insert(CONTENT_TYPE, plain);
         response
     };
     Ok(match request.uri().path() {
-        "/" => text(HELLO),
-        "/healthz" => text(HEALTHY),
+        "/" => text(HELLO.into()),
+        "/healthz" => text(HEALTHY.into()),
         "/compute" => {
             compute().await;
-            text(COMPUTED)
+            text(COMPUTED.into())
+        }
+        COMPUTATIONS => {
+            let took = mem::take(&mut *locked(&TOOK));
+            let us = took.percentiles_ns([99.0, 100.0], 0.0);
+            let us = us.map(|ns| (ns.unwrap_or(f64::NAN) / 1e3).to_string());
+            text(us.join(" ").into())
         }
         _ => {
-            let mut response = text("");
+            let mut response = text(Bytes::new());
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         }
