@@ -317,12 +317,15 @@ fn chosen(all: Vec<Contestant>, only: Option<&str>) -> Result<Vec<Contestant>, L
     Ok(wanted.collect())
 }
 
-/// Whether each of `labels` contains `only`, ignoring case; an error if none of them does.
+/// Whether each of `labels` contains `only`, or one of its parts between `|`, ignoring case; an error if none of them does.
 pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool>, LabError> {
     let wanted = only.unwrap_or_default().to_lowercase();
     let matches: Vec<bool> = labels
         .iter()
-        .map(|label| label.to_lowercase().contains(&wanted))
+        .map(|label| {
+            let label = label.to_lowercase();
+            wanted.split('|').any(|part| label.contains(part))
+        })
         .collect();
     if matches.contains(&true) {
         return Ok(matches);

@@ -24,7 +24,8 @@ pub(crate) struct Options {
     /// Few rounds with little work: a first look, not reliable figures
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure only contestants whose name or variant contains this, and those that they are compared with
+    /// Measure only contestants whose name or variant contains this, or one of its parts between `|`, and those that they
+    /// are compared with
     #[arg(long, value_name = "SUBSTRING")]
     pub(crate) only: Option<String>,
     /// Print JSON instead of the table
