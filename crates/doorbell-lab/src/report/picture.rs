@@ -16,13 +16,16 @@ const ROW: f64 = 26.0;
 /// The shortest time of the scale, in µs: 0.1 ms.
 const FROM_US: f64 = 100.0;
 const TITLE: &str =
-    "/healthz while every core computes: median and p99, in ms, on a logarithmic scale";
+    "/healthz while every core computes: median, p99 and maximum in ms, on a logarithmic scale";
 /// The contestants, and their colours.
-const SHOWN: [(&str, &str); 3] = [
+const SHOWN: [(&str, &str); 4] = [
     ("tokio", "#8a8f98"),
+    ("tokio, two SCHED_IDLE threads", "#b98b4a"),
     ("doorbell, one class", "#5b8def"),
     ("doorbell, connections in class Rt", "#1d4ed8"),
 ];
+/// What a bar shows, and how strongly it is painted; the longest first.
+const PARTS: [(&str, f64); 3] = [("max_us", 0.25), ("p99_us", 0.5), ("p50_us", 1.0)];
 /// The variants, and what they are called.
 const CASES: [(&str, &str); 2] = [
     (
@@ -93,45 +96,54 @@ fn svg(measured: &Measured) -> Result<String, LabError> {
         );
         y += 12.0;
         for (contestant, colour) in SHOWN {
-            let (median_us, p99_us) = times(measured, contestant, variant)?;
+            let times_us = times(measured, contestant, variant)?;
             let end = |us: f64| {
                 LENGTH * (us / FROM_US).log10().max(0.02) / (longest_us / FROM_US).log10()
             };
-            let (median, p99) = (end(median_us), end(p99_us));
-            let (text, at) = (y + 15.0, LEFT + p99 + 8.0);
-            let figures = format!("{}, {}", in_ms(median_us), in_ms(p99_us));
+            let (text, at) = (y + 15.0, LEFT + end(times_us[0]) + 8.0);
+            let _ = writeln!(bars, r#"<text x="10" y="{text}">{contestant}</text>"#);
+            for (us, (_, opacity)) in times_us.iter().zip(PARTS) {
+                let width = end(*us);
+                let _ = writeln!(
+                    bars,
+                    r#"<rect x="{LEFT}" y="{y}" width="{width:.1}" height="18" fill="{colour}" opacity="{opacity}"/>"#
+                );
+            }
+            let [max, p99, median] = times_us.map(in_ms);
             let _ = writeln!(
                 bars,
-                r#"<text x="10" y="{text}">{contestant}</text><rect x="{LEFT}" y="{y}" width="{p99:.1}" height="18" fill="{colour}" opacity="0.45"/><rect x="{LEFT}" y="{y}" width="{median:.1}" height="18" fill="{colour}"/><text x="{at:.1}" y="{text}">{figures}</text>"#
+                r#"<text x="{at:.1}" y="{text}">{median}, {p99}, {max}</text>"#
             );
             y += ROW;
         }
         y += 22.0;
     }
     Ok(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"780\" height=\"{y}\" font-family=\"sans-serif\" \
-         font-size=\"13\">\n<rect width=\"780\" height=\"{y}\" fill=\"#ffffff\"/>\n<text x=\"10\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"800\" height=\"{y}\" font-family=\"sans-serif\" \
+         font-size=\"13\">\n<rect width=\"800\" height=\"{y}\" fill=\"#ffffff\"/>\n<text x=\"10\" \
          y=\"20\">{TITLE}</text>\n{bars}</svg>\n"
     ))
 }
 
-/// The median and the p99 of a row, in µs.
-fn times(measured: &Measured, contestant: &str, variant: &str) -> Result<(f64, f64), LabError> {
-    let figure = |metric| measured.figure(contestant, variant, metric);
-    match (figure("p50_us"), figure("p99_us")) {
-        (Some(median), Some(p99)) => Ok((median, p99)),
-        _ => Err(LabError::NotMeasured {
-            row: format!("{contestant}, {variant}"),
-        }),
+/// The times of a row, in the order of [`PARTS`], in µs.
+fn times(measured: &Measured, contestant: &str, variant: &str) -> Result<[f64; 3], LabError> {
+    let mut found = [0.0; 3];
+    for (us, (metric, _)) in found.iter_mut().zip(PARTS) {
+        *us = measured
+            .figure(contestant, variant, metric)
+            .ok_or_else(|| LabError::NotMeasured {
+                row: format!("{contestant}, {variant}"),
+            })?;
     }
+    Ok(found)
 }
 
-/// The longest p99 of the picture, in µs.
+/// The longest time of the picture, in µs.
 fn longest(measured: &Measured) -> Result<f64, LabError> {
     let mut longest = 10.0 * FROM_US;
     for (variant, _) in CASES {
         for (contestant, _) in SHOWN {
-            longest = f64::max(longest, times(measured, contestant, variant)?.1);
+            longest = f64::max(longest, times(measured, contestant, variant)?[0]);
         }
     }
     Ok(longest)
@@ -152,10 +164,11 @@ mod tests {
     use super::*;
 
     fn rows(contestants: &[(&str, &str)]) -> Measured {
+        let figures = [("p50_us", 260.0), ("p99_us", 4_250.0), ("max_us", 4.25e6)];
         let row = |contestant: &str, variant: &str| Row {
             contestant: contestant.to_owned(),
             variant: variant.to_owned(),
-            metrics: [("p50_us".to_owned(), 260.0), ("p99_us".to_owned(), 4.25e6)].into(),
+            metrics: figures.map(|(name, us)| (name.to_owned(), us)).into(),
         };
         let rows = contestants
             .iter()
@@ -169,12 +182,12 @@ mod tests {
     fn the_picture_has_each_row_with_its_figures_and_none_is_left_out_in_silence() {
         let picture = svg(&rows(&SHOWN)).expect("all rows are there");
         assert_eq!(
-            picture.matches("0.26, 4250").count(),
+            picture.matches("0.26, 4.25, 4250").count(),
             SHOWN.len() * CASES.len()
         );
         assert_eq!(
             picture.matches("<rect").count(),
-            1 + 2 * SHOWN.len() * CASES.len()
+            1 + 3 * SHOWN.len() * CASES.len()
         );
         let error = svg(&rows(&SHOWN[1..])).expect_err("tokio was not measured");
         assert!(error.to_string().contains("tokio, computing"), "{error}");

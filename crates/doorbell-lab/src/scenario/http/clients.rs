@@ -588,16 +588,18 @@ Transfer/sec:     11.19KB
 
 #[cfg(test)]
 mod exchange_tests {
-    use super::is_whole;
+    use super::body_of;
 
     #[test]
     fn an_answer_is_whole_with_its_last_byte() {
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         for end in 0..text.len() {
-            assert!(!is_whole(&text[..end]).expect("it may still come"), "{end}");
+            let body = body_of(&text[..end]).expect("it may still come");
+            assert_eq!(body, None, "{end}");
         }
-        assert!(is_whole(text).expect("it is right"));
-        assert!(is_whole(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").is_err());
-        assert!(is_whole(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+        let body = body_of(text).expect("it is right");
+        assert_eq!(body, Some(b"ok".as_slice()));
+        assert!(body_of(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").is_err());
+        assert!(body_of(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
     }
 }
