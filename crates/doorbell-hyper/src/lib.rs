@@ -74,7 +74,7 @@
 //! # Upgrades
 //! `hyper::upgrade::on` resolves once the answer is written (`101`, or `2xx` to `CONNECT`). Await it in a
 //! task that the handler spawns; that task inherits the handler's class. The upgraded connection first yields
-//! the bytes that the client sent behind its request. For a `WebSocket` crate, wrap the connection in
+//! the bytes that the client sent after its request. For a `WebSocket` crate, wrap the connection in
 //! `TokioIo` of `hyper-util`, or get the [`TcpStream`](doorbell::net::TcpStream) itself by [`ServerIo`].
 //! axum's extractor `WebSocketUpgrade` spawns on tokio's runtime, so it panics without `doorbell-tokio`.
 //! Without it, pass the request to `hyper::upgrade::on` instead:
@@ -105,8 +105,8 @@
 //! write in class Rt, and the handlers run in the classes of their routes (a test compares the fastest tenth:
 //! `an_answer_on_a_connection_in_class_rt_waits_for_no_poll_of_fair`). What clients send there takes CPU time
 //! from class Fair, up to `Builder::rt_budget`. A server with only urgent requests, such
-//! as metrics and probes, can be spawned in class Rt and listen on its own port. Its connections do not queue
-//! behind polls of class Fair. How soon they get a CPU depends on the OS
+//! as metrics and probes, can be spawned in class Rt and listen on its own port. Its connections do not wait
+//! for polls of class Fair. How soon they get a CPU depends on the OS
 //! ([`Handle::policies`](doorbell::Handle::policies)) and on
 //! [`Builder::rt_budget`](doorbell::Builder::rt_budget).
 //!
@@ -244,8 +244,15 @@ pub use tokio_rustls::rustls;
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../../doorbell/README.md")]
+#[doc = include_str!("../../../docs/guide/blocking.md")]
+#[doc = include_str!("../../../docs/guide/calls.md")]
 #[doc = include_str!("../../../docs/guide/classes.md")]
 #[doc = include_str!("../../../docs/guide/first-service.md")]
+#[doc = include_str!("../../../docs/guide/from-tokio.md")]
 #[doc = include_str!("../../../docs/guide/long-polls.md")]
+#[doc = include_str!("../../../docs/guide/observing.md")]
+#[doc = include_str!("../../../docs/guide/shutdown.md")]
 #[doc = include_str!("../../../docs/guide/testing.md")]
+#[doc = include_str!("../../../docs/guide/timers.md")]
+#[doc = include_str!("../../../docs/guide/tuning.md")]
 struct Texts;

@@ -128,7 +128,7 @@ impl Builder {
     /// In a child process that fork(2) has made, the runtime has ended, and no thread enters the hook.
     ///
     /// The hook calls its second argument, which runs the thread's work and returns when the work is done. Panics of that
-    /// work do not pass through the hook. If the hook does not call it, the runtime runs the work behind the hook; a
+    /// work do not pass through the hook. If the hook does not call it, the runtime runs the work after the hook; a
     /// second call has no effect. There may be several hooks: the first one that was added is the outermost one. A
     /// panic of a hook is caught and counted ([`Metrics::hook_panics`]).
     ///

@@ -96,7 +96,7 @@ pub enum BuildError {
         asked: usize,
     },
     /// [`Builder::blocking_threads`] is 0, or more than a runtime can have.
-    #[error("{asked} threads for spawn_blocking cannot be; ask for 1 to {most}")]
+    #[error("a runtime cannot have {asked} threads for spawn_blocking; ask for 1 to {most}")]
     BlockingThreads {
         /// The number of threads asked for.
         asked: usize,
@@ -248,11 +248,19 @@ impl std::panic::RefUnwindSafe for Builder {}
 impl Builder {
     /// A runtime with one core for each CPU in the affinity mask of the thread that builds. The CPU quotas of
     /// its control groups limit the number: with `cpu.max` at `150000 100000` it is at most two.
+    #[doc(alias(
+        "new_multi_thread",
+        "new_current_thread",
+        "enable_all",
+        "enable_io",
+        "enable_time"
+    ))]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Uses this many cores, at most 4,096, whatever the affinity mask and the quotas are.
+    #[doc(alias = "worker_threads")]
     #[must_use]
     pub fn cores(mut self, count: usize) -> Self {
         self.cores = Cores::Count(count);
@@ -269,6 +277,7 @@ impl Builder {
 
     /// Names the threads of the Fair workers `name-0`, `name-1`, …; the others begin with `name` too, as
     /// `name-0-rt`. The default is `doorbell`. Linux shows the first 15 bytes.
+    #[doc(alias = "thread_name")]
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -365,6 +374,7 @@ impl Builder {
     /// });
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
+    #[doc(alias("pause", "resume"))]
     #[must_use]
     pub fn start_paused(mut self, paused: bool) -> Self {
         self.paused = paused;

@@ -196,6 +196,7 @@ impl<R> Drop for Call<R> {
 /// If there is no runtime on this thread; [`Handle::call_on`] works anywhere.
 ///
 /// Source: the kernel's `smp_call_function_single`, Seastar's `submit_to`.
+#[doc(alias("submit_to", "smp_call_function"))]
 #[track_caller]
 pub fn call_on<F, R>(core: impl Into<CoreId>, f: F) -> Call<R>
 where

@@ -22,6 +22,7 @@ use std::fmt;
 /// assert!(Class::rt(50) > Class::FAIR && Class::FAIR > Class::BATCH);
 /// # }
 /// ```
+#[doc(alias("priority", "nice"))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(u8);
 

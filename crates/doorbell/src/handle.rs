@@ -193,6 +193,7 @@ impl Handle {
     }
 
     /// Number of cores of the runtime, including those that are off.
+    #[doc(alias("num_workers", "available_parallelism"))]
     pub fn cores(&self) -> usize {
         self.inner.cores()
     }
@@ -427,6 +428,7 @@ impl Handle {
     ///
     /// # Panics
     /// If the future panics.
+    #[doc(alias = "block_on")]
     pub fn try_block_on<F: Future>(&self, future: F) -> Result<F::Output, BlockOnError> {
         boxed_if_large!(future: F, Box::pin => self.run_here(future))
     }

@@ -46,6 +46,7 @@ impl WorkerInfo {
 }
 
 /// The task for which a hook is called: see [`Builder::on_task_spawn`].
+#[doc(alias = "TaskMeta")]
 #[derive(Clone, Copy, Debug)]
 pub struct TaskInfo<'a> {
     event: &'a TaskEvent<'a>,
@@ -112,6 +113,7 @@ impl Builder {
     /// assert_eq!(hears.recv()? + hears.recv()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "on_thread_start")]
     #[must_use]
     pub fn on_worker_start(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
         self.telemetry.hooks.worker_start.push(worker_hook(hook));
@@ -133,6 +135,7 @@ impl Builder {
     /// assert_eq!(hears.try_recv()?.index(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "on_thread_stop")]
     #[must_use]
     pub fn on_worker_stop(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
         self.telemetry.hooks.worker_stop.push(worker_hook(hook));
@@ -153,6 +156,7 @@ impl Builder {
     /// assert_eq!(hears.recv()?, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "on_thread_park")]
     #[must_use]
     pub fn before_park(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
         self.telemetry.hooks.before_park.push(worker_hook(hook));
@@ -174,6 +178,7 @@ impl Builder {
     /// assert!(hears.iter().all(|core| core == 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "on_thread_unpark")]
     #[must_use]
     pub fn after_unpark(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
         self.telemetry.hooks.after_unpark.push(worker_hook(hook));
@@ -221,6 +226,7 @@ impl Builder {
     /// assert_eq!(hears.try_recv()?, id);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "on_task_terminate")]
     #[must_use]
     pub fn on_task_finish(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
         self.telemetry.hooks.task_finish.push(task_hook(hook));

@@ -43,6 +43,7 @@ pub struct NotAWorker;
 /// # Ok::<(), doorbell::JoinError>(())
 /// # }).unwrap();
 /// ```
+#[doc(alias = "LocalSet")]
 #[track_caller]
 pub fn spawn_local<F>(future: F) -> LocalJoinHandle<F::Output>
 where

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 /// The counts of all workers at one moment. Counts only grow: take two and subtract them with
 /// [`WorkerCounts::since`] to see what happened in between.
+#[doc(alias = "RuntimeMetrics")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {

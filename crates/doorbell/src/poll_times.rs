@@ -111,6 +111,7 @@ impl Builder {
     /// assert_eq!((metrics.poll_times().count(), metrics.wake_times().count()), (2, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "enable_metrics_poll_time_histogram")]
     #[must_use]
     pub fn poll_times(mut self, on: bool) -> Self {
         self.telemetry.poll_times = on;

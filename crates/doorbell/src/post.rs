@@ -25,7 +25,7 @@ use doorbell_core::parcel::posting;
 /// doorbell::post_on(1, || {
 ///     HITS.fetch_add(1, Ordering::Relaxed);
 /// })?;
-/// // Behind it in the order of this task's calls.
+/// // After it in the order of this task's calls.
 /// let hits = doorbell::call_on(1, || HITS.load(Ordering::Relaxed)).await?;
 /// assert_eq!(hits, 1);
 /// # Ok(())

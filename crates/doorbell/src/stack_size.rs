@@ -38,6 +38,7 @@ impl Builder {
     /// # drop(runtime);
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
+    #[doc(alias = "thread_stack_size")]
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);

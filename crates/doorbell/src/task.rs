@@ -379,7 +379,7 @@ where
 /// The handle of a spawned task, and a future of its output. Dropping it lets the task run on.
 ///
 /// While a task of a higher class awaits the handle, the workers of that class run the task too, so it does
-/// not wait behind others of its own class: see [what inverts
+/// not wait for others of its own class: see [what inverts
 /// priorities](crate#what-inverts-priorities-and-what-to-do). The task keeps its own class.
 ///
 /// # Panics

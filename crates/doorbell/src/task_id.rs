@@ -43,6 +43,7 @@ impl TaskId {
 /// assert_eq!(doorbell::current_task_id(), None);
 /// # });
 /// ```
+#[doc(alias = "try_id")]
 pub fn current_task_id() -> Option<TaskId> {
     let id =
         on_its_machine!(M => Local::<M>::with_current(|worker| worker.and_then(Local::task_id)));

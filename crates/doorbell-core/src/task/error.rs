@@ -31,6 +31,7 @@ impl JoinError {
     ///
     /// # Errors
     /// `self`, if the task did not panic.
+    #[doc(alias = "into_panic")]
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
         match self {
             JoinError::Panicked(payload) => Ok(payload.0),

@@ -65,6 +65,7 @@ pub enum SpawnBlockingError {
 /// # Ok::<(), doorbell::JoinError>(())
 /// # }).unwrap();
 /// ```
+#[doc(alias("block_in_place", "unblock"))]
 #[track_caller]
 pub fn spawn_blocking<F, R>(f: F) -> BlockingHandle<R>
 where
@@ -162,6 +163,7 @@ impl Builder {
     /// assert_eq!(runtime.metrics().blocking().started, 1);
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
+    #[doc(alias = "max_blocking_threads")]
     #[must_use]
     pub fn blocking_threads(mut self, max: usize) -> Self {
         self.blocking.threads_max = max;
@@ -177,6 +179,7 @@ impl Builder {
     /// let builder = doorbell::Builder::new().blocking_keep_alive(Duration::from_secs(1));
     /// # drop(builder);
     /// ```
+    #[doc(alias = "thread_keep_alive")]
     #[must_use]
     pub fn blocking_keep_alive(mut self, time: Duration) -> Self {
         self.blocking.keep_alive = time;

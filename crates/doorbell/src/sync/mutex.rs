@@ -303,6 +303,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     ///
     /// # Errors
     /// The guard, if there is no such part.
+    #[doc(alias = "try_map")]
     pub fn filter_map<U: ?Sized>(
         mut guard: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,

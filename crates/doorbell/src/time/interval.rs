@@ -11,6 +11,7 @@ use std::time::Duration;
 const LATE_MAX: Duration = Duration::from_millis(5);
 
 /// What an interval does about ticks that were taken late.
+#[doc(alias = "MissedTickBehavior")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
     /// Missed ticks follow at once, until the interval has caught up.
@@ -61,6 +62,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 impl Interval {
     /// Sets what to do about missed ticks. The default is [`MissedTicks::Burst`].
+    #[doc(alias = "set_missed_tick_behavior")]
     #[must_use]
     pub fn missed_ticks(mut self, missed: MissedTicks) -> Interval {
         self.missed = missed;
@@ -128,7 +130,7 @@ impl Interval {
         self.reset_at(Instant::now());
     }
 
-    /// Restarts the interval: the next tick comes after that time, and the ones behind it at the period.
+    /// Restarts the interval: the next tick comes after that time, and the ones after it at the period.
     ///
     /// ```
     /// use doorbell::time::{Instant, interval};
@@ -153,7 +155,7 @@ impl Interval {
         self.reset_at(Instant::now() + after);
     }
 
-    /// Restarts the interval: the next tick comes at that moment, and the ones behind it at the period.
+    /// Restarts the interval: the next tick comes at that moment, and the ones after it at the period.
     pub fn reset_at(&mut self, at: Instant) {
         self.sleep.reset(at);
     }

@@ -1,13 +1,9 @@
 //! Sleeping, timeouts and intervals.
 //!
 //! Times are exact to the nanosecond, except for slack that a timer allows. A timer is in the timer wheel of
-//! the worker that first polls it. Arming and dropping it there takes no lock and makes no syscall of its own. Two
-//! things may wake other workers, each by a futex wake:
-//!
-//! * Before its next poll the worker may wake one or two others, which look after the timer in case that poll is long.
-//!   It does so only in the first 10 s of a runtime and for 10 s after a long poll, if no other worker looks in time
-//!   anyway.
-//! * Arming is a post while another worker fires timers of this one, and with the switch `timer_pull=base`.
+//! the worker that first polls it. Arming and dropping it there takes no lock and makes no syscall of its own. Arming is a
+//! post while another worker fires timers of this one, and with the switch `timer_pull=base`. Before it polls a task whose
+//! last poll took a millisecond, a worker with timers wakes another worker, which fires them if that poll is long too.
 //!
 //! Contract: *polls of the worker are short ⇒ a timer fires at its deadline or soon after. If the worker idles: later
 //! by at most its slack, if that has an end, and one wake of a thread.* A worker that runs tasks looks at its timers at

@@ -113,7 +113,7 @@ impl Sleep {
     /// Gives it a new deadline, whether it was ready or not. A task that waits for it is woken at the new
     /// deadline. If its timer is not armed on the calling worker, the task is also woken before: at the old
     /// deadline, or at once if the new one is earlier. It then finds the sleep pending, and waits on. If that
-    /// worker is inside a long poll, the wake at once comes behind it.
+    /// worker is inside a long poll, the wake at once comes after it.
     ///
     /// If the new deadline has passed, the next poll finds the sleep ready.
     pub fn reset(&mut self, deadline: Instant) {
