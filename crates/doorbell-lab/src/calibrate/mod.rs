@@ -5,35 +5,32 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `stand.rs` | the CPUs, and their distances |
-//! | `lines.rs`, `calls.rs`, `wakes.rs`, `work.rs` | the measurements |
-//! | `trips.rs` | round trips between two threads, used by some measurements |
-//! | `probe.rs` | the table of probes, and a round of all of them |
-//! | `entries.rs` | from figures to the keys of a profile |
+//! | `probes.md` | the probes, and how a profile's values come from them |
+//! | `stand.rs` | the CPUs, their distances, and a thread on another of them |
+//! | `probe.rs` | a round of all probes |
+//! | `memory.rs`, `wakes.rs` | measurements of lines, and of threads that wait |
+//! | `values.rs` | from figures to the values of a profile |
 
-mod calls;
-mod entries;
-mod lines;
+mod memory;
 mod probe;
-mod report;
 mod stand;
-mod trips;
+mod values;
 mod wakes;
-mod work;
 
 use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
 use doorbell_sim::profile::{KEYS, Profile};
+use serde::Serialize;
+use serde_json::json;
 
-pub(crate) use report::Calibration;
-
-use self::entries::Sources;
 use self::probe::{Bench, PROBES, Round};
 use self::stand::Stand;
+use self::values::Sources;
 use crate::cli::ROUNDS_MAX;
 use crate::error::LabError;
+use crate::measure::{Spread, idle_driver, line_of, median, processor};
 use crate::progress::Progress;
 
 /// The profile whose values are used where nothing can be measured: a small virtual machine.
@@ -53,6 +50,14 @@ pub(crate) struct CalibrateOptions {
     pub(crate) json: bool,
 }
 
+/// The figures, and the profile made from them.
+#[derive(Debug)]
+pub(crate) struct Calibration {
+    profile: Profile,
+    rounds: Vec<Round>,
+    out: Option<PathBuf>,
+}
+
 /// Measures this host and writes the profile, if a file is named.
 ///
 /// # Errors
@@ -63,37 +68,104 @@ pub(crate) fn run(options: &CalibrateOptions) -> Result<Calibration, LabError> {
         let file = fs::OpenOptions::new().append(true).create(true).open(path);
         file.map_err(|source| crate::file_error(path, source))?;
     }
-    let rounds = options.rounds.max(1);
-    let progress = Progress::on_stderr(rounds, PROBES.len(), None);
+    let progress = Progress::on_stderr(options.rounds, PROBES.len(), None);
     progress.prepare("looking around");
     let mut bench = Bench::new(Stand::of_this_host()?);
-    let measured: Result<Vec<Round>, LabError> = (0..rounds)
-        .map(|number| Round::run(&mut bench, number, &progress))
-        .collect();
+    let rounds = (0..options.rounds).map(|number| bench.round(number, &progress));
+    let rounds = rounds.collect::<Result<Vec<_>, _>>();
     progress.clear();
-    let calibration = calibration(&bench.stand, measured?, options)?;
-    if let Some(path) = &options.out {
-        let text = calibration.profile().to_toml();
-        fs::write(path, text).map_err(|source| crate::file_error(path, source))?;
-    }
-    Ok(calibration)
-}
-
-fn calibration(
-    stand: &Stand,
-    rounds: Vec<Round>,
-    options: &CalibrateOptions,
-) -> Result<Calibration, LabError> {
-    let like = Profile::load(LIKE)?;
+    let (stand, rounds, like) = (&bench.stand, rounds?, Profile::load(LIKE)?);
     let sources = Sources {
         stand,
         rounds: &rounds,
         like: &like,
     };
     let parts = KEYS.map(|key| sources.entry(key.name));
-    let stem = options.out.as_ref().and_then(|path| path.file_stem());
+    let out = options.out.clone();
+    let stem = out.as_ref().and_then(|path| path.file_stem());
     let name = stem.map_or("host".into(), |stem| stem.to_string_lossy());
-    let about = report::about_this_host(stand);
-    let profile = Profile::from_parts(&name, &about, &parts)?;
-    Ok(Calibration::new(profile, rounds, options.out.clone()))
+    let profile = Profile::from_parts(&name, &about_this_host(stand), &parts)?;
+    if let Some(path) = &out {
+        let written = fs::write(path, profile.to_toml());
+        written.map_err(|source| crate::file_error(path, source))?;
+    }
+    Ok(Calibration {
+        profile,
+        rounds,
+        out,
+    })
+}
+
+impl Calibration {
+    /// Each probe, how it is measured, and its median, least and greatest figure over the rounds, if this host has what
+    /// it needs.
+    fn figures(&self) -> impl Iterator<Item = (&str, &str, Option<[f64; 3]>)> {
+        PROBES.iter().map(|(probe, how)| {
+            let values = self.rounds.iter().filter_map(|round| round.get(&**probe));
+            let values: Vec<f64> = values.copied().collect();
+            let known = median(&values).zip(Spread::of(&values));
+            let figures = known.map(|(middle, Spread { min, max })| [middle, min, max]);
+            (probe.as_str(), how.as_str(), figures)
+        })
+    }
+
+    /// A table for people.
+    pub(crate) fn to_table(&self) -> String {
+        let line = |name: &str, [middle, least, most]: [String; 3], how: &str| {
+            format!("{name:<13} {middle:>11} {least:>11} {most:>11}  {how}")
+        };
+        let titles = ["median ns", "least", "most"].map(str::to_owned);
+        let mut lines = vec![
+            format!("{}\n", self.profile.about()),
+            line("probe", titles, "measured"),
+        ];
+        lines.extend(self.figures().map(|(probe, how, figures)| match figures {
+            Some(figures) => line(probe, figures.map(|ns| format!("{ns:.1}")), how),
+            None => line(probe, ["-"; 3].map(str::to_owned), "not on this host"),
+        }));
+        lines.push(format!("\n{:<28} {:>10}", "key of the profile", "value"));
+        lines.extend(self.profile.entries().map(|(key, value, source)| {
+            let how = source.split(':').next().unwrap_or_default();
+            format!("{:<28} {value:>10}  {how}", key.path())
+        }));
+        lines.push(self.out.as_ref().map_or_else(
+            || "\n`doorbell calibrate --out host.toml` writes this as a profile\n".to_owned(),
+            |path| format!("\nwritten to {}\n", path.display()),
+        ));
+        lines.join("\n")
+    }
+
+    /// One JSON object.
+    pub(crate) fn json(&self) -> impl Serialize + use<'_> {
+        let probes = self.figures().map(|(probe, how, figures)| match figures {
+            None => json!({"probe": probe, "how": how}),
+            Some([median, min, max]) => json!({
+                "probe": probe, "how": how, "median_ns": median, "min_ns": min, "max_ns": max
+            }),
+        });
+        let entries = self.profile.entries().map(
+            |(key, value, source)| json!({"key": key.path(), "value": value, "source": source}),
+        );
+        json!({
+            "program": "calibrate",
+            "about": self.profile.about(),
+            "rounds": self.rounds.len(),
+            "probes": probes.collect::<Vec<_>>(),
+            "entries": entries.collect::<Vec<_>>(),
+            "profile": self.profile.to_toml(),
+        })
+    }
+}
+
+/// One sentence about this host, for the profile.
+fn about_this_host(stand: &Stand) -> String {
+    let (model, is_virtual) = processor();
+    let guest = if is_virtual {
+        " under a hypervisor"
+    } else {
+        ""
+    };
+    let (cpus, idle) = (stand.cpus(), idle_driver());
+    let release = line_of("/proc/sys/kernel/osrelease");
+    format!("{model}{guest}, {cpus} CPUs of it, Linux {release}, idle {idle}")
 }

@@ -1,36 +1,51 @@
-//! The table of probes, and one round of all of them.
+//! One round of all probes.
 
-use super::calls;
-use super::lines::{self, Pool};
-use super::stand::{Distance, Stand};
-use super::wakes::{self, Awake, Means, Wake};
-use super::work;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::thread;
+
+use doorbell_machine::{Host, Machine as _};
+
+use super::memory::{Apart, Pool};
+use super::stand::Stand;
+use super::wakes::{Event, lateness_ns, round_trip_ns, wake, wake_ns, while_awake};
 use crate::error::LabError;
-use crate::measure::Clock;
+use crate::measure::{Pin, median};
+use crate::peers::join;
 use crate::progress::Progress;
 use crate::text::Text;
 
-/// One measurement. Its figure in a round is the median of several readings.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Probe {
-    /// Its name in tables and in JSON.
-    pub(super) name: &'static str,
-    run: Run,
-}
+/// Accesses to a line that is already cached, and to lines that no cache holds.
+const HITS: u32 = 200_000;
+const MISSES: u32 = 100_000;
+/// The sizes of a pool that the first-level cache holds, and of one that no cache holds: more than most last-level
+/// caches offer one core.
+const SMALL_BYTES: usize = 4 << 10;
+const LARGE_BYTES: usize = 128 << 20;
+/// System calls between two readings of the clock.
+const CALLS: u32 = 2_000;
+/// Chunks, and how many are in each: round trips of a line (about ten microseconds), round trips between two threads of
+/// one CPU, and computations (about ten microseconds).
+const TRIPS: [u32; 2] = [101, 128];
+const HOPS: [u32; 2] = [41, 32];
+const WORK: [u32; 2] = [101, 1];
+const TURNS: u32 = 8_192;
+/// Threads that are started one after another.
+const THREADS: usize = 32;
 
-/// What is measured.
-#[derive(Debug, Clone, Copy)]
-enum Run {
-    Clock(fn(Clock) -> f64),
-    Tried(fn(Clock) -> Result<f64, LabError>),
-    Stand(fn(&Stand) -> Result<f64, LabError>),
-    /// A line to another CPU and back.
-    Trip(Distance),
-    /// A part of a wake of a thread on a CPU that sleeps, or that is kept awake.
-    Wake(Means, fn(Wake) -> f64),
-    Awake(fn(Wake) -> f64),
-    Bench(fn(&mut Bench) -> Result<Option<f64>, LabError>),
-}
+/// The probes in the order in which they run, and how each is measured, as the profile's source states it.
+pub(super) static PROBES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let items = Text(include_str!("probes.md")).items("Probes");
+    let named = items.iter().filter_map(|item| item.split_once(": "));
+    named
+        .map(|(name, how)| (name.to_owned(), how.to_owned()))
+        .collect()
+});
+
+/// The figures of a round in ns, without those of probes that need what this host lacks.
+pub(super) type Round = BTreeMap<&'static str, f64>;
 
 /// What the probes share.
 #[derive(Debug)]
@@ -44,148 +59,175 @@ impl Bench {
     pub(super) fn new(stand: Stand) -> Self {
         Self {
             stand,
-            hits: Pool::small(),
-            misses: Pool::large(),
+            hits: Pool::of(SMALL_BYTES),
+            misses: Pool::of(LARGE_BYTES),
         }
     }
 
-    fn trip(&self, distance: Distance) -> Result<Option<f64>, LabError> {
-        let partner = self.stand.partner(distance);
-        partner
-            .map(|there| lines::round_trip_ns(&self.stand, there))
-            .transpose()
-    }
-
-    fn wake(&self, means: Means, part: fn(Wake) -> f64) -> Result<Option<f64>, LabError> {
-        let wake = |there| wakes::wake_of(&self.stand, there, means);
-        Ok(self.stand.other().map(wake).transpose()?.map(part))
-    }
-
-    /// Like [`Bench::wake`], for a CPU that is kept awake.
-    fn wake_awake(&self, part: fn(Wake) -> f64) -> Result<Option<f64>, LabError> {
-        let Some(there) = self.stand.other() else {
-            return Ok(None);
-        };
-        let _awake = Awake::keep(there)?;
-        Ok(Some(part(wakes::wake_of(
-            &self.stand,
-            there,
-            Means::Futex,
-        )?)))
-    }
-
-    /// How late a sleep ends on a CPU that is kept awake.
-    fn lateness_awake(&mut self) -> Result<Option<f64>, LabError> {
-        let _awake = Awake::keep(self.stand.here)?;
-        wakes::lateness_ns(&self.stand).map(Some)
-    }
-}
-
-const fn probe(name: &'static str, run: Run) -> Probe {
-    Probe { name, run }
-}
-
-impl Probe {
-    /// How it is measured, as the profile's source states it.
-    pub(super) fn how(&self) -> String {
-        let mut all = Text(include_str!("probes.md")).items("Probes").into_iter();
-        let how =
-            all.find_map(|item| Some(item.strip_prefix(self.name)?.strip_prefix(": ")?.to_owned()));
-        how.unwrap_or_default()
-    }
-
-    /// Its figure; `None` where this host lacks what it needs.
-    fn measured(&self, bench: &mut Bench) -> Result<Option<f64>, LabError> {
-        let clock = bench.stand.clock;
-        match self.run {
-            Run::Clock(of) => Ok(Some(of(clock))),
-            Run::Tried(of) => of(clock).map(Some),
-            Run::Stand(of) => of(&bench.stand).map(Some),
-            Run::Trip(distance) => bench.trip(distance),
-            Run::Wake(means, part) => bench.wake(means, part),
-            Run::Awake(part) => bench.wake_awake(part),
-            Run::Bench(of) => of(bench),
-        }
-    }
-}
-
-/// All probes, in the order in which they run.
-pub(super) const PROBES: [Probe; 25] = [
-    probe(
-        "own_hit",
-        Run::Bench(|bench| Ok(Some(bench.hits.hit_ns(bench.stand.clock)))),
-    ),
-    probe("own_rmw", Run::Clock(lines::own_rmw_ns)),
-    probe("fence", Run::Clock(lines::fence_ns)),
-    probe("clock", Run::Clock(calls::clock_ns)),
-    probe("relax", Run::Clock(calls::relax_ns)),
-    probe("trip_sibling", Run::Trip(Distance::Sibling)),
-    probe("trip_cache", Run::Trip(Distance::Cache)),
-    probe("trip_socket", Run::Trip(Distance::Socket)),
-    probe("trip_remote", Run::Trip(Distance::Remote)),
-    probe(
-        "memory",
-        Run::Bench(|bench| Ok(Some(bench.misses.miss_ns(bench.stand.clock)))),
-    ),
-    probe("syscall", Run::Clock(calls::syscall_ns)),
-    probe("futex_call", Run::Clock(calls::futex_call_ns)),
-    probe("eventfd_call", Run::Tried(calls::eventfd_call_ns)),
-    probe("eventfd_turn", Run::Tried(calls::eventfd_turn_ns)),
-    probe("hop", Run::Stand(calls::hop_ns)),
-    probe("spawn", Run::Tried(calls::spawn_ns)),
-    probe("futex_wake", Run::Wake(Means::Futex, |wake| wake.call_ns)),
-    probe(
-        "futex_to_run",
-        Run::Wake(Means::Futex, |wake| wake.to_run_ns),
-    ),
-    probe("awake_wake", Run::Awake(|wake| wake.call_ns)),
-    probe("awake_to_run", Run::Awake(|wake| wake.to_run_ns)),
-    probe(
-        "eventfd_wake",
-        Run::Wake(Means::Eventfd, |wake| wake.call_ns),
-    ),
-    probe("late", Run::Stand(wakes::lateness_ns)),
-    probe("late_awake", Run::Bench(Bench::lateness_awake)),
-    probe("work_alone", Run::Stand(work::alone_ns)),
-    probe(
-        "work_beside",
-        Run::Bench(|bench| work::beside_ns(&bench.stand)),
-    ),
-];
-
-/// The figures of a round, in the order of [`PROBES`]; `None` where this host lacks what the probe needs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Round(pub(super) [Option<f64>; PROBES.len()]);
-
-impl Round {
     /// Measures everything once.
     ///
     /// # Errors
     /// The error of the probe that failed.
-    pub(super) fn run(
-        bench: &mut Bench,
-        number: u32,
-        progress: &Progress,
-    ) -> Result<Self, LabError> {
-        let mut figures = [None; PROBES.len()];
-        for (figure, probe) in figures.iter_mut().zip(&PROBES) {
-            progress.show(number, probe.name, &probe.how());
-            *figure = probe.measured(bench)?;
+    pub(super) fn round(&mut self, number: u32, progress: &Progress) -> Result<Round, LabError> {
+        let mut round = Round::new();
+        for (name, how) in PROBES.iter() {
+            progress.show(number, name, how);
+            round.extend(self.figure(name)?.map(|ns| (name.as_str(), ns)));
             progress.advance();
         }
-        Ok(Self(figures))
+        Ok(round)
     }
 
-    /// The figure of a probe.
-    pub(super) fn of(&self, probe: &str) -> Option<f64> {
-        self.0[place_of(probe)]
+    /// A line to a CPU and back.
+    fn trip(&self, there: Option<usize>) -> Result<Option<f64>, LabError> {
+        let trip = |there| round_trip_ns::<false>(&self.stand, there, TRIPS);
+        there.map(trip).transpose()
+    }
+
+    /// A part of a wake of a thread on another CPU.
+    fn woken(&self, event: Option<Event>, part: usize) -> Result<Option<f64>, LabError> {
+        let wake = |there| wake_ns(&self.stand, there, event);
+        Ok(self
+            .stand
+            .other()
+            .map(wake)
+            .transpose()?
+            .map(|wake| wake[part]))
+    }
+
+    /// The same while that CPU is kept awake.
+    fn awake(&self, part: usize) -> Result<Option<f64>, LabError> {
+        self.stand.other().map_or(Ok(None), |there| {
+            while_awake(&self.stand, there, || self.woken(None, part))
+        })
+    }
+
+    /// The figure of a probe; `None` where this host lacks what it needs.
+    fn figure(&mut self, probe: &str) -> Result<Option<f64>, LabError> {
+        let stand = &self.stand;
+        let [sibling, cache, socket, remote] = stand.partners;
+        Ok(Some(match probe {
+            "own_hit" => {
+                // One turn to cache the lines.
+                self.hits
+                    .load_ns(stand, (SMALL_BYTES / size_of::<Apart<u8>>()) as u32);
+                self.hits.load_ns(stand, HITS)
+            }
+            "own_rmw" => own_rmw_ns(stand),
+            "fence" => fence_ns(stand),
+            "clock" => stand.mean_ns(CALLS, |_| {
+                black_box(Host::now_ns());
+            }),
+            "relax" => stand.mean_ns(CALLS, |_| Host::relax()),
+            "trip_sibling" => return self.trip(sibling),
+            "trip_cache" => return self.trip(cache),
+            "trip_socket" => return self.trip(socket),
+            "trip_remote" => return self.trip(remote),
+            "memory" => self.misses.load_ns(stand, MISSES),
+            "syscall" => stand.mean_ns(CALLS, |_| {
+                black_box(rustix::process::getppid());
+            }),
+            "futex_call" => {
+                let word = AtomicU32::new(0);
+                stand.mean_ns(CALLS, |_| wake(&word))
+            }
+            "eventfd_call" => {
+                let event = Event::new()?;
+                stand.mean_ns(CALLS, |_| event.ring())
+            }
+            "eventfd_turn" => {
+                let event = Event::new()?;
+                let turn = |_| {
+                    event.ring();
+                    event.wait();
+                };
+                stand.mean_ns(CALLS, turn)
+            }
+            // A wake, a wait and a switch.
+            "hop" => round_trip_ns::<true>(stand, stand.here, HOPS)? / 2.0,
+            "spawn" => spawn_ns(stand)?,
+            "futex_wake" => return self.woken(None, 0),
+            "futex_to_run" => return self.woken(None, 1),
+            "awake_wake" => return self.awake(0),
+            "awake_to_run" => return self.awake(1),
+            "eventfd_wake" => return self.woken(Some(Event::new()?), 0),
+            "late" => lateness_ns(stand)?,
+            "late_awake" => while_awake(stand, stand.here, || lateness_ns(stand))?,
+            "work_alone" => {
+                let _here = Pin::to(stand.here)?;
+                stand.median_ns(WORK, compute)
+            }
+            "work_beside" => {
+                return sibling
+                    .map(|there| work_beside_ns(stand, there))
+                    .transpose();
+            }
+            unknown => unreachable!("there is no probe {unknown}"),
+        }))
     }
 }
 
-/// The place of a probe in [`PROBES`].
-pub(super) fn place_of(name: &str) -> usize {
-    let place = PROBES.iter().position(|probe| probe.name == name);
-    place.unwrap_or_else(|| panic!("there is no probe {name}"))
+/// A locked add to a line in the first-level cache.
+fn own_rmw_ns(stand: &Stand) -> f64 {
+    let word = Apart(AtomicU32::new(0));
+    stand.mean_ns(HITS, |_| {
+        // ORDER: no other thread sees the word; SeqCst is what the instruction is anyway.
+        word.0.fetch_add(1, Ordering::SeqCst);
+    })
+}
+
+/// A sequentially consistent fence after a store, its usual place.
+fn fence_ns(stand: &Stand) -> f64 {
+    let word = Apart(AtomicU32::new(0));
+    // Another thread could see the word, so the compiler must not drop the stores or merge the fences.
+    black_box(&word);
+    stand.mean_ns(HITS, |turn| {
+        // ORDER: relaxed; no other thread sees the word, and only the instruction is measured.
+        word.0.store(turn, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    })
+}
+
+/// Starting a thread, as seen by the thread that starts it.
+fn spawn_ns(stand: &Stand) -> Result<f64, LabError> {
+    let mut taken = Vec::with_capacity(THREADS);
+    for _ in 0..THREADS {
+        let start = stand.clock.now();
+        let thread = thread::Builder::new().spawn(|| ());
+        let end = stand.clock.now();
+        taken.push(stand.clock.ns_between(start, end) as f64);
+        join(
+            thread.map_err(LabError::system("starting a thread"))?,
+            "that does nothing",
+        )?;
+    }
+    Ok(median(&taken).unwrap_or_default())
+}
+
+/// Four independent sums, as in code that keeps a core busy by itself.
+fn compute() {
+    let mut sums = [1_u64, 2, 3, 4];
+    for turn in 0..black_box(TURNS) {
+        for sum in &mut sums {
+            *sum = sum.rotate_left(5).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(turn);
+        }
+    }
+    black_box(sums);
+}
+
+/// The computation while the CPU `there` does the same all the time.
+fn work_beside_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
+    let busy = |stop: &AtomicBool| {
+        // ORDER: relaxed; a request to end, which publishes nothing else.
+        while !stop.load(Ordering::Relaxed) {
+            compute();
+        }
+        Ok(())
+    };
+    // ORDER: as above.
+    let end = |stop: &AtomicBool| stop.store(true, Ordering::Relaxed);
+    let own = |_: &AtomicBool| stand.median_ns(WORK, compute);
+    stand.beside(there, AtomicBool::new(false), busy, end, own)
 }
 
 #[cfg(test)]
@@ -193,15 +235,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_probe_says_how_it_is_measured() {
-        let silent = PROBES.iter().filter(|probe| probe.how().is_empty());
-        assert_eq!(
-            silent.map(|probe| probe.name).collect::<Vec<_>>(),
-            Vec::<&str>::new()
-        );
-        assert_eq!(
-            Text(include_str!("probes.md")).items("Probes").len(),
-            PROBES.len()
-        );
+    fn each_probe_of_the_text_has_a_figure_and_no_other_is_known() {
+        let mut bench = Bench::new(Stand::of_this_host().expect("there is a CPU"));
+        let round = bench
+            .round(0, &Progress::hidden())
+            .expect("it can be measured");
+        let there = bench.stand.other().is_some();
+        assert!(round.len() >= if there { 20 } else { 15 }, "{round:?}");
+        assert!(round.values().all(|ns| *ns > 0.0), "{round:?}");
+        // Any other CPU serves to check that the partner starts and ends.
+        let there = bench.stand.other().unwrap_or(bench.stand.here);
+        let beside = work_beside_ns(&bench.stand, there);
+        assert!(beside.expect("it can be started") > 0.0);
     }
 }

@@ -1,82 +1,42 @@
-//! The CPUs that are measured, and the distances between them.
+//! The CPUs that are measured, the distances between them, and a thread beside the measuring one.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use doorbell_machine::{Cpu, Host, Machine as _, Topology};
 
 use crate::error::LabError;
-use crate::measure::Clock;
+use crate::measure::{Clock, Pin, median, spawn_pinned};
+use crate::peers::join;
 
-/// The distance between two CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Distance {
-    /// Hardware threads of one core.
-    Sibling,
-    /// Two cores that share a last-level cache.
-    Cache,
-    /// Two last-level caches of one socket.
-    Socket,
-    /// Two sockets.
-    Remote,
+const PARTNER: &str = "calibrate-partner";
+
+/// The distance between two CPUs: SMT siblings, cores under one last-level cache, two of those in a socket, two sockets.
+fn distance(one: &Cpu, other: &Cpu) -> usize {
+    let same = [
+        one.smt == other.smt,
+        one.llc == other.llc,
+        one.node == other.node,
+    ];
+    same.iter().position(|same| *same).unwrap_or(same.len())
 }
 
-impl Distance {
-    /// From nearest to farthest.
-    pub(super) const ALL: [Self; 4] = [Self::Sibling, Self::Cache, Self::Socket, Self::Remote];
-
-    /// In words, to follow "two CPUs …".
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Sibling => "that are SMT siblings",
-            Self::Cache => "that share the last-level cache",
-            Self::Socket => "of one socket with two last-level caches",
-            Self::Remote => "of two sockets",
-        }
-    }
-
-    fn between(one: &Cpu, other: &Cpu) -> Self {
-        if one.smt == other.smt {
-            Self::Sibling
-        } else if one.llc == other.llc {
-            Self::Cache
-        } else if one.node == other.node {
-            Self::Socket
-        } else {
-            Self::Remote
-        }
-    }
-}
-
-/// The machine's parts as a profile describes them. Every part counts as large as the largest of its kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Extent {
-    pub(super) sockets: u64,
-    pub(super) llcs_per_socket: u64,
-    pub(super) cores_per_llc: u64,
-    pub(super) smt: u64,
-}
-
-impl Extent {
-    fn of(cpus: &[Cpu]) -> Self {
-        let most = |part: fn(&Cpu) -> usize, whole: fn(&Cpu) -> usize| {
-            let count = |of: usize| {
-                let inside = cpus.iter().filter(|cpu| whole(cpu) == of);
-                inside.map(part).collect::<BTreeSet<_>>().len() as u64
-            };
-            cpus.iter().map(|cpu| count(whole(cpu))).max().unwrap_or(1)
+/// The machine's parts as a profile describes them, each as large as the largest of its kind: sockets, last-level caches
+/// of a socket, cores under such a cache, hardware threads of a core.
+fn extent(cpus: &[Cpu]) -> [u64; 4] {
+    let most = |part: fn(&Cpu) -> usize, whole: fn(&Cpu) -> usize| {
+        let count = |of: usize| {
+            let inside = cpus.iter().filter(|cpu| whole(cpu) == of);
+            inside.map(part).collect::<BTreeSet<_>>().len() as u64
         };
-        Self {
-            sockets: most(|cpu| cpu.node, |_| 0),
-            llcs_per_socket: most(|cpu| cpu.llc, |cpu| cpu.node),
-            cores_per_llc: most(|cpu| cpu.smt, |cpu| cpu.llc),
-            smt: most(|cpu| cpu.os_id, |cpu| cpu.smt),
-        }
-    }
-
-    /// How many CPUs such a machine has.
-    pub(super) fn cpus(self) -> u64 {
-        self.sockets * self.llcs_per_socket * self.cores_per_llc * self.smt
-    }
+        cpus.iter().map(|cpu| count(whole(cpu))).max().unwrap_or(1)
+    };
+    [
+        most(|cpu| cpu.node, |_| 0),
+        most(|cpu| cpu.llc, |cpu| cpu.node),
+        most(|cpu| cpu.smt, |cpu| cpu.llc),
+        most(|cpu| cpu.os_id, |cpu| cpu.smt),
+    ]
 }
 
 /// The CPUs and the clock used for measuring.
@@ -85,9 +45,9 @@ pub(super) struct Stand {
     pub(super) clock: Clock,
     /// The CPU of the measuring thread.
     pub(super) here: usize,
-    /// A CPU at each [`Distance`], in order.
-    partners: [Option<usize>; 4],
-    pub(super) extent: Extent,
+    /// A CPU at each distance, from the nearest.
+    pub(super) partners: [Option<usize>; 4],
+    pub(super) extent: [u64; 4],
     /// What could not be read, or does not fit a profile's regular shape.
     pub(super) remarks: Vec<String>,
 }
@@ -102,44 +62,83 @@ impl Stand {
     }
 
     fn of(topology: &Topology, clock: Clock) -> Result<Self, LabError> {
-        let cpus = &topology.cpus;
-        let [here, others @ ..] = &cpus[..] else {
+        let [here, others @ ..] = &topology.cpus[..] else {
             return Err(LabError::TooFewCpus {
                 needed: 1,
                 allowed: Vec::new(),
             });
         };
-        let partner = |distance| {
-            let fits = |cpu: &&Cpu| Distance::between(here, cpu) == distance;
-            others.iter().find(fits).map(|cpu| cpu.os_id)
+        let partner = |wanted| {
+            let mut others = others.iter();
+            let found = others.find(|cpu| distance(here, cpu) == wanted);
+            found.map(|cpu| cpu.os_id)
         };
-        let extent = Extent::of(cpus);
-        let mut remarks = topology.unknown.clone();
-        if extent.cpus() != cpus.len() as u64 {
-            remarks.push(format!(
-                "this process may use {} CPUs, which do not fill the regular machine of {}",
-                cpus.len(),
-                extent.cpus()
-            ));
-        }
-        Ok(Self {
+        let mut stand = Self {
             clock,
             here: here.os_id,
-            partners: Distance::ALL.map(partner),
-            extent,
-            remarks,
-        })
+            partners: [0, 1, 2, 3].map(partner),
+            extent: extent(&topology.cpus),
+            remarks: topology.unknown.clone(),
+        };
+        let (count, whole) = (topology.cpus.len(), stand.cpus());
+        if whole != count as u64 {
+            stand.remarks.push(format!(
+                "this process may use {count} CPUs, which do not fill the regular machine of {whole}"
+            ));
+        }
+        Ok(stand)
     }
 
-    /// A CPU at this distance, if there is one.
-    pub(super) fn partner(&self, distance: Distance) -> Option<usize> {
-        self.partners[distance as usize]
+    /// How many CPUs a machine of this extent has.
+    pub(super) fn cpus(&self) -> u64 {
+        self.extent.iter().product()
     }
 
     /// The nearest CPU that is not a sibling, else the sibling. `None` if there is only one CPU.
     pub(super) fn other(&self) -> Option<usize> {
         let [sibling, apart @ ..] = self.partners;
         apart.into_iter().flatten().next().or(sibling)
+    }
+
+    /// The time of one of many calls in a row, each with its number.
+    #[inline(always)]
+    pub(super) fn mean_ns(&self, count: u32, mut call: impl FnMut(u32)) -> f64 {
+        let start = self.clock.now();
+        for turn in 0..count {
+            call(turn);
+        }
+        let end = self.clock.now();
+        self.clock.ns_between(start, end) as f64 / f64::from(count)
+    }
+
+    /// The median over so many chunks, which ignores disturbed ones, of the time of one of as many calls.
+    #[inline(always)]
+    pub(super) fn median_ns(&self, [chunks, calls]: [u32; 2], mut call: impl FnMut()) -> f64 {
+        let times: Vec<f64> = (0..chunks)
+            .map(|_| self.mean_ns(calls, |_| call()))
+            .collect();
+        median(&times).unwrap_or_default()
+    }
+
+    /// Measures on the CPU `here` while a partner runs on `there`, until it is told to `end`.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if a thread cannot be started or pinned, and the partner's error.
+    pub(super) fn beside<S: Send + Sync + 'static, T>(
+        &self,
+        there: usize,
+        shared: S,
+        partner: impl FnOnce(&S) -> Result<(), LabError> + Send + 'static,
+        end: impl FnOnce(&S),
+        own: impl FnOnce(&S) -> T,
+    ) -> Result<T, LabError> {
+        let shared = Arc::new(shared);
+        let theirs = Arc::clone(&shared);
+        let thread = spawn_pinned(PARTNER, there, move || partner(&theirs))?;
+        let found = Pin::to(self.here).map(|_here| own(&shared));
+        end(&shared);
+        join(thread, PARTNER)??;
+        found
     }
 }
 
@@ -164,10 +163,9 @@ mod tests {
     #[test]
     fn there_is_a_partner_at_each_distance() {
         let stand = Stand::of(&large(), Clock::calibrated()).expect("there are CPUs");
-        let partners = Distance::ALL.map(|distance| stand.partner(distance));
-        assert_eq!(partners, [Some(1), Some(2), Some(4), Some(8)]);
+        assert_eq!(stand.partners, [Some(1), Some(2), Some(4), Some(8)]);
         assert_eq!(stand.other(), Some(2), "no sibling");
-        assert_eq!((stand.extent.cpus(), stand.remarks.len()), (16, 0));
+        assert_eq!((stand.cpus(), stand.remarks.len()), (16, 0));
     }
 
     #[test]
@@ -175,7 +173,7 @@ mod tests {
         let mut topology = large();
         topology.cpus.truncate(1);
         let alone = Stand::of(&topology, Clock::calibrated()).expect("one is enough");
-        assert_eq!((alone.other(), alone.extent.cpus()), (None, 1));
+        assert_eq!((alone.other(), alone.cpus()), (None, 1));
         assert_eq!(alone.remarks, [] as [String; 0]);
         let mut topology = large();
         topology.cpus.remove(3);

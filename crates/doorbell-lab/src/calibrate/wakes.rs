@@ -1,21 +1,21 @@
-//! How soon a woken thread runs, on a CPU that sleeps and on one that is kept awake.
+//! Threads that wait for each other: round trips of a word, and how soon a woken thread runs.
 
 use std::hint;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use doorbell_machine::{Host, Machine, Policy};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec};
 
-use super::calls::{await_ring, new_epoll, new_eventfd, ring, wait, wake};
+use super::memory::Apart;
 use super::stand::Stand;
 use crate::error::LabError;
-use crate::measure::{Clock, Pin, Tick, median, spawn_pinned};
+use crate::measure::{Tick, median};
 use crate::peers::{join, thread_on};
 
 /// The number of wakes; their median counts.
@@ -23,196 +23,246 @@ const WAKES: u32 = 60;
 /// How long a CPU is left alone before the wake. That is long enough for it to sleep, even if it polls for
 /// 200 µs first.
 const IDLE: Duration = Duration::from_millis(1);
-
-/// The value that ends the woken thread.
+/// The value that ends the other thread.
 const STOP: u32 = u32::MAX;
 
-/// The means of waking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Means {
-    /// A futex.
-    Futex,
-    /// An eventfd.
-    Eventfd,
+/// Wakes one thread that waits on `word`.
+pub(super) fn wake(word: &AtomicU32) {
+    // It fails only if the word is not mapped.
+    let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
 }
 
-/// What the waker and the woken thread share.
-#[derive(Debug)]
-struct Bell {
-    means: Means,
-    /// How often it was rung.
-    word: AtomicU32,
-    descriptor: OwnedFd,
-    /// The epoll set that watches the descriptor.
-    poller: OwnedFd,
+/// Waits until woken, as long as the word is `seen`.
+fn wait(word: &AtomicU32, seen: u32) {
+    // Whatever the call returns, the caller looks at the word again.
+    let _ = futex::wait(word, futex::Flags::PRIVATE, seen, None);
 }
 
-impl Bell {
-    fn new(means: Means) -> Result<Self, LabError> {
-        let descriptor = new_eventfd()?;
-        Ok(Self {
-            means,
-            word: AtomicU32::new(0),
-            poller: new_epoll(&descriptor)?,
-            descriptor,
-        })
-    }
-
-    fn ring(&self, word: u32) {
-        // ORDER: SeqCst; only the value travels, and the system call orders the rest.
-        self.word.store(word, Ordering::SeqCst);
-        match self.means {
-            Means::Futex => wake(&self.word),
-            Means::Eventfd => ring(&self.descriptor),
-        }
-    }
-
-    /// Blocks until it is rung again after `seen`. Returns the new value.
-    fn wait(&self, seen: u32) -> u32 {
+/// A word to the CPU `there` and back. Each side sleeps on a futex until its turn, or spins. So many chunks of as many
+/// round trips are timed.
+pub(super) fn round_trip_ns<const SLEEPS: bool>(
+    stand: &Stand,
+    there: usize,
+    trips: [u32; 2],
+) -> Result<f64, LabError> {
+    let answer = |word: &Apart<AtomicU32>| {
+        let mut seen = 0;
         loop {
-            match self.means {
-                Means::Futex => wait(&self.word, seen),
-                Means::Eventfd => await_ring(&self.poller, &self.descriptor),
+            let asked = await_other::<SLEEPS>(&word.0, seen);
+            if asked == STOP {
+                return Ok(());
             }
-            // ORDER: as in `ring`.
-            let found = self.word.load(Ordering::SeqCst);
-            if found != seen {
-                return found;
-            }
+            seen = asked + 1;
+            write::<SLEEPS>(&word.0, seen);
         }
-    }
-}
-
-/// The cost of a wake.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wake {
-    /// The waker's system call.
-    pub(super) call_ns: f64,
-    /// From just before the call until the woken thread runs.
-    pub(super) to_run_ns: f64,
-}
-
-/// Wakes a thread on the CPU `there`.
-///
-/// # Errors
-/// [`LabError::System`] if a thread or an eventfd cannot be created.
-pub(super) fn wake_of(stand: &Stand, there: usize, means: Means) -> Result<Wake, LabError> {
-    let bell = Arc::new(Bell::new(means)?);
-    let (woken, wakes) = channel();
-    let (shared, clock) = (Arc::clone(&bell), stand.clock);
-    let thread = spawn_pinned("wake-partner", there, move || {
-        answer(&shared, clock, &woken);
-    })?;
-    let here = Pin::to(stand.here);
-    let (mut calls, mut runs) = (Vec::new(), Vec::new());
-    if here.is_ok() {
-        for turn in 1..=WAKES {
-            // This CPU stays awake, so only the other one has to leave its idle state.
-            let idle_since = Instant::now();
-            while idle_since.elapsed() < IDLE {
-                hint::spin_loop();
-            }
-            let start = clock.now();
-            bell.ring(turn);
-            let called = clock.now();
-            let Ok(ran) = wakes.recv() else { break };
-            calls.push(clock.ns_between(start, called) as f64);
-            runs.push(clock.ns_between(start, ran) as f64);
-        }
-    }
-    bell.ring(STOP);
-    let ended = join(thread, "wake-partner");
-    here?;
-    ended?;
-    Ok(Wake {
-        call_ns: median(&calls).unwrap_or_default(),
-        to_run_ns: median(&runs).unwrap_or_default(),
+    };
+    let stop = |word: &Apart<AtomicU32>| write::<SLEEPS>(&word.0, STOP);
+    stand.beside(there, Apart::default(), answer, stop, |word| {
+        let mut asked = 1;
+        stand.median_ns(trips, || {
+            write::<SLEEPS>(&word.0, asked);
+            await_other::<SLEEPS>(&word.0, asked);
+            asked += 2;
+        })
     })
 }
 
-/// Sends the time at which it was woken, each time.
-fn answer(bell: &Bell, clock: Clock, woken: &Sender<Tick>) {
-    let mut seen = 0;
+fn write<const SLEEPS: bool>(word: &AtomicU32, value: u32) {
+    // ORDER: relaxed; the value publishes nothing else, and the kernel looks for sleepers after its own fence.
+    word.store(value, Ordering::Relaxed);
+    if SLEEPS {
+        wake(word);
+    }
+}
+
+/// Waits for a value other than `seen`.
+fn await_other<const SLEEPS: bool>(word: &AtomicU32, seen: u32) -> u32 {
     loop {
-        seen = bell.wait(seen);
-        let now = clock.now();
-        if seen == STOP || woken.send(now).is_err() {
-            return;
+        // ORDER: as in `write`.
+        let found = word.load(Ordering::Relaxed);
+        if found != seen {
+            return found;
+        }
+        if SLEEPS {
+            wait(word, seen);
+        } else {
+            hint::spin_loop();
         }
     }
 }
 
+/// An eventfd, and the epoll set that watches it.
+#[derive(Debug)]
+pub(super) struct Event {
+    descriptor: OwnedFd,
+    poller: OwnedFd,
+}
+
+impl Event {
+    /// # Errors
+    /// [`LabError::System`] if one of the two cannot be created.
+    pub(super) fn new() -> Result<Self, LabError> {
+        let made = eventfd(0, EventfdFlags::CLOEXEC).and_then(|descriptor| {
+            let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(&poller, &descriptor, data, epoll::EventFlags::IN)?;
+            Ok(Self { descriptor, poller })
+        });
+        made.map_err(LabError::system("eventfd and epoll"))
+    }
+
+    /// Adds one, which wakes the reader.
+    pub(super) fn ring(&self) {
+        // It fails only if the sum overflows, which takes far more writes.
+        let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+    }
+
+    /// Waits until it was rung, and resets it.
+    pub(super) fn wait(&self) {
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }];
+        // After an error the caller looks again, as after a spurious wake. The sum itself is not needed.
+        if epoll::wait(&self.poller, &mut events, None).is_ok() {
+            let _ = rustix::io::read(&self.descriptor, &mut [0_u8; 8]);
+        }
+    }
+}
+
+/// What the waker and the woken thread share.
+struct Bell {
+    /// How often it was rung.
+    word: AtomicU32,
+    /// The means of waking, instead of the word as a futex.
+    event: Option<Event>,
+    woken: Sender<Tick>,
+}
+
+impl Bell {
+    fn ring(&self, word: u32) {
+        // ORDER: SeqCst; only the value travels, and the system call orders the rest.
+        self.word.store(word, Ordering::SeqCst);
+        self.event
+            .as_ref()
+            .map_or_else(|| wake(&self.word), Event::ring);
+    }
+
+    /// Sends the time at which it was woken, each time.
+    fn answer(&self, stand: &Stand) {
+        let mut seen = 0;
+        loop {
+            match &self.event {
+                None => wait(&self.word, seen),
+                Some(event) => event.wait(),
+            }
+            let now = stand.clock.now();
+            // ORDER: as in `ring`.
+            let found = self.word.load(Ordering::SeqCst);
+            if found == STOP || (found != seen && self.woken.send(now).is_err()) {
+                return;
+            }
+            seen = found;
+        }
+    }
+}
+
+/// Wakes a thread on the CPU `there`: the time of the waker's system call, and that from just before the call until the
+/// woken thread runs.
+pub(super) fn wake_ns(
+    stand: &Stand,
+    there: usize,
+    event: Option<Event>,
+) -> Result<[f64; 2], LabError> {
+    let (woken, wakes) = channel();
+    let bell = Bell {
+        word: AtomicU32::new(0),
+        event,
+        woken,
+    };
+    let theirs = stand.clone();
+    let answer = move |bell: &Bell| {
+        bell.answer(&theirs);
+        Ok(())
+    };
+    stand.beside(
+        there,
+        bell,
+        answer,
+        |bell| bell.ring(STOP),
+        |bell| {
+            let mut times: [Vec<f64>; 2] = Default::default();
+            for turn in 1..=WAKES {
+                // This CPU stays awake, so only the other one has to leave its idle state.
+                let idle_since = Instant::now();
+                while idle_since.elapsed() < IDLE {
+                    hint::spin_loop();
+                }
+                let start = stand.clock.now();
+                bell.ring(turn);
+                let called = stand.clock.now();
+                let Ok(ran) = wakes.recv() else { break };
+                for (times, end) in times.iter_mut().zip([called, ran]) {
+                    times.push(stand.clock.ns_between(start, end) as f64);
+                }
+            }
+            times.map(|times| median(&times).unwrap_or_default())
+        },
+    )
+}
+
 /// How late a sleep on this CPU ends: the timer interrupt, the idle exit and a switch.
-///
-/// # Errors
-/// [`LabError::System`] if the thread cannot be pinned.
 pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
     const THREAD: &str = "sleeper";
-    let thread = thread_on(THREAD, Some(stand.here), || {
-        let late = |_| {
-            let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
-            sleep_until(until_ns);
-            Host::os_now_ns().saturating_sub(until_ns) as f64
+    let late = |_| {
+        let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
+        let deadline = Timespec {
+            tv_sec: (until_ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (until_ns % 1_000_000_000).cast_signed(),
         };
+        // A signal can end the sleep early; the median absorbs that.
+        let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &deadline);
+        Host::os_now_ns().saturating_sub(until_ns) as f64
+    };
+    let thread = thread_on(THREAD, Some(stand.here), move || {
         median(&(0..WAKES).map(late).collect::<Vec<_>>())
     })?;
     Ok(join(thread, THREAD)?.unwrap_or_default())
 }
 
-fn sleep_until(until_ns: u64) {
-    let deadline = Timespec {
-        tv_sec: (until_ns / 1_000_000_000).cast_signed(),
-        tv_nsec: (until_ns % 1_000_000_000).cast_signed(),
-    };
-    // A signal can end the sleep early; the median absorbs that.
-    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &deadline);
-}
-
-/// A thread that keeps a CPU awake and yields to every other thread at once.
-#[derive(Debug)]
-pub(super) struct Awake {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Awake {
-    /// Keeps `cpu` awake until dropped.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if the thread cannot be started or cannot get the idle policy.
-    pub(super) fn keep(cpu: usize) -> Result<Self, LabError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (told, tells) = channel();
-        let shared = Arc::clone(&stop);
-        let thread = spawn_pinned("keep-awake", cpu, move || {
-            let asked = Host::set_policy(Policy::Idle);
-            let fine = asked.is_ok();
-            let _ = told.send(asked);
-            // ORDER: relaxed; a request to end, which publishes nothing else.
-            while fine && !shared.load(Ordering::Relaxed) {
-                hint::spin_loop();
-            }
-        })?;
-        let awake = Self {
-            stop,
-            thread: Some(thread),
-        };
-        let panicked = |_| LabError::ThreadPanicked {
-            thread: "keep-awake",
-        };
-        let asked = tells.recv().map_err(panicked)?;
+/// The same on a CPU that another thread keeps awake, which yields to every other one at once.
+pub(super) fn while_awake<T>(
+    stand: &Stand,
+    cpu: usize,
+    own: impl FnOnce() -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    let awake = |stop: &AtomicBool| {
+        let asked = Host::set_policy(Policy::Idle);
         asked.map_err(|error| LabError::system("SCHED_IDLE")(io::Error::other(error)))?;
-        Ok(awake)
-    }
+        // ORDER: relaxed; a request to end, which publishes nothing else.
+        while !stop.load(Ordering::Relaxed) {
+            hint::spin_loop();
+        }
+        Ok(())
+    };
+    // ORDER: as above.
+    let end = |stop: &AtomicBool| stop.store(true, Ordering::Relaxed);
+    stand.beside(cpu, AtomicBool::new(false), awake, end, |_| own())?
 }
 
-impl Drop for Awake {
-    fn drop(&mut self) {
-        // ORDER: relaxed; a request to end, which publishes nothing else.
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The thread does nothing that can panic.
-            let _ = thread.join();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_come_back() {
+        let stand = Stand::of_this_host().expect("there is a CPU");
+        let slept = round_trip_ns::<true>(&stand, stand.here, [3, 2]);
+        assert!(slept.expect("it can be started") > 0.0);
+        // On one CPU each of two spinning threads would wait for the end of the other's slice.
+        if let Some(there) = stand.other() {
+            let spun = round_trip_ns::<false>(&stand, there, [3, 2]);
+            assert!(spun.expect("it can be started") > 0.0);
         }
     }
 }
