@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use doorbell_machine::sim::{Event, Outcome, ThreadReport};
 use doorbell_sim::fuzz::{Found, Setup, What};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::memory_name;
 
@@ -41,59 +41,24 @@ pub(super) fn what(what: &What) -> String {
 }
 
 /// The failure as JSON.
-#[derive(Debug, Serialize)]
-pub(super) struct JsonFailure {
-    seed: u64,
-    shape: &'static str,
-    cores: usize,
-    memory: &'static str,
-    what: String,
-    replay: String,
-    threads: Vec<JsonThread>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonThread {
-    thread: usize,
-    name: String,
-    core: usize,
-    doing: &'static str,
-    last: Vec<JsonEvent>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonEvent {
-    time_ns: u64,
-    kind: &'static str,
-    line: u32,
-}
-
-impl JsonFailure {
-    pub(super) fn new(found: &Found, profile: Option<&str>) -> Self {
-        let threads = found.outcome.threads.iter().enumerate();
-        let event = |event: &Event| JsonEvent {
-            time_ns: event.time_ns,
-            kind: event.kind.name(),
-            line: event.line,
-        };
-        Self {
-            seed: found.setup.seed,
-            shape: found.shape,
-            cores: found.setup.cores,
-            memory: memory_name(found.setup.memory),
-            what: what(&found.what),
-            replay: replay_command(&found.setup, found.shape, profile),
-            threads: threads
-                .map(|(number, thread)| JsonThread {
-                    thread: number,
-                    name: thread.name.clone(),
-                    core: thread.cpu,
-                    doing: thread.doing,
-                    last: thread.last.iter().map(event).collect(),
-                })
-                .collect(),
-        }
-    }
+pub(super) fn to_json(found: &Found, profile: Option<&str>) -> Value {
+    let event = |event: &Event| json!({"time_ns": event.time_ns, "kind": event.kind.name(), "line": event.line});
+    let threads = found.outcome.threads.iter().enumerate();
+    let threads = threads.map(|(number, thread)| {
+        let last: Vec<_> = thread.last.iter().map(event).collect();
+        json!({
+            "thread": number, "name": thread.name, "core": thread.cpu, "doing": thread.doing, "last": last
+        })
+    });
+    json!({
+        "seed": found.setup.seed,
+        "shape": found.shape,
+        "cores": found.setup.cores,
+        "memory": memory_name(found.setup.memory),
+        "what": what(&found.what),
+        "replay": replay_command(&found.setup, found.shape, profile),
+        "threads": threads.collect::<Vec<_>>(),
+    })
 }
 
 /// The failure as text: seed, oracle, the last events of each core, and the command.

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span, why_rare};
 use doorbell_sim::profile::Profile;
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::failure::{self, JsonFailure};
+use super::failure;
 use super::{MachineArgs, load, memory_name, shapes_of};
 use crate::error::LabError;
 use crate::progress::Progress;
@@ -40,39 +40,6 @@ pub(crate) struct FuzzReport {
     options: FuzzOptions,
     done: Fuzzed,
     took: Duration,
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    program: &'a str,
-    seeds: String,
-    cores: String,
-    memory: &'a str,
-    profile: Option<&'a str>,
-    seeds_run: u64,
-    runs: u64,
-    events: u64,
-    simulated_ns: u64,
-    rings: u64,
-    parks: u64,
-    faults: u64,
-    hash: String,
-    /// Whether this build has debug assertions, which must not change the hash.
-    debug_assertions: bool,
-    interrupts_held: u64,
-    seconds: f64,
-    marks: Vec<JsonMark>,
-    failure: Option<JsonFailure>,
-}
-
-#[derive(Serialize)]
-struct JsonMark {
-    mark: String,
-    seeds: u64,
-    percent: f64,
-    /// Absent if it is not rare.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why_rare: Option<&'static str>,
 }
 
 /// Runs the seeds.
@@ -164,37 +131,40 @@ impl FuzzReport {
         profile.map_or_else(String::new, |name| format!(", profile {name}"))
     }
 
-    /// One JSON object.
-    pub(crate) fn json(&self) -> impl Serialize + use<'_> {
-        let tally = &self.done.tally;
-        let profile = self.options.machine.profile.as_deref();
-        let marks = self.done.marks.iter().map(|row| JsonMark {
-            mark: format!("{:?}", row.mark),
-            seeds: row.seeds,
-            percent: self.done.percent(row),
-            why_rare: self.why(row),
-        });
+    /// One JSON object. Its `debug_assertions` says whether this build has them, which must not change the hash.
+    pub(crate) fn json(&self) -> Value {
+        let (machine, tally) = (&self.options.machine, &self.done.tally);
+        let profile = machine.profile.as_deref();
+        let mark = |row: &MarkRow| {
+            let (mark, percent) = (format!("{:?}", row.mark), self.done.percent(row));
+            match self.why(row) {
+                None => json!({"mark": mark, "seeds": row.seeds, "percent": percent}),
+                Some(why) => {
+                    json!({"mark": mark, "seeds": row.seeds, "percent": percent, "why_rare": why})
+                }
+            }
+        };
         let found = self.done.found.as_ref();
-        Json {
-            program: "sim fuzz",
-            seeds: self.options.seeds.to_string(),
-            cores: self.options.machine.cores.to_string(),
-            memory: memory_name(self.options.machine.memory),
-            profile,
-            seeds_run: tally.seeds,
-            runs: tally.runs,
-            events: tally.events,
-            simulated_ns: tally.time_ns,
-            rings: tally.rings,
-            parks: tally.parks,
-            faults: tally.faults,
-            hash: format!("{:016x}", tally.hash),
-            debug_assertions: cfg!(debug_assertions),
-            interrupts_held: tally.interrupts_held,
-            seconds: self.took.as_secs_f64(),
-            marks: marks.collect(),
-            failure: found.map(|found| JsonFailure::new(found, profile)),
-        }
+        json!({
+            "program": "sim fuzz",
+            "seeds": self.options.seeds.to_string(),
+            "cores": machine.cores.to_string(),
+            "memory": memory_name(machine.memory),
+            "profile": profile,
+            "seeds_run": tally.seeds,
+            "runs": tally.runs,
+            "events": tally.events,
+            "simulated_ns": tally.time_ns,
+            "rings": tally.rings,
+            "parks": tally.parks,
+            "faults": tally.faults,
+            "hash": format!("{:016x}", tally.hash),
+            "debug_assertions": cfg!(debug_assertions),
+            "interrupts_held": tally.interrupts_held,
+            "seconds": self.took.as_secs_f64(),
+            "marks": self.done.marks.iter().map(mark).collect::<Vec<_>>(),
+            "failure": found.map(|found| failure::to_json(found, profile)),
+        })
     }
 
     /// Whether no seed failed.
