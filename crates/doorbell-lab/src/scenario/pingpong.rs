@@ -61,25 +61,17 @@ fn contestants() -> Result<Vec<Contestant>, LabError> {
     // Measured before the CPUs are busy.
     LazyLock::force(&STEPS);
     let workers = Workers::Free(allowed_cpus()?.len());
-    let mut all = Vec::new();
-    for count in PAIRS {
-        let variant = pairs(count);
-        all.extend([
-            one::<Tokio>(&workers, &variant, Some(count)).baseline(),
-            one::<Doorbell>(&workers, &variant, Some(count)),
-            one::<Smol>(&workers, &variant, Some(count)),
-            one::<Threads>(&workers, &variant, Some(count)),
-        ]);
-    }
-    for variant in [CHAIN, BURST] {
-        all.extend([
-            one::<Tokio>(&workers, variant, None).baseline(),
-            one::<Doorbell>(&workers, variant, None),
-            one::<Smol>(&workers, variant, None),
-            one::<Threads>(&workers, variant, None),
-        ]);
-    }
-    Ok(all)
+    let frames = [CHAIN, BURST].map(|name| (name.to_owned(), None));
+    let all = PAIRS.map(|count| (pairs(count), Some(count)));
+    let each_peer = |(variant, pairs): (String, Option<usize>)| {
+        [
+            one::<Tokio>(&workers, &variant, pairs).baseline(),
+            one::<Doorbell>(&workers, &variant, pairs),
+            one::<Smol>(&workers, &variant, pairs),
+            one::<Threads>(&workers, &variant, pairs),
+        ]
+    };
+    Ok(all.into_iter().chain(frames).flat_map(each_peer).collect())
 }
 
 /// So many pairs, or frames.

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use futures::channel::oneshot;
 
 use crate::error::LabError;
-use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
+use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::peers::{Doorbell, Spawns, Tokio, Workers};
-use crate::report::{SideTable, known, spread};
 use crate::tools::locked;
 
 const PERCENT: [u32; 2] = [100, 10];
@@ -34,7 +33,6 @@ pub(super) const PLAN: Plan = Plan {
         Ok(SHAPES.into_iter().flat_map(both).collect())
     },
     compared: "ops_per_s",
-    conclude,
     ..Plan::NEW
 };
 
@@ -43,8 +41,7 @@ pub(super) const PLAN: Plan = Plan {
 struct Shape {
     kind: Kind,
     name: &'static str,
-    /// What an operation is, how many there are in one execution, and how many executions in a full pass.
-    of: &'static str,
+    /// How many operations there are in one execution, and how many executions in a full pass.
     operations: u32,
     times: u32,
 }
@@ -61,38 +58,19 @@ enum Kind {
 }
 
 const SHAPES: [Shape; 7] = [
-    shape(Kind::Local, "spawn_many_local", "task", MANY, 50),
-    shape(Kind::Remote, "spawn_many_remote_idle", "task", MANY, 50),
-    shape(
-        Kind::BesideYields,
-        "spawn_many_remote_busy1",
-        "task",
-        MANY,
-        10,
-    ),
-    shape(
-        Kind::BesideRespawns,
-        "spawn_many_remote_busy2",
-        "task",
-        SOME,
-        30,
-    ),
-    shape(Kind::Chained, "chained_spawn", "task", SOME, 500),
-    shape(Kind::PingPong, "ping_pong", "pair", SOME, 200),
-    shape(Kind::Yield, "yield_many", "yield", YIELDERS * YIELDS, 10),
+    shape(Kind::Local, "spawn_many_local", MANY, 50),
+    shape(Kind::Remote, "spawn_many_remote_idle", MANY, 50),
+    shape(Kind::BesideYields, "spawn_many_remote_busy1", MANY, 10),
+    shape(Kind::BesideRespawns, "spawn_many_remote_busy2", SOME, 30),
+    shape(Kind::Chained, "chained_spawn", SOME, 500),
+    shape(Kind::PingPong, "ping_pong", SOME, 200),
+    shape(Kind::Yield, "yield_many", YIELDERS * YIELDS, 10),
 ];
 
-const fn shape(
-    kind: Kind,
-    name: &'static str,
-    of: &'static str,
-    operations: u32,
-    times: u32,
-) -> Shape {
+const fn shape(kind: Kind, name: &'static str, operations: u32, times: u32) -> Shape {
     Shape {
         kind,
         name,
-        of,
         operations,
         times,
     }
@@ -321,77 +299,10 @@ fn respawning<P: Spawns>(
     }
 }
 
-/// A row for each shape, which compares both.
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let rows = SHAPES.into_iter().filter_map(|shape| cells(results, shape));
-    let main = SideTable {
-        caption: "",
-        titles: vec![
-            "shape",
-            "of",
-            "doorbell ns",
-            "spread",
-            "tokio ns",
-            "spread",
-            "x tokio",
-            "x spread",
-            "syscalls/1k",
-            "RES+CAL/1k",
-        ],
-        rows: rows.collect(),
-    };
-    let ours = results.rated.iter().filter(|one| one.who() == "doorbell");
-    let mut ours: Vec<_> = ours
-        .filter_map(|one| Some((one.metric("ratio_x")?, one.how())))
-        .collect();
-    ours.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let each = ours
-        .iter()
-        .map(|(ratio, shape)| format!("{} ({shape})", known(Some(*ratio))));
-    let gist = if ours.is_empty() {
-        "Only tokio was measured, so there is nothing to compare.".to_owned()
-    } else {
-        format!(
-            "Spawned tasks: by medians doorbell is this many times as fast as tokio, where less than 1 is slower: \
-             {}.",
-            each.collect::<Vec<_>>().join(", "),
-        )
-    };
-    Conclusion {
-        gist,
-        main: Some(main),
-        ..Conclusion::default()
-    }
-}
-
-fn cells(results: &Results<'_>, shape: Shape) -> Option<Vec<String>> {
-    let [own, other] = ["doorbell", "tokio"].map(|who| results.of(who, shape.name));
-    own.or(other)?;
-    let of = |whose: Option<&Rated<'_>>, name| known(whose.and_then(|one| one.metric(name)));
-    let ends = |whose: Option<&Rated<'_>>, name| {
-        whose.map_or_else(|| known(None), |one| spread(one.row, name))
-    };
-    let both = |name| format!("{} | {}", of(own, name), of(other, name));
-    // Without doorbell's row only tokio is left, compared with itself.
-    Some(vec![
-        shape.name.to_owned(),
-        shape.of.to_owned(),
-        of(own, "op_ns"),
-        ends(own, "op_ns"),
-        of(other, "op_ns"),
-        ends(other, "op_ns"),
-        of(own, "ratio_x"),
-        ends(own, "ratio_x"),
-        both("syscalls_per_1k"),
-        both("interrupts_per_1k"),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::frame::testing::{assert_plan, contestants, outcome, try_each};
-    use crate::report::{Metrics, Row};
     use crate::scenario::Options;
 
     #[test]
@@ -408,58 +319,10 @@ mod tests {
             );
             assert!(outcome.figures["op_ns"] > 0.0, "{one:?}");
         });
-        assert_plan(&PLAN, &Options::default(), &["ns"]);
-    }
-
-    fn row(contestant: &str, variant: &str, ratio_x: f64) -> Row {
-        let mut metrics = Metrics::default();
-        for (name, value) in [
-            ("op_ns", 100.0),
-            ("ratio_x", ratio_x),
-            ("ratio_min_x", ratio_x),
-        ] {
-            metrics.put(name, Some(value));
-        }
-        Row {
-            contestant: contestant.to_owned(),
-            variant: variant.to_owned(),
-            metrics,
-        }
-    }
-
-    fn concluded(rows: &[Row]) -> Conclusion {
-        let rated = rows.iter().map(|row| Rated { row, rounds: &[] });
-        conclude(&Results {
-            rated: rated.collect(),
-            options: &Options::default(),
-        })
-    }
-
-    #[test]
-    fn each_shape_has_a_row_and_there_is_no_mean() {
-        let conclusion = concluded(&[
-            row("doorbell", "chained_spawn", 4.0),
-            row("tokio", "chained_spawn", 1.0),
-            row("doorbell", "yield_many", 0.5),
-            row("tokio", "yield_many", 1.0),
-        ]);
-        let table = conclusion.main.expect("it has one");
-        let names: Vec<&str> = table.rows.iter().map(|cells| cells[0].as_str()).collect();
-        assert_eq!(names, ["chained_spawn", "yield_many"]);
-        assert!(table.rows.iter().all(|row| row.len() == table.titles.len()));
-        assert_eq!((&*table.rows[0][6], &*table.rows[1][6]), ("4.00", "0.50"));
-        let gist = &conclusion.gist;
-        assert!(
-            gist.contains("0.50 (yield_many), 4.00 (chained_spawn)"),
-            "{gist}"
+        assert_plan(
+            &PLAN,
+            &Options::default(),
+            &["ns", "x tokio", "syscalls/1k"],
         );
-    }
-
-    #[test]
-    fn tokio_alone_is_compared_with_nothing() {
-        let conclusion = concluded(&[row("tokio", "yield_many", 1.0)]);
-        let table = conclusion.main.expect("it has one");
-        assert_eq!((table.rows.len(), table.rows[0][6].as_str()), (1, "n/a"));
-        assert!(conclusion.gist.contains("Only tokio"));
     }
 }

@@ -22,13 +22,6 @@ const IDLE: &str = "idle-job";
 /// The core of the CPU of the bare thread; the first CPU has more work for the OS.
 const CORE: usize = 1;
 
-/// The classes of the urgent task and of the jobs: Rt and Fair, or Fair and Batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    Rt,
-    Fair,
-}
-
 /// Where tokio's jobs compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Jobs {
@@ -39,68 +32,43 @@ pub(super) enum Jobs {
 }
 
 /// A contestant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
-    /// Threads with these requests.
-    Bare {
-        how: &'static str,
-        urgent: Want,
-        jobs: Want,
-    },
-    /// The urgent task stays on a core or not.
-    Doorbell {
-        part: Part,
-        on_core: bool,
-    },
-    Tokio(Jobs),
+pub(super) struct Who {
+    pub(super) name: &'static str,
+    pub(super) how: &'static str,
+    /// Whether its urgent task stays on a core. Only such a task can be woken from another one.
+    pub(super) is_bound: bool,
+    pub(super) start: Box<Begin>,
 }
 
-impl Who {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Who::Bare { .. } => "bare thread",
-            Who::Doorbell { .. } => "doorbell",
-            Who::Tokio(_) => "tokio",
-        }
-    }
+/// How it starts.
+pub(super) type Begin = dyn Fn(&Scene) -> Result<Running, LabError>;
 
-    pub(super) fn how(self) -> &'static str {
-        match self {
-            Who::Bare { how, .. } => how,
-            Who::Doorbell {
-                part: Part::Rt,
-                on_core: false,
-            } => "class Rt",
-            Who::Doorbell {
-                part: Part::Rt,
-                on_core: true,
-            } => "class Rt on a core",
-            Who::Doorbell {
-                part: Part::Fair,
-                on_core: false,
-            } => "Fair beside Batch",
-            Who::Doorbell {
-                part: Part::Fair,
-                on_core: true,
-            } => "Fair on a core beside Batch",
-            Who::Tokio(Jobs::Tasks) => "tasks",
-            Who::Tokio(Jobs::Blocking) => "jobs in spawn_blocking",
-            Who::Tokio(Jobs::IdleThreads) => "jobs on SCHED_IDLE threads",
-        }
+/// Threads with these requests.
+pub(super) fn bare(how: &'static str, urgent: Want, jobs: Want) -> Who {
+    Who {
+        name: "bare thread",
+        how,
+        is_bound: true,
+        start: Box::new(move |scene| start_bare(scene, urgent, jobs)),
     }
+}
 
-    /// Only a task that stays on a core can be woken from another one.
-    pub(super) fn knows(self, source: Source) -> bool {
-        let is_free = matches!(self, Who::Tokio(_) | Who::Doorbell { on_core: false, .. });
-        source != Source::Core || !is_free
+/// The classes of the urgent task and of the jobs, and whether the urgent task stays on a core.
+pub(super) fn doorbell(how: &'static str, classes: [Class; 2], is_bound: bool) -> Who {
+    Who {
+        name: Doorbell::NAME,
+        how,
+        is_bound,
+        start: Box::new(move |scene| start_doorbell(scene, classes, is_bound)),
     }
+}
 
-    pub(super) fn start(self, scene: &Scene) -> Result<Running, LabError> {
-        match self {
-            Who::Bare { urgent, jobs, .. } => bare(scene, urgent, jobs),
-            Who::Doorbell { part, on_core } => doorbell(scene, part, on_core),
-            Who::Tokio(jobs) => tokio(scene, jobs),
-        }
+pub(super) fn tokio(how: &'static str, jobs: Jobs) -> Who {
+    Who {
+        name: Tokio::NAME,
+        how,
+        is_bound: false,
+        start: Box::new(move |scene| start_tokio(scene, jobs)),
     }
 }
 
@@ -138,7 +106,7 @@ fn way(scene: &Scene, call: impl Fn(Arc<Probe>) + Send + 'static) -> Way {
     Box::new(tell)
 }
 
-fn bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running, LabError> {
+fn start_bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running, LabError> {
     let mut threads = Vec::new();
     for cpu in scene.cpus {
         let load = Arc::clone(&scene.load);
@@ -175,12 +143,12 @@ fn bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running, LabError> {
     })
 }
 
-fn doorbell(scene: &Scene, part: Part, on_core: bool) -> Result<Running, LabError> {
+fn start_doorbell(
+    scene: &Scene,
+    [class, jobs]: [Class; 2],
+    on_core: bool,
+) -> Result<Running, LabError> {
     let runtime = Doorbell::start(&Workers::on(scene.cpus))?.0;
-    let (class, jobs) = match part {
-        Part::Rt => (Class::rt(50), Class::FAIR),
-        Part::Fair => (Class::FAIR, Class::BATCH),
-    };
     let task = || runtime.task().class(class);
     // The workers start before the jobs do.
     let first = runtime.block_on(task().spawn(async {}));
@@ -208,7 +176,7 @@ fn doorbell(scene: &Scene, part: Part, on_core: bool) -> Result<Running, LabErro
     })
 }
 
-fn tokio(scene: &Scene, jobs: Jobs) -> Result<Running, LabError> {
+fn start_tokio(scene: &Scene, jobs: Jobs) -> Result<Running, LabError> {
     let cpus = scene.cpus;
     let peer = Tokio::with(&Workers::on(cpus), |builder| {
         builder.max_blocking_threads(cpus.len());

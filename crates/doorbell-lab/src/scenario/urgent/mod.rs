@@ -15,11 +15,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use doorbell::Class;
+
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::peers::{Want, give_up_privileges, refused};
 use crate::tools::{compute, steps_for};
-use contestants::{Jobs, Part, Who};
+use contestants::{Begin, Jobs, Who, bare, doorbell, tokio};
 use probe::{Alarm, Probe};
 
 const TENTH: Duration = Duration::from_millis(100);
@@ -136,32 +138,31 @@ fn all(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     })
 }
 
-const fn bare(how: &'static str, urgent: Want, jobs: Want) -> Who {
-    Who::Bare { how, urgent, jobs }
-}
-
 fn classes(stage: &Stage) -> Vec<Contestant> {
-    let both = |part| [true, false].map(|on_core| Who::Doorbell { part, on_core });
-    let first = Want::First
-        .is_given()
-        .then_some(bare("SCHED_FIFO", Want::First, Want::AsIs));
+    let (rt, fair) = ([Class::rt(50), Class::FAIR], [Class::FAIR, Class::BATCH]);
+    let is_first = Want::First.is_given();
     let mut all = Vec::new();
     for source in Source::ALL {
+        let first = is_first.then(|| bare("SCHED_FIFO", Want::First, Want::AsIs));
         let mut who: Vec<_> = first.into_iter().collect();
-        who.push(bare("100 us slice", Want::Sooner, Want::AsIs));
-        who.extend(both(Part::Rt));
-        who.extend([Jobs::Tasks, Jobs::Blocking, Jobs::IdleThreads].map(Who::Tokio));
-        who.retain(|who| who.knows(source));
-        all.extend(group(stage, source.name(), source, &who));
+        who.extend([
+            bare("100 us slice", Want::Sooner, Want::AsIs),
+            doorbell("class Rt on a core", rt, true),
+            doorbell("class Rt", rt, false),
+            tokio("tasks", Jobs::Tasks),
+            tokio("jobs in spawn_blocking", Jobs::Blocking),
+            tokio("jobs on SCHED_IDLE threads", Jobs::IdleThreads),
+        ]);
+        who.retain(|who| who.is_bound || source != Source::Core);
+        all.extend(group(stage, source.name(), source, who));
     }
     // tokio's counterpart is among those above: jobs on SCHED_IDLE threads.
-    let [on_core, free] = both(Part::Fair);
-    let who = [
+    let who = vec![
         bare("plain beside SCHED_IDLE", Want::AsIs, Want::Idle),
-        on_core,
-        free,
+        doorbell("Fair on a core beside Batch", fair, true),
+        doorbell("Fair beside Batch", fair, false),
     ];
-    all.extend(group(stage, "Fair beside Batch", Source::Thread, &who));
+    all.extend(group(stage, "Fair beside Batch", Source::Thread, who));
     all
 }
 
@@ -173,38 +174,38 @@ fn slices(stage: &Stage) -> Vec<Contestant> {
         ("plain beside nice 10", Want::AsIs, Want::Nice),
         ("100 us slice beside nice 10", Want::Sooner, Want::Nice),
     ];
-    let given = all
-        .into_iter()
-        .filter(|(_, urgent, jobs)| urgent.is_given() && jobs.is_given());
-    let given: Vec<_> = given
-        .map(|(how, urgent, jobs)| bare(how, urgent, jobs))
-        .collect();
-    group(stage, "slices", Source::Thread, &given)
+    let mut given = Vec::new();
+    for (how, urgent, jobs) in all {
+        if urgent.is_given() && jobs.is_given() {
+            given.push(bare(how, urgent, jobs));
+        }
+    }
+    group(stage, "slices", Source::Thread, given)
 }
 
 /// The first is the baseline.
-fn group(stage: &Stage, name: &str, source: Source, all: &[Who]) -> Vec<Contestant> {
+fn group(stage: &Stage, name: &str, source: Source, all: Vec<Who>) -> Vec<Contestant> {
     let cpus = stage.cpus();
-    let one = |(place, who): (usize, &Who)| {
-        let who = *who;
-        let variant = format!("{}, {}", who.how(), source.name());
-        let start = move || start(who, cpus, source);
-        Contestant::new(who.name(), variant, start, run, stop)
+    let one = |(place, who): (usize, Who)| {
+        let variant = format!("{}, {}", who.how, source.name());
+        let (name_of, begin) = (who.name, who.start);
+        let start = move || start(&*begin, cpus, source);
+        Contestant::new(name_of, variant, start, run, stop)
             .in_group(name)
             .baseline_if(place == 0)
     };
-    all.iter().enumerate().map(one).collect()
+    all.into_iter().enumerate().map(one).collect()
 }
 
 type Stop = Box<dyn FnOnce() -> Result<(), LabError>>;
 type Urgent = (Told, Stop, Option<Alarm>);
 
-fn start(who: Who, cpus: [usize; 2], source: Source) -> Result<Urgent, LabError> {
+fn start(begin: &Begin, cpus: [usize; 2], source: Source) -> Result<Urgent, LabError> {
     let told = Told {
         load: Arc::new(Load::default()),
         probe: Probe::new(),
     };
-    let running = who.start(&Scene {
+    let running = begin(&Scene {
         cpus,
         source,
         load: Arc::clone(&told.load),

@@ -28,33 +28,20 @@ const SEED: u64 = 0x5C4B_E2C4;
 const MESSENGER: &str = "messenger";
 const MESSENGERS: usize = 8;
 
-/// A variant: how many workers each messenger has, and whether messengers are OS threads.
-#[derive(Debug, Clone, Copy)]
-struct Variant {
-    name: &'static str,
-    workers: usize,
-    by_threads: bool,
-    is_pinned: bool,
-}
-
-const VARIANTS: [Variant; 8] = [
-    variant("light, pinned", 4, false, true),
-    variant("light, unpinned", 4, false, false),
-    variant("light, by threads, pinned", 4, true, true),
-    variant("light, by threads, unpinned", 4, true, false),
-    variant("moderate, pinned", 16, false, true),
-    variant("moderate, unpinned", 16, false, false),
-    variant("moderate, by threads, pinned", 16, true, true),
-    variant("moderate, by threads, unpinned", 16, true, false),
+/// How many workers each messenger has.
+const LOADS: [(&str, usize); 2] = [("light", 4), ("moderate", 16)];
+const CLAIMS: [(IdleClaim, &str); 4] = [
+    (IdleClaim::On, "on"),
+    (IdleClaim::Off, "off"),
+    (IdleClaim::Mark, "mark"),
+    (IdleClaim::Base, "base"),
 ];
 
-const fn variant(name: &'static str, workers: usize, by_threads: bool, is_pinned: bool) -> Variant {
-    Variant {
-        name,
-        workers,
-        by_threads,
-        is_pinned,
-    }
+/// How many workers each messenger has, and whether messengers are OS threads.
+#[derive(Debug, Clone, Copy)]
+struct Variant {
+    workers: usize,
+    by_threads: bool,
 }
 
 pub(super) const PLAN: Plan = Plan {
@@ -66,66 +53,58 @@ pub(super) const PLAN: Plan = Plan {
 
 static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(WORK));
 
-/// The settings of the switch that have a row of their own in a variant.
-fn settings(variant: Variant) -> impl Iterator<Item = (IdleClaim, String)> {
-    let load = variant.name.strip_suffix(", by threads, unpinned");
-    let named = move |setting| {
-        let name = match setting {
-            IdleClaim::On => "on",
-            IdleClaim::Off => "off",
-            IdleClaim::Mark => "mark",
-            IdleClaim::Base => "base",
-        };
-        load.map(|load| (setting, format!("{load}, idle_claim={name}")))
-    };
-    IdleClaim::ALL.into_iter().filter_map(named)
-}
-
 fn contestants(stage: &Stage) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
     LazyLock::force(&STEPS);
+    let [pinned, free] = [Workers::on(stage.cpus()), Workers::Free(stage.cpus().len())];
     let mut all = Vec::new();
-    for variant in VARIANTS {
-        let cpus = stage.cpus();
-        let workers = if variant.is_pinned {
-            Workers::on(cpus)
-        } else {
-            Workers::Free(cpus.len())
-        };
-        all.extend([
-            tasks::<Tokio>(&workers, variant).baseline(),
-            tasks::<Doorbell>(&workers, variant),
-            tasks::<Smol>(&workers, variant),
-        ]);
-        if !variant.by_threads {
-            all.extend([tasks::<Threads>(&workers, variant), pool(&workers, variant)]);
+    for (load, workers) in LOADS {
+        for by_threads in [false, true] {
+            let variant = Variant {
+                workers,
+                by_threads,
+            };
+            let by = if by_threads { ", by threads" } else { "" };
+            for (workers, place) in [(&pinned, "pinned"), (&free, "unpinned")] {
+                let name = format!("{load}{by}, {place}");
+                all.extend([
+                    tasks::<Tokio>(workers, &name, variant).baseline(),
+                    tasks::<Doorbell>(workers, &name, variant),
+                    tasks::<Smol>(workers, &name, variant),
+                ]);
+                if !by_threads {
+                    all.push(tasks::<Threads>(workers, &name, variant));
+                    all.push(pool(workers, &name, variant));
+                }
+            }
         }
-        for (claim, name) in settings(variant) {
-            let workers = workers.clone();
-            let start =
-                move || Doorbell::switched(&workers, |switches| switches.idle_claim = claim);
-            all.push(Contestant::of(name, start, work_on(variant)).in_group(variant.name));
+        let variant = Variant {
+            workers,
+            by_threads: true,
+        };
+        for (claim, setting) in CLAIMS {
+            let free = free.clone();
+            let start = move || Doorbell::switched(&free, |switches| switches.idle_claim = claim);
+            let name = format!("{load}, idle_claim={setting}");
+            let one = Contestant::of(name, start, work_on(variant));
+            all.push(one.in_group(format!("{load}, by threads, unpinned")));
         }
     }
     all
 }
 
-fn tasks<P: Peer>(workers: &Workers, variant: Variant) -> Contestant {
+fn tasks<P: Peer>(workers: &Workers, name: &str, variant: Variant) -> Contestant {
     let workers = workers.clone();
-    Contestant::of(
-        variant.name,
-        move || P::start(&workers),
-        work_on::<P>(variant),
-    )
+    Contestant::of(name, move || P::start(&workers), work_on::<P>(variant))
 }
 
 /// Threads that never sleep.
-fn pool(workers: &Workers, variant: Variant) -> Contestant {
+fn pool(workers: &Workers, name: &str, variant: Variant) -> Contestant {
     let workers = workers.clone();
     let run = move |pass: &mut u64, tenths| {
         measure(variant, tenths, pass, |board| pool::run(board, &workers))
     };
-    Contestant::new("spinning pool", variant.name, || Ok(0), run, |_| Ok(()))
+    Contestant::new("spinning pool", name, || Ok(0), run, |_| Ok(()))
 }
 
 fn work_on<P: Peer>(variant: Variant) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
@@ -223,15 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_of_the_switch_has_a_row() {
-        let of = |variant: Variant| settings(variant).map(|(_, name)| name).collect::<Vec<_>>();
-        let [.., light, _, _, _, moderate] = VARIANTS.map(of);
-        let names = ["on", "off", "mark", "base"];
-        assert_eq!(light, names.map(|name| format!("light, idle_claim={name}")));
-        assert_eq!(
-            moderate,
-            names.map(|name| format!("moderate, idle_claim={name}"))
-        );
+    fn each_setting_of_the_switch_has_a_row_beside_the_same_baseline() {
+        let all = testing::contestants(&PLAN, &Options::default());
+        assert_eq!(CLAIMS.map(|(claim, _)| claim), IdleClaim::ALL);
+        let rows = all.iter().filter(|one| one.variant.contains("idle_claim="));
+        let groups = rows.map(|one| one.group.as_str()).collect::<Vec<_>>();
+        let of = |load| vec![load; CLAIMS.len()];
+        let wanted = [
+            of("light, by threads, unpinned"),
+            of("moderate, by threads, unpinned"),
+        ];
+        assert!(all.is_empty() || groups == wanted.concat(), "{groups:?}");
     }
 
     #[test]
