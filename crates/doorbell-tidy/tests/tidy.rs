@@ -35,11 +35,6 @@ fn core_floors() {
 }
 
 #[test]
-fn debug() {
-    check(rules::debug);
-}
-
-#[test]
 fn floors() {
     check(rules::floors);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -30,15 +30,6 @@ struct Options {
     /// Leave out models that take longer than this many seconds of CPU time with nothing weakened.
     #[arg(long)]
     slowest: Option<u64>,
-    /// Print one JSON object per ordering instead of the table.
-    #[arg(long)]
-    json: bool,
-    /// Run nothing: print the table of an earlier run's `--json` output in this file.
-    #[arg(long)]
-    table: Option<PathBuf>,
-    /// Only list the orderings that would be weakened.
-    #[arg(long)]
-    list: bool,
 }
 
 impl Options {
@@ -72,56 +63,13 @@ fn run(options: &Options) -> io::Result<()> {
     };
     let all = sites(&Tree::read(&root)?);
     let chosen: Vec<&Site> = all.iter().filter(|site| wanted(site)).collect();
-    if options.list {
-        return list(&chosen);
-    }
-    if let Some(file) = &options.table {
-        let rows = earlier(file)?;
-        return write!(
-            io::stdout(),
-            "{}",
-            report::markdown(&rows, &options.bounds())
-        );
-    }
     let program = Program::build(&root, options.preemptions)?;
     let reach = reach(&program, options)?;
     all_are_listed(&all, &reach)?;
     let mut table: Vec<Row> = chosen.iter().flat_map(|site| rows(site, &reach)).collect();
     sweep(&mut table, &reach, &program, options)?;
-    let mut out = io::stdout();
-    if !options.json {
-        return write!(out, "{}", report::markdown(&table, &options.bounds()));
-    }
-    for row in &table {
-        writeln!(out, "{}", serde_json::to_string(row)?)?;
-    }
-    Ok(())
-}
-
-/// The rows of an earlier run.
-fn earlier(file: &Path) -> io::Result<Vec<Row>> {
-    let text = std::fs::read_to_string(file)?;
-    Ok(text
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?)
-}
-
-fn list(sites: &[&Site]) -> io::Result<()> {
-    for site in sites {
-        let orderings: Vec<&str> = site
-            .orderings
-            .iter()
-            .map(|name| name.as_deref().unwrap_or("a variable"))
-            .collect();
-        let (place, function, access) = (site.place(), &site.function, &site.access);
-        writeln!(
-            io::stdout(),
-            "{place} {function} {access} {}",
-            orderings.join(" ")
-        )?;
-    }
-    writeln!(io::stderr(), "{} accesses and fences", sites.len())
+    let text = report::markdown(&table, &options.bounds());
+    write!(io::stdout(), "{text}")
 }
 
 /// Runs every model without a mutant. A model that is left out shows only what it reached until it was

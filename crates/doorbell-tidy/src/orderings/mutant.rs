@@ -4,8 +4,6 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::models::{End, Model, Program, Reach, Reached, Run};
 use super::sites::Site;
 
@@ -28,7 +26,7 @@ const SAYINGS: [(&str, &str); 4] = [
 const UNDECIDED: &str = "undecided";
 
 /// One ordering of a site.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// Where it is used.
     pub site: Site,
@@ -45,7 +43,7 @@ pub struct Row {
 }
 
 /// A weaker ordering, and its verdict.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Mutant {
     /// The new ordering. For a fence, `Relaxed` means that it is removed.
     pub to: String,
@@ -56,8 +54,7 @@ pub struct Mutant {
 }
 
 /// Whether a model notices a mutant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// One does.
     Killed {

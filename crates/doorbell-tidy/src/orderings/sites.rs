@@ -1,7 +1,6 @@
 //! The protocols' accesses that have an ordering, and their fences, found in the sources.
 
 use proc_macro2::Delimiter;
-use serde::{Deserialize, Serialize};
 
 use crate::Tree;
 use crate::parsed::{Kind, Parsed};
@@ -43,7 +42,7 @@ const REDUNDANT: &str = "redundant because";
 const UNSHOWN: &str = "unshown because";
 
 /// One access or fence in the sources.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The file, from the root of the tree.
     pub path: String,
@@ -62,7 +61,6 @@ pub struct Site {
     /// Why it is redundant, if its ORDER note says that it is.
     pub redundant: Option<String>,
     /// Why no model shows that it is needed, if its ORDER note says so.
-    #[serde(default)]
     pub unshown: Option<String>,
 }
 
