@@ -1,19 +1,16 @@
-//! A minimal server: one thread per core, epoll, and a few lines of HTTP. Its answers of `/compute` are computed there, or
-//! by a pool of threads.
+//! A minimal server: one thread per core, epoll, and a few lines of HTTP.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::sync::Arc;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use crossbeam_channel::{Sender, unbounded};
 use httparse::{EMPTY_HEADER, Request, Status};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::servers::{COMPUTED, Computation, End, HEALTHY, HELLO, WORKERS};
+use super::servers::{COMPUTED, Computation, End, HEALTHY, HELLO};
 use crate::error::LabError;
-use crate::peers::{Want, thread_on};
+use crate::peers::thread_on;
 
 /// The value that stands for the listener where connections have their descriptor.
 const LISTENER: u64 = u64::MAX;
@@ -25,15 +22,10 @@ const BUFFER: usize = 16_384;
 const HEAD_MAX: usize = 8_192;
 const LINES_MAX: usize = 32;
 
-/// Starts a thread for each listener, and if it is to be the pool.
-pub(super) fn start(
-    listeners: Vec<TcpListener>,
-    work: Computation,
-    has_pool: bool,
-) -> Result<End, LabError> {
-    let pool = has_pool.then(|| start_pool(work)).transpose()?;
+/// Starts a thread for each listener.
+pub(super) fn start(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
     for listener in listeners {
-        let worker = Worker::new(listener, work, pool.clone());
+        let worker = Worker::new(listener, work);
         let mut worker = worker.map_err(LabError::system("starting a thread that serves"))?;
         thread_on("raw-epoll", None, move || worker.run())?;
     }
@@ -43,44 +35,34 @@ pub(super) fn start(
 
 /// One connection.
 struct Connection {
-    stream: Arc<TcpStream>,
+    stream: TcpStream,
     /// What was read and not answered.
     bytes: Vec<u8>,
-    /// Whether the client wants no further answer.
-    ends: bool,
-    /// Whether the pool has it. Until its answer is written, nothing is read.
-    waits: bool,
 }
 
 /// One thread.
 struct Worker {
-    epoll: Arc<OwnedFd>,
+    epoll: OwnedFd,
     listener: TcpListener,
     /// Indexed by descriptor.
     connections: Vec<Option<Connection>>,
     bytes: Vec<u8>,
     answers: Vec<u8>,
     work: Computation,
-    pool: Option<Sender<Job>>,
 }
 
 impl Worker {
-    fn new(
-        listener: TcpListener,
-        work: Computation,
-        pool: Option<Sender<Job>>,
-    ) -> io::Result<Self> {
+    fn new(listener: TcpListener, work: Computation) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let data = EventData::new_u64(LISTENER);
         epoll::add(&epoll, &listener, data, EventFlags::IN)?;
         Ok(Self {
-            epoll: Arc::new(epoll),
+            epoll,
             listener,
             connections: Vec::new(),
             bytes: vec![0; BUFFER],
             answers: Vec::with_capacity(BUFFER),
             work,
-            pool,
         })
     }
 
@@ -88,13 +70,14 @@ impl Worker {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
             // Without an event the wait ends only by a signal.
-            let _ = epoll::wait(&*self.epoll, spare_capacity(&mut events), None);
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), None);
             for event in events.drain(..) {
-                let (flags, at) = (event.flags, event.data.u64());
+                let at = event.data.u64();
                 if at == LISTENER {
                     self.accept();
-                } else if self.serve(at as usize, flags).is_err() {
-                    self.close(at as usize);
+                } else if self.serve(at as usize).is_err() {
+                    // The descriptor leaves the set when it is closed.
+                    self.connections[at as usize] = None;
                 }
             }
         }
@@ -106,7 +89,7 @@ impl Worker {
             let data = EventData::new_u64(at as u64);
             let is_ready = stream.set_nonblocking(true).is_ok()
                 && stream.set_nodelay(true).is_ok()
-                && epoll::add(&*self.epoll, &stream, data, EventFlags::IN).is_ok();
+                && epoll::add(&self.epoll, &stream, data, EventFlags::IN).is_ok();
             if !is_ready {
                 continue;
             }
@@ -114,109 +97,43 @@ impl Worker {
                 self.connections.resize_with(at + 1, || None);
             }
             self.connections[at] = Some(Connection {
-                stream: Arc::new(stream),
+                stream,
                 bytes: Vec::new(),
-                ends: false,
-                waits: false,
             });
         }
     }
 
     /// Answers what has come on a connection. An error closes it.
-    fn serve(&mut self, at: usize, flags: EventFlags) -> io::Result<()> {
+    fn serve(&mut self, at: usize) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(at).and_then(Option::as_mut) else {
             // An earlier event of the same batch closed it.
             return Ok(());
         };
-        if connection.waits {
-            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
-                return Err(ErrorKind::ConnectionReset.into());
-            }
-            // The pool has answered.
-            connection.waits = false;
-            listen_to(&self.epoll, &connection.stream, EventFlags::IN)?;
-        } else {
-            match (&*connection.stream).read(&mut self.bytes) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => connection.bytes.extend_from_slice(&self.bytes[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
+        match connection.stream.read(&mut self.bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => connection.bytes.extend_from_slice(&self.bytes[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
         }
         self.answers.clear();
-        let mut goes_to_pool = false;
-        while !connection.ends
-            && !goes_to_pool
-            && let Some((route, ends)) = take(&mut connection.bytes)?
-        {
-            connection.ends = ends;
-            goes_to_pool = route == Route::Compute && self.pool.is_some();
-            if !goes_to_pool {
-                if route == Route::Compute {
-                    self.work.run();
-                }
-                answer(route, &mut self.answers);
+        let mut ends = false;
+        while !ends && let Some((route, is_last)) = take(&mut connection.bytes)? {
+            ends = is_last;
+            if route == Route::Compute {
+                self.work.run();
             }
+            answer(route, &mut self.answers);
         }
         // All answers at once, to a client that takes them.
         let length = self.answers.len();
-        if length > 0 && (&*connection.stream).write(&self.answers)? < length {
+        if length > 0 && connection.stream.write(&self.answers)? < length {
             return Err(ErrorKind::WriteZero.into());
         }
-        if let Some(pool) = self.pool.as_ref().filter(|_| goes_to_pool) {
-            listen_to(&self.epoll, &connection.stream, EventFlags::empty())?;
-            connection.waits = true;
-            let (stream, epoll) = (Arc::clone(&connection.stream), Arc::clone(&self.epoll));
-            return pool.send(Job { stream, epoll }).map_err(io::Error::other);
-        }
-        if connection.ends {
+        if ends {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         Ok(())
     }
-
-    fn close(&mut self, at: usize) {
-        if let Some(connection) = self.connections[at].take() {
-            // The pool may hold it for a while, which would keep it in the epoll set.
-            let _ = epoll::delete(&*self.epoll, connection.stream.as_fd());
-        }
-    }
-}
-
-fn listen_to(epoll: &OwnedFd, stream: &TcpStream, flags: EventFlags) -> io::Result<()> {
-    let data = EventData::new_u64(stream.as_raw_fd() as u64);
-    Ok(epoll::modify(epoll, stream, data, flags)?)
-}
-
-/// A connection that waits for a computation. Its serving thread gets no events of it meanwhile.
-#[derive(Debug)]
-struct Job {
-    stream: Arc<TcpStream>,
-    epoll: Arc<OwnedFd>,
-}
-
-/// Threads under `SCHED_IDLE` that compute, and send the answers themselves.
-fn start_pool(work: Computation) -> Result<Sender<Job>, LabError> {
-    let (sender, jobs) = unbounded::<Job>();
-    for _ in 0..WORKERS {
-        let jobs = jobs.clone();
-        thread_on("idle-class", None, move || {
-            Want::Idle.ask();
-            let mut text = Vec::new();
-            answer(Route::Compute, &mut text);
-            for Job { stream, epoll } in jobs {
-                work.run();
-                // A client that does not take the answer is gone, or its connection is closed.
-                if !matches!((&*stream).write(&text), Ok(count) if count == text.len()) {
-                    let _ = stream.shutdown(Shutdown::Both);
-                }
-                // The connection is writable, so its thread checks at once what has come meanwhile. If that thread
-                // has closed it, this call fails without effect.
-                let _ = listen_to(&epoll, &stream, EventFlags::IN | EventFlags::OUT);
-            }
-        })?;
-    }
-    Ok(sender)
 }
 
 /// The route of a request.

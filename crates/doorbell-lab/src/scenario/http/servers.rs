@@ -25,7 +25,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{BASELINE, COMPUTING, OURS, Part, TOKIO_IDLE_THREADS, TWO, epoll};
+use super::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO, epoll};
 use crate::error::LabError;
 use crate::measure::Samples;
 use crate::peers::{Want, thread_on, tokio_error};
@@ -53,7 +53,8 @@ pub(super) struct Server {
     pub(super) name: &'static str,
     /// Its name on the command line.
     pub(super) flag: &'static str,
-    pub(super) takes_part: fn(Part) -> bool,
+    /// Beginnings of the names of the parts in which it takes part.
+    pub(super) parts: &'static [&'static str],
     /// How many listeners it has on its address.
     pub(super) listeners: usize,
     pub(super) start: fn(Vec<TcpListener>, Computation) -> Result<End, LabError>,
@@ -62,98 +63,77 @@ pub(super) struct Server {
 const fn server(
     name: &'static str,
     flag: &'static str,
-    takes_part: fn(Part) -> bool,
+    parts: &'static [&'static str],
     listeners: usize,
     start: fn(Vec<TcpListener>, Computation) -> Result<End, LabError>,
 ) -> Server {
     Server {
         name,
         flag,
-        takes_part,
+        parts,
         listeners,
         start,
     }
 }
 
-fn in_all(_: Part) -> bool {
-    true
-}
-
-fn computes(part: Part) -> bool {
-    matches!(part, Part::Computing { .. } | Part::Streams)
-}
-
-/// Beside few connections, where more contestants say more.
-fn computes_for_few(part: Part) -> bool {
-    matches!(
-        part,
-        Part::Computing {
-            connections: COMPUTING,
-            ..
-        }
-    )
-}
-
-fn rests_or_computes(part: Part) -> bool {
-    rests(part) || computes_for_few(part)
-}
-
-fn rests(part: Part) -> bool {
-    matches!(part, Part::Hello | Part::Idle)
-}
+const ALL_PARTS: &[&str] = &[""];
+/// Beside few connections that compute, where more contestants say more.
+const FEW_COMPUTE: &[&str] = &["computing, "];
+const RESTS: &[&str] = &["hello", "idle"];
+const RESTS_OR_COMPUTES: &[&str] = &["hello", "idle", "computing, "];
 
 /// In the order of the tables.
-pub(super) static ALL: [Server; 11] = [
-    server(BASELINE, "tokio", in_all, 1, |listeners, work| {
-        tokio(listeners, move || compute_here(work))
+pub(super) static ALL: [Server; 10] = [
+    server(BASELINE, "tokio", ALL_PARTS, 1, |mut listeners, work| {
+        tokio(listeners.remove(0), move || compute_here(work))
     }),
-    server("tokio, bare hyper", "tokio-bare", rests, 1, tokio_bare),
-    server(TWO, "two-tokios", rests_or_computes, WORKERS, two_tokios),
-    server(OURS, "doorbell", in_all, 1, |listeners, work| {
-        doorbell(listeners, work, Some(by_route), Class::FAIR)
+    server("tokio, bare hyper", "tokio-bare", RESTS, 1, tokio_bare),
+    server(TWO, "two-tokios", RESTS_OR_COMPUTES, WORKERS, two_tokios),
+    server(OURS, "doorbell", ALL_PARTS, 1, |mut listeners, work| {
+        doorbell(listeners.remove(0), work, Some(by_route), Class::FAIR)
     }),
     server(
         "doorbell, connections in class Rt",
         "doorbell-urgent-connections",
-        |part| computes(part) || matches!(part, Part::Hello | Part::Flood),
+        &["computing", "hello", "a flood"],
         1,
-        |listeners, work| doorbell(listeners, work, Some(by_route), URGENT),
+        |mut listeners, work| doorbell(listeners.remove(0), work, Some(by_route), URGENT),
     ),
     // In all other parts it is the same as doorbell.
     server(
         "doorbell, / in class Rt",
         "doorbell-urgent-hello",
-        |part| part == Part::Hello,
+        &["hello"],
         1,
-        |listeners, work| {
+        |mut listeners, work| {
             let class_of = |path: &str| match path {
                 "/" => URGENT,
                 path => by_route(path),
             };
-            doorbell(listeners, work, Some(class_of), Class::FAIR)
+            doorbell(listeners.remove(0), work, Some(class_of), Class::FAIR)
         },
     ),
     server(
         "doorbell, one class",
         "doorbell-one-class",
-        in_all,
+        ALL_PARTS,
         1,
-        |listeners, work| doorbell(listeners, work, None, Class::FAIR),
+        |mut listeners, work| doorbell(listeners.remove(0), work, None, Class::FAIR),
     ),
     server(
         "raw epoll",
         "raw-epoll",
-        rests_or_computes,
+        RESTS_OR_COMPUTES,
         WORKERS,
-        |listeners, work| epoll::start(listeners, work, false),
+        epoll::start,
     ),
     server(
         "tokio, spawn_blocking",
         "tokio-blocking",
-        computes_for_few,
+        FEW_COMPUTE,
         1,
-        |listeners, work| {
-            tokio(listeners, move || async move {
+        |mut listeners, work| {
+            tokio(listeners.remove(0), move || async move {
                 // Fails only if the work panics or the runtime ends; then no client waits for the answer.
                 let _ = tokio::task::spawn_blocking(move || work.run()).await;
             })
@@ -162,16 +142,9 @@ pub(super) static ALL: [Server; 11] = [
     server(
         TOKIO_IDLE_THREADS,
         "tokio-idle-threads",
-        |part| computes(part) || part == Part::Flood,
+        &["computing", "a flood"],
         1,
         tokio_idle_threads,
-    ),
-    server(
-        "raw epoll, idle-class pool",
-        "raw-epoll-pool",
-        computes_for_few,
-        WORKERS,
-        |listeners, work| epoll::start(listeners, work, true),
     ),
 ];
 
@@ -282,45 +255,37 @@ fn by_route(path: &str) -> Class {
 
 /// hyper on doorbell, with classes by path or without; the connections are in class `connections`.
 fn doorbell(
-    listeners: Vec<TcpListener>,
+    listener: TcpListener,
     work: Computation,
     class_of: Option<fn(&str) -> Class>,
     connections: Class,
 ) -> Result<End, LabError> {
     let runtime = doorbell::Builder::new().cores(WORKERS).build()?;
-    let (mut stops, mut tasks) = (Vec::new(), Vec::new());
-    for listener in listeners {
-        let listener = doorbell::net::TcpListener::from_std(listener);
-        let listener = listener.map_err(LabError::system("taking over a listener"))?;
-        let (stop, stopped) = channel::<()>();
-        stops.push(stop);
-        let server = doorbell_hyper::Server::new(listener)
-            .header_timeout(Some(HEADER_TIMEOUT))
-            .drain_timeout(DRAIN)
-            .shutdown_on(async {
-                // The channel is closed to request the end; no message is sent.
-                let _ = stopped.await;
-            });
-        let service = move || {
-            service_fn(move |request| {
-                answer(request, move || work.run_in_slices(doorbell::yield_now))
-            })
-        };
-        let task = runtime.task().class(connections);
-        tasks.push(match class_of {
-            None => task.spawn(server.serve(service)),
-            Some(class_of) => {
-                let server = server.classes(move |request| class_of(request.uri().path()));
-                task.spawn(server.serve(service))
-            }
+    let listener = doorbell::net::TcpListener::from_std(listener);
+    let listener = listener.map_err(LabError::system("taking over a listener"))?;
+    let (stop, stopped) = channel::<()>();
+    let server = doorbell_hyper::Server::new(listener)
+        .header_timeout(Some(HEADER_TIMEOUT))
+        .drain_timeout(DRAIN)
+        .shutdown_on(async {
+            // The channel is closed to request the end; no message is sent.
+            let _ = stopped.await;
         });
-    }
-    Ok(Box::new(move || {
-        drop(stops);
-        for task in tasks {
-            // If it failed, its clients have noticed.
-            let _ = runtime.block_on(task);
+    let service = move || {
+        service_fn(move |request| answer(request, move || work.run_in_slices(doorbell::yield_now)))
+    };
+    let task = runtime.task().class(connections);
+    let task = match class_of {
+        None => task.spawn(server.serve(service)),
+        Some(class_of) => {
+            let server = server.classes(move |request| class_of(request.uri().path()));
+            task.spawn(server.serve(service))
         }
+    };
+    Ok(Box::new(move || {
+        drop(stop);
+        // If it failed, its clients have noticed.
+        let _ = runtime.block_on(task);
     }))
 }
 
@@ -334,50 +299,42 @@ fn multi_thread() -> Result<Runtime, LabError> {
 
 /// hyper on tokio's multi-thread runtime, with the features of doorbell's server.
 fn tokio<W: Future<Output = ()> + Send + 'static>(
-    listeners: Vec<TcpListener>,
+    listener: TcpListener,
     compute: impl Fn() -> W + Clone + Send + Sync + 'static,
 ) -> Result<End, LabError> {
-    let (runtime, mut stops, mut tasks) = (multi_thread()?, Vec::new(), Vec::new());
-    for listener in listeners {
-        let (stop, stopped) = channel();
-        stops.push(stop);
-        tasks.push(runtime.spawn(serve(listener, stopped, compute.clone())));
-    }
+    let (runtime, (stop, stopped)) = (multi_thread()?, channel());
+    let task = runtime.spawn(serve(listener, stopped, compute));
     Ok(Box::new(move || {
-        drop(stops);
-        for task in tasks {
-            // If it failed, its clients have noticed.
-            let _ = runtime.block_on(task);
-        }
+        drop(stop);
+        // If it failed, its clients have noticed.
+        let _ = runtime.block_on(task);
     }))
 }
 
 /// The same with HTTP/1 only, no timeout and no drain.
-fn tokio_bare(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
-    let runtime = multi_thread()?;
-    for listener in listeners {
-        runtime.spawn(async move {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            loop {
-                let stream = TokioIo::new(accept(&listener).await);
-                tokio::spawn(async move {
-                    let service =
-                        service_fn(move |request| answer(request, move || compute_here(work)));
-                    // A client that disconnects in the middle of a request is no error of the server.
-                    let _ = http1::Builder::new()
-                        .serve_connection(stream, service)
-                        .await;
-                });
-            }
-            #[expect(unreachable_code, reason = "the type of the task's error")]
-            Ok::<(), io::Error>(())
-        });
-    }
+fn tokio_bare(mut listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
+    let (runtime, listener) = (multi_thread()?, listeners.remove(0));
+    runtime.spawn(async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        loop {
+            let stream = TokioIo::new(accept(&listener).await);
+            tokio::spawn(async move {
+                let service =
+                    service_fn(move |request| answer(request, move || compute_here(work)));
+                // A client that disconnects in the middle of a request is no error of the server.
+                let _ = http1::Builder::new()
+                    .serve_connection(stream, service)
+                    .await;
+            });
+        }
+        #[expect(unreachable_code, reason = "the type of the task's error")]
+        Ok::<(), io::Error>(())
+    });
     Ok(Box::new(|| drop(runtime)))
 }
 
 /// The same whose handlers send their work to threads under `SCHED_IDLE`.
-fn tokio_idle_threads(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
+fn tokio_idle_threads(mut listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
     let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
     for _ in 0..WORKERS {
         let jobs = jobs.clone();
@@ -386,7 +343,7 @@ fn tokio_idle_threads(listeners: Vec<TcpListener>, work: Computation) -> Result<
             jobs.iter().for_each(|job| job());
         })?;
     }
-    tokio(listeners, move || {
+    tokio(listeners.remove(0), move || {
         let sender = sender.clone();
         async move {
             let (done, finished) = channel();
