@@ -19,7 +19,6 @@ use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{ErasedCall, ManyTable, RawMany, launch_many, wait_for};
 use doorbell_core::mailbox::Gone;
 use doorbell_core::parcel::{Drawn, Pool as Parcels, Room, Run};
-use doorbell_core::scheduler::Turns;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::scheduler::telemetry::TelemetryPlan;
 use doorbell_core::switches::SwitchWord;
@@ -464,9 +463,8 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn after_ns(&self, duration_ns: u64) -> u64 {
         // The cheap clock may lag by some microseconds, which is too much for Rt tasks and for short sleeps.
-        let is_urgent =
-            |local: Option<&Local<M>>| local.is_some_and(|it| it.turns() == Turns::ByRank);
-        if duration_ns < EXACT_BELOW_NS || Local::<M>::with_current(is_urgent) {
+        let is_exact = |local: Option<&Local<M>>| local.is_some_and(|it| it.turns().is_exact());
+        if duration_ns < EXACT_BELOW_NS || Local::<M>::with_current(is_exact) {
             self.clock.after_exactly_ns(duration_ns)
         } else {
             self.clock.after_ns(duration_ns)

@@ -15,16 +15,16 @@ pub mod push;
 mod station;
 pub mod telemetry;
 mod timers;
+mod turns;
 
 use crate::class::Class;
 use crate::group::Groups;
 use crate::mailbox::Mailbox;
-use crate::queue::RankOf;
 use crate::scheduler::idle::{Cores, IdleSet, WorkSet};
 use crate::scheduler::push::Push;
 use crate::scheduler::telemetry::Telemetry;
 use crate::switches::SwitchWord;
-use crate::task::{ABOVE_MAX, Schedule, SchedulerId, TaskRef};
+use crate::task::{ABOVE_MAX, Schedule, SchedulerId};
 use crate::tree::Tree;
 use crate::wheel::Sleepers;
 use crate::worker::remote::RemoteSpec;
@@ -36,18 +36,10 @@ pub(crate) use placement::{IsBehind, Placed};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
+pub use turns::Turns;
 
 /// How many shares a worker draws at once. When it has three times as many, it gives two thirds back.
 const STOCK: u64 = 256;
-
-/// The order in which a worker runs its tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
-    /// In the order in which they became ready; pinned and movable tasks in rounds.
-    ByArrival,
-    /// The highest [rank](crate::worker::Local::rank) first; equal ranks in the order in which they became ready.
-    ByRank,
-}
 
 /// The settings of a scheduler.
 #[derive(Debug)]
@@ -206,7 +198,7 @@ impl<M: Machine> Scheduler<M> {
         );
         let place =
             NonNull::from(Box::leak(Box::<Scheduler<M>>::new_uninit())).cast::<Scheduler<M>>();
-        let rank_of: Option<RankOf<M>> = (turns == Turns::ByRank).then_some(TaskRef::rank_of);
+        let rank_of = turns.rank_of();
         let remotes: Box<[Member<M>]> = (0..workers)
             .map(|worker| {
                 let spec = RemoteSpec {

@@ -1,8 +1,8 @@
 //! Offers: a worker has something for others, and wakes one that is idle. See README.md in this folder.
 
 use crate::class::Standing;
+use crate::scheduler::Scheduler;
 use crate::scheduler::idle::Wish;
-use crate::scheduler::{Scheduler, Turns};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Machine};
 
@@ -35,7 +35,7 @@ impl<M: Machine> Scheduler<M> {
     /// the task at once; elsewhere a watchdog looks whether that poll goes on.
     #[inline]
     pub(crate) fn offer_one(&self, from: usize) {
-        if self.turns() == Turns::ByRank && !M::breaks(Bug::RtLeavesOneWaiting) {
+        if self.turns().shares_one::<M>() {
             self.offer(from);
         } else {
             self.arm_watchdog(from);

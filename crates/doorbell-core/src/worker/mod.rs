@@ -1,12 +1,10 @@
 //! The loop of a worker: take, run, pass, spin, park. See README.md in this folder.
 
-mod above;
 mod below;
 mod budget;
 mod counts;
 mod descriptors;
 mod governor;
-mod groups;
 mod hooks;
 mod local;
 #[cfg(test)]
@@ -21,6 +19,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod turns;
 mod unbegun;
 mod watch;
 
@@ -309,13 +308,7 @@ impl<M: Machine> Worker<M> {
             self.list_for_sleepers();
         }
         loop {
-            let own_rank = self.own_rank.as_ref().filter(|_| self.has_others());
-            if own_rank.is_some() && !M::breaks(Bug::PushPassTakesParcels) {
-                self.take_common();
-            }
-            if let Some(own) = own_rank {
-                self.look_above(own);
-            }
+            self.before_poll();
             match self.local.run_next() {
                 Ran::One => {}
                 Ran::Nothing => return,
@@ -337,7 +330,7 @@ impl<M: Machine> Worker<M> {
             if self.is_spent() {
                 return;
             }
-            if (pace.count() || self.local.times_polls()) && self.keep_time() {
+            if self.is_time_to_read() && self.keep_time() {
                 return;
             }
         }
@@ -347,7 +340,6 @@ impl<M: Machine> Worker<M> {
     fn keep_time(&self) -> bool {
         let now_ns = M::now_ns_unordered();
         self.local.note_time(now_ns);
-        self.local.look_at_groups();
         self.balance_groups();
         if self.expire() {
             self.offer_surplus();

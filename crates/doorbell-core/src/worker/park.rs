@@ -16,7 +16,6 @@ use super::spin::SpinEnd;
 use super::{NothingRunnable, Worker};
 use crate::bell::Announced;
 use crate::io::{Driver, ParkChoice, Station as _};
-use crate::scheduler::Turns;
 use crate::switches::IdleClaim;
 use crate::wheel::Ended;
 use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
@@ -159,7 +158,7 @@ impl<M: Machine> Worker<M> {
             WaitEnd::Deadline => {
                 tally.unparks_deadline.add_owned(1);
                 self.spinning.set_after_deadline(true);
-                if self.local.turns() == Turns::ByRank {
+                if self.local.turns().is_exact() {
                     // Otherwise a timer that is due by the clock of the OS would wait for this worker's clock.
                     M::catch_up();
                 }

@@ -2,8 +2,8 @@
 
 use super::Worker;
 use crate::queue::Greed;
+use crate::scheduler::Member;
 use crate::scheduler::idle::{Left, Search, Searching, Seen};
-use crate::scheduler::{Member, Turns};
 use crate::switches::IdleClaim;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 use std::cell::Cell;
@@ -191,13 +191,11 @@ impl<M: Machine> Worker<M> {
     pub(super) fn scan_others(&self) -> bool {
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
-        let by_rank = self.local.turns() == Turns::ByRank;
+        let shares_one = self.local.turns().shares_one::<M>();
         let now_ns = M::now_ns();
         let found = self.listed().any(|victim| {
             let seen = self.observe(victim, now_ns);
-            // Where tasks run by rank, a task does not wait for the end of another task's poll.
-            let waits = by_rank && seen.is_inside && !M::breaks(Bug::RtLeavesOneWaiting);
-            let greed = if seen.stood_still || waits {
+            let greed = if seen.stood_still || (shares_one && seen.is_inside) {
                 Greed::One
             } else {
                 Greed::Half

@@ -59,16 +59,21 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Call it after the push of one movable task to `queue` between two polls; `movable` is about how many there are now,
-    /// ready and deferred ones. Offers what waits here if that is more than one. If only tasks that no other worker can
-    /// take may run before it, asks for a watchdog.
+    /// Call it after the push of one movable task to `queue` between two polls, which said that `len` are there. Offers
+    /// what waits here if that is more than one. If only tasks that no other worker can take may run before it, asks for a
+    /// watchdog.
     #[inline]
-    pub(in crate::worker) fn leave_between_polls(&self, queue: &Queue<M>, movable: u64) {
-        let is_more = is_shareable(movable) || self.groups.any();
+    pub(in crate::worker) fn leave_between_polls(&self, queue: &Queue<M>, len: u64) {
+        let is_more = is_shareable(len) || is_shareable(self.movable_len());
         if !is_more && !self.has_stolen_or_pinned() {
             return;
         }
-        queue.show_stored();
+        if is_shareable(len) {
+            // Then the push was a read-modify-write.
+            M::fence_recheck();
+        } else {
+            queue.show_stored();
+        }
         let (scheduler, worker) = (self.remote.scheduler(), self.remote.worker());
         if is_more {
             scheduler.offer(worker);

@@ -170,12 +170,12 @@ impl<M: Machine> Local<M> {
     }
 
     /// Whether a deferred task must wait for a pass.
-    pub(super) fn needs_pass_first(&self) -> bool {
+    pub(in crate::worker) fn needs_pass_first(&self) -> bool {
         self.pace.is_old(self.deferred.slice_ns.get())
     }
 
     /// The next deferred task.
-    pub(super) fn next_deferred(&self) -> Option<NonNull<Node<M>>> {
+    pub(in crate::worker) fn next_deferred(&self) -> Option<NonNull<Node<M>>> {
         let (pinned, queue) = (&self.deferred.pinned, self.remote.deferred());
         let waiting = || (pinned.len() as u64, queue.len());
         let is_pinned = !pinned.is_empty() && self.deferred.round.is_pinned(waiting());
@@ -204,13 +204,12 @@ impl<M: Machine> Local<M> {
         // SAFETY: passed on; this worker owns its remote half's queues.
         let len = unsafe { self.remote.deferred().push(node, Share::Surplus) };
         self.list();
-        let movable = len + self.remote.queue().len();
-        self.leave_between_polls(self.remote.deferred(), movable);
+        self.leave_between_polls(self.remote.deferred(), len);
     }
 
     /// Puts a task that was taken from a queue into the deferred queue if its polls are long. Returns whether it did.
     #[inline]
-    pub(super) fn defers(&self, node: NonNull<Node<M>>, is_pinned: bool) -> bool {
+    pub(in crate::worker) fn defers(&self, node: NonNull<Node<M>>, is_pinned: bool) -> bool {
         // SAFETY: only nodes of tasks are in the queues, and it is alive.
         let own = unsafe { own_of(node) };
         let is_long = own.is_some_and(|task| task.length().is_long());

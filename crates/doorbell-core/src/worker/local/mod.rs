@@ -2,8 +2,6 @@
 
 mod away;
 mod bring;
-mod by_rank;
-mod by_share;
 mod deferred;
 mod poll_budget;
 mod shuffle;
@@ -21,7 +19,7 @@ use crate::group::{self, WorkerGroups};
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::parcel::Returns;
-use crate::queue::{Chain, Ready, Round, Share, is_shareable};
+use crate::queue::{Ready, Round, Share, is_shareable};
 use crate::scheduler::{Member, RemoteRef, Scheduler, Stock};
 use crate::task::SchedulerId;
 use crate::task::home::Listed;
@@ -29,7 +27,6 @@ use crate::task::poll_refs::PollRefs;
 use crate::task::queue_node::group_of;
 use crate::wheel::{Base, Clock, Wheel};
 use crate::worker::pace::{POLLS_PER_READING, Pace};
-use by_share::Tell;
 use deferred::Deferred;
 use doorbell_machine::{Bug, Counter, Machine};
 use std::cell::Cell;
@@ -296,22 +293,14 @@ impl<M: Machine> Local<M> {
             let _ = self.hand_on(node);
             return;
         }
-        // SAFETY: the node of a task that is alive.
-        let group = unsafe { group_of(node) };
-        if group != group::DEFAULT {
-            // SAFETY: passed on.
-            return unsafe { self.push_of_group(node, group, Tell::Always) };
-        }
-        // SAFETY: passed on; this worker owns its remote half's queue.
-        let len = unsafe { self.remote.queue().push(node, Share::Always) };
+        // SAFETY: passed on; this worker owns its queues.
+        let len = unsafe { self.queue_for(node).push(node, Share::Always) };
         self.list();
         M::fence_recheck();
         self.note_waiting();
-        let scheduler = self.remote.scheduler();
         // A poll that wakes or spawns more than one task may take long.
-        let is_alone = || self.remote.deferred().is_empty();
-        if is_shareable(len) || self.pushed.replace(true) || self.groups.any() || !is_alone() {
-            scheduler.offer(self.remote.worker());
+        if is_shareable(len) || self.pushed.replace(true) || is_shareable(self.movable_len()) {
+            self.remote.scheduler().offer(self.remote.worker());
         } else {
             self.leave_to_itself();
         }
@@ -342,7 +331,7 @@ impl<M: Machine> Local<M> {
     unsafe fn is_in_line(&self, node: NonNull<Node<M>>) -> bool {
         // SAFETY: passed on.
         let is_grouped = unsafe { group_of(node) } != group::DEFAULT;
-        is_grouped || self.ready.order().is_some() || M::breaks(Bug::DeferredInLine)
+        is_grouped || !self.turns().defers() || M::breaks(Bug::DeferredInLine)
     }
 
     /// As [`Local::push`], but without a watchdog: no poll is under way that the task waits for.
@@ -356,27 +345,11 @@ impl<M: Machine> Local<M> {
             return;
         }
         // SAFETY: the node of a task that is alive.
-        let group = unsafe { group_of(node) };
-        if group != group::DEFAULT {
-            // SAFETY: passed on.
-            return unsafe { self.push_of_group(node, group, Tell::Surplus) };
-        }
-        let has_groups = self.groups.any();
-        let share = if has_groups {
-            Share::Always
-        } else {
-            Share::Surplus
-        };
-        // SAFETY: passed on; this worker owns its remote half's queue.
-        let len = unsafe { self.remote.queue().push(node, share) };
+        let queue = unsafe { self.queue_for(node) };
+        // SAFETY: passed on; this worker owns its queues.
+        let len = unsafe { queue.push(node, Share::Surplus) };
         self.list();
-        if is_shareable(len) || has_groups {
-            M::fence_recheck();
-            self.remote.scheduler().offer(self.remote.worker());
-        } else {
-            let movable = len + self.remote.deferred().len();
-            self.leave_between_polls(self.remote.queue(), movable);
-        }
+        self.leave_between_polls(queue, len);
     }
 
     /// As [`Local::push_again`], for a pinned task.
@@ -422,15 +395,6 @@ impl<M: Machine> Local<M> {
         }
         // SAFETY: this is the worker's thread.
         unsafe { common.take_shared().deliver(self) }
-    }
-
-    pub(in crate::worker) fn push_chain(&self, chain: Chain<M>) {
-        if self.remote.scheduler().groups().table().is_some() {
-            return self.push_chain_by_group(chain);
-        }
-        // SAFETY: this worker owns its remote half's queue, and the chain is of tasks for it.
-        unsafe { self.remote.queue().push_chain(chain) };
-        self.list();
     }
 
     /// Lists the worker in the work set: there is something in its run queue.
@@ -528,7 +492,7 @@ impl<M: Machine> Local<M> {
             && self.remote.queue().is_empty()
             && self.stolen.get().is_none()
             && self.is_deferred_empty()
-            && (!self.groups.any() || self.grouped_len() == 0)
+            && self.grouped_len() == 0
     }
 
     /// About how many tasks are queued on this worker.
@@ -542,11 +506,7 @@ impl<M: Machine> Local<M> {
     /// Whether there is a task for another worker: one that this worker does not run next.
     #[inline]
     pub fn has_surplus(&self) -> bool {
-        let len = if self.groups.any() {
-            self.movable_len()
-        } else {
-            self.remote.queue().len() + self.remote.deferred().len()
-        };
+        let len = self.movable_len();
         is_shareable(len) || (len > 0 && self.has_stolen_or_pinned())
     }
 
@@ -555,57 +515,6 @@ impl<M: Machine> Local<M> {
         let pinned =
             || !self.ready.is_empty() || self.pinned_deferred() > 0 || self.has_pinned_of_groups();
         self.stolen.get().is_some() || pinned()
-    }
-
-    /// Takes out the next task. A stolen task goes first. Then the order is by group, by rank, or as in
-    /// [`Local::next_plain`].
-    #[inline]
-    pub(in crate::worker) fn next(&self) -> Option<NonNull<Node<M>>> {
-        if let Some(stolen) = self.stolen.take() {
-            return Some(stolen);
-        }
-        if self.groups.is_on() {
-            return self.next_by_share();
-        }
-        self.next_plain()
-    }
-
-    /// Takes out the next task of the default group: what is ready, else what is deferred. While the deferred queue has a
-    /// slice, what is deferred goes first.
-    #[inline]
-    pub(in crate::worker) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
-        if self.has_slice() {
-            return self.next_deferred();
-        }
-        self.next_ready().or_else(|| self.next_deferred())
-    }
-
-    /// Takes out the next task that is ready: by rank, or pinned and movable tasks in rounds, each oldest first. Tasks
-    /// with long polls go to the deferred queue.
-    #[inline]
-    pub(super) fn next_ready(&self) -> Option<NonNull<Node<M>>> {
-        let queue = self.remote.queue();
-        // SAFETY: this worker owns its remote half's queue.
-        let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
-        match self.ready.order() {
-            Some(_) if self.ready.is_empty() => return pop(),
-            Some(order) => return self.next_by_rank(order),
-            None => {}
-        }
-        loop {
-            let waiting = || (self.ready.len() as u64, queue.len());
-            let is_pinned = !self.ready.is_empty() && self.round.is_pinned(waiting());
-            let (node, is_pinned) = match is_pinned.then(|| self.ready.pop()).flatten() {
-                Some(pinned) => (pinned, true),
-                None => match pop() {
-                    Some(movable) => (movable, false),
-                    None => (self.ready.pop()?, true),
-                },
-            };
-            if !self.defers(node, is_pinned) {
-                return Some(node);
-            }
-        }
     }
 
     /// Runs the next task once. `false` if there is none.
@@ -619,30 +528,6 @@ impl<M: Machine> Local<M> {
                 next.inspect(|node| self.run_task(*node)).is_some()
             }
         }
-    }
-
-    /// Runs the next task once, unless the worker is to make a pass before.
-    #[inline]
-    pub(in crate::worker) fn run_next(&self) -> Ran {
-        if self.groups.is_on() {
-            let has_run = self.run_one_by_share();
-            return if has_run { Ran::One } else { Ran::Nothing };
-        }
-        let stolen = self.stolen.take();
-        let stolen = stolen.filter(|node| !self.defers(*node, false));
-        let ready = || (!self.has_slice()).then(|| self.next_ready()).flatten();
-        let Some(node) = stolen.or_else(ready) else {
-            if self.needs_pass_first() && !self.is_deferred_empty() {
-                return Ran::PassFirst;
-            }
-            let Some(node) = self.next_deferred() else {
-                return Ran::Nothing;
-            };
-            self.run_task(node);
-            return Ran::One;
-        };
-        self.run_task(self.shuffled(node));
-        Ran::One
     }
 
     /// Runs a task that was taken from a queue.

@@ -1,53 +1,18 @@
-//! How a worker steals tasks from another worker.
+//! Thefts of deferred tasks, and what a worker lets others take. Of other thefts see worker/turns/.
 
 use super::Local;
 use crate::queue::{Greed, Loot, Queue, is_shareable};
-use crate::scheduler::{Member, Turns};
-use doorbell_machine::{Bug, Machine};
+use crate::scheduler::Member;
+use doorbell_machine::Machine;
 
 impl<M: Machine> Local<M> {
-    /// Steals tasks from another worker of the scheduler. With `inject`, also from that worker's inject queue.
-    /// Returns how many. `None` if it stole none. A worker that has something to run steals only with
-    /// [`Greed::Single`].
-    pub fn steal(&self, victim: &Member<M>, greed: Greed, inject: bool) -> Option<u64> {
-        if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
-            return None;
-        }
-        if self.ready().order().is_some() {
-            return self.steal_by_rank(victim, greed, inject);
-        }
-        if self.stolen.get().is_some() {
-            return None;
-        }
-        if self.remote.scheduler().groups().table().is_some() {
-            return self.steal_by_share(victim, greed, inject);
-        }
-        let own = self.remote.queue();
-        // SAFETY: this worker owns its own queue and not the victim's.
-        let loot = unsafe { victim.queue().steal_into(own, greed) };
-        let loot = loot.or_else(|| self.steal_deferred(victim, greed));
-        let loot = loot.or_else(|| {
-            let (chain, len) = if inject {
-                victim.take_injected()?
-            } else {
-                return None;
-            };
-            // SAFETY: this worker owns its queue, and the chain is of tasks that may run anywhere.
-            let loot = unsafe { own.take_over(chain) }?;
-            Some(Loot { count: len, ..loot })
-        });
-        loot.map(|Loot { first, count }| {
-            self.stolen.set(Some(first));
-            if !own.is_empty() || !self.is_deferred_empty() {
-                self.list();
-            }
-            count
-        })
-    }
-
     /// Takes from the deferred queue of another worker. Not for [`Greed::Single`]: then this worker has work of its own,
     /// which waits as well, and two busy workers would pass tasks to and fro.
-    pub(super) fn steal_deferred(&self, victim: &Member<M>, greed: Greed) -> Option<Loot<M>> {
+    pub(in crate::worker) fn steal_deferred(
+        &self,
+        victim: &Member<M>,
+        greed: Greed,
+    ) -> Option<Loot<M>> {
         let (own, deferred) = (self.remote.deferred(), victim.deferred());
         if deferred.is_empty() || greed == Greed::Single {
             return None;
@@ -90,7 +55,7 @@ impl<M: Machine> Local<M> {
     /// looked found no task and went to sleep.
     #[cold]
     pub(in crate::worker) fn offer_refilled(&self, queue: &Queue<M>) {
-        if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
+        if is_shareable(queue.len()) || self.turns().shares_one::<M>() {
             queue.show_stored();
             self.remote.scheduler().offer(self.remote.worker());
         }

@@ -1,25 +1,15 @@
-//! How a worker that has met tasks of groups chooses its next task and steals from others. See the README of
-//! [`group`](crate::group).
+//! By share: how a worker that has met tasks of groups chooses its next task, charges polls, and takes from others. See
+//! the README of [`group`](crate::group).
 
-use super::Local;
 use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
 use crate::link::Node;
 use crate::queue::{Chain, Greed, Loot, Queue, Ready, Share, is_shareable};
 use crate::scheduler::Member;
 use crate::task::queue_node::group_of;
-use doorbell_machine::Machine;
+use crate::worker::local::Ran;
+use crate::worker::{Local, Worker};
+use doorbell_machine::{Counter, Machine};
 use std::ptr::NonNull;
-
-/// Which other workers are notified of a queued task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tell {
-    /// An idle worker, if there is work for one more. Else a watchdog, if the task may wait behind something long.
-    Always,
-    /// An idle worker, if there is work for one more. Else a watchdog, if another task may run first: no poll is under way.
-    Surplus,
-    /// None: the caller notifies them.
-    Nobody,
-}
 
 impl<M: Machine> Local<M> {
     /// The group of the task under poll; the default group between polls.
@@ -50,39 +40,23 @@ impl<M: Machine> Local<M> {
         queue.expect("a group with a task is open")
     }
 
-    /// Appends a task that may run anywhere to the queue of its group.
+    /// This worker's queue for a task that may run anywhere: that of its group.
     ///
     /// # Safety
-    /// As for [`Queue::push`], on this worker's thread.
+    /// The node is that of a task that is alive.
+    #[inline(always)]
+    pub(in crate::worker) unsafe fn queue_for(&self, node: NonNull<Node<M>>) -> &Queue<M> {
+        // SAFETY: passed on.
+        match unsafe { group_of(node) } {
+            DEFAULT => self.remote().queue(),
+            group => self.meet(group),
+        }
+    }
+
     #[cold]
-    pub(in crate::worker) unsafe fn push_of_group(
-        &self,
-        node: NonNull<Node<M>>,
-        group: u8,
-        tell: Tell,
-    ) {
-        let queue = self.queue_of(group);
-        let share = match tell {
-            Tell::Nobody => Share::Surplus,
-            Tell::Always | Tell::Surplus => Share::Always,
-        };
-        // SAFETY: passed on; the queue is this worker's.
-        unsafe { queue.push(node, share) };
+    fn meet(&self, group: u8) -> &Queue<M> {
         self.groups.meet(group);
-        self.list();
-        if tell == Tell::Nobody {
-            return;
-        }
-        M::fence_recheck();
-        let scheduler = self.remote().scheduler();
-        let again = tell == Tell::Always && self.pushed.replace(true);
-        if again || is_shareable(self.movable_len()) {
-            scheduler.offer(self.remote().worker());
-        } else if tell == Tell::Always {
-            self.leave_to_itself();
-        } else if self.has_stolen_or_pinned() {
-            scheduler.offer_one(self.remote().worker());
-        }
+        self.queue_of(group)
     }
 
     /// Appends a task to the queue of its group. Notifies no other worker: the caller does if needed.
@@ -90,21 +64,14 @@ impl<M: Machine> Local<M> {
     /// # Safety
     /// As for [`Queue::push`], on this worker's thread.
     pub(in crate::worker) unsafe fn keep(&self, node: NonNull<Node<M>>) {
-        // SAFETY: the node of a task that is alive, says the caller.
-        let group = unsafe { group_of(node) };
-        if group == DEFAULT {
-            // SAFETY: passed on.
-            unsafe { self.remote().queue().push(node, Share::Surplus) };
-            self.list();
-        } else {
-            // SAFETY: passed on.
-            unsafe { self.push_of_group(node, group, Tell::Nobody) };
-        }
+        // SAFETY: passed on.
+        unsafe { self.queue_for(node).push(node, Share::Surplus) };
+        self.list();
     }
 
     /// As [`Local::keep`], for each task of a chain.
     #[cold]
-    pub(in crate::worker) fn push_chain_by_group(&self, chain: Chain<M>) {
+    pub(super) fn push_chain_by_group(&self, chain: Chain<M>) {
         // SAFETY: the chain is of tasks that may run anywhere, and this is the worker's thread.
         chain.drain(|node| unsafe { self.keep(node) });
     }
@@ -152,16 +119,16 @@ impl<M: Machine> Local<M> {
         self.groups.set_on(on);
     }
 
-    /// As [`Local::run_one`], and charges the poll's time to the task's group.
+    /// Runs the next task, and charges the poll's time to its group.
     #[cold]
-    pub(in crate::worker) fn run_one_by_share(&self) -> bool {
+    pub(super) fn run_next_by_share(&self) -> Ran {
         let Some(table) = self.table() else {
             unreachable!("tasks of groups have a table");
         };
         let from_ns = M::now_ns();
         self.groups.set_now(from_ns);
         let Some(node) = self.next() else {
-            return false;
+            return Ran::Nothing;
         };
         // SAFETY: only tasks are in the queues, and it is alive.
         let group = unsafe { group_of(node) };
@@ -181,12 +148,12 @@ impl<M: Machine> Local<M> {
         }
         // Last, because drops at the end of the task may spawn, and such a task belongs to the same group.
         self.groups.set_running(DEFAULT);
-        true
+        Ran::One
     }
 
     /// Takes out the next task of the group whose turn it is.
     #[cold]
-    pub(in crate::worker) fn next_by_share(&self) -> Option<NonNull<Node<M>>> {
+    pub(super) fn next_by_share(&self) -> Option<NonNull<Node<M>>> {
         let (table, now_ns) = (self.table()?, self.groups.now_ns());
         loop {
             let here = self.groups_here();
@@ -195,7 +162,7 @@ impl<M: Machine> Local<M> {
             let default = plain.then_some(DEFAULT);
             let choice = table.choose(default.into_iter().chain(members(here)), now_ns)?;
             let node = if choice.group == DEFAULT {
-                self.next_plain()
+                self.next_of_default()
             } else {
                 self.next_of(choice.group)
             };
@@ -240,14 +207,34 @@ impl<M: Machine> Local<M> {
     }
 
     /// About how many tasks other workers may take.
+    #[inline]
     pub(in crate::worker) fn movable_len(&self) -> u64 {
-        let here = members(self.groups_here());
-        let grouped: u64 = here.map(|group| self.queue_of(group).len()).sum();
+        let grouped = if self.groups.any() {
+            self.movable_grouped_len()
+        } else {
+            0
+        };
         self.remote().queue().len() + self.remote().deferred().len() + grouped
     }
 
+    #[cold]
+    fn movable_grouped_len(&self) -> u64 {
+        let here = members(self.groups_here());
+        here.map(|group| self.queue_of(group).len()).sum()
+    }
+
     /// About how many tasks of groups are queued here, without the default group.
+    #[inline]
     pub(in crate::worker) fn grouped_len(&self) -> usize {
+        if self.groups.any() {
+            self.all_grouped_len()
+        } else {
+            0
+        }
+    }
+
+    #[cold]
+    fn all_grouped_len(&self) -> usize {
         let here = members(self.groups_here());
         here.map(|group| self.pinned_len(group) + self.queue_of(group).len() as usize)
             .sum()
@@ -260,7 +247,7 @@ impl<M: Machine> Local<M> {
 
     /// As [`Local::steal`], where the scheduler has groups: takes a part of each group's tasks.
     #[cold]
-    pub(in crate::worker) fn steal_by_share(
+    pub(super) fn steal_by_share(
         &self,
         victim: &Member<M>,
         greed: Greed,
@@ -323,14 +310,8 @@ impl<M: Machine> Local<M> {
         Some(count)
     }
 
-    /// Whether it is time to look for groups that lack tasks here.
-    #[inline]
-    pub(in crate::worker) fn is_time_to_balance(&self) -> bool {
-        self.groups.is_time_to_balance()
-    }
-
     /// Up to [`LOOKS_MAX`] groups that are behind the others and have no movable tasks here.
-    pub(in crate::worker) fn lacking(&self) -> impl Iterator<Item = u8> {
+    fn lacking(&self) -> impl Iterator<Item = u8> {
         let table = self.table();
         let opened = table.map_or(0, Table::opened);
         let lacks = move |group: &u8| {
@@ -343,10 +324,38 @@ impl<M: Machine> Local<M> {
 
     /// Takes one task of a group from a worker that is inside a poll. Returns how many it took; `None` if none, also
     /// while a stolen task is waiting.
-    pub(in crate::worker) fn pull(&self, group: u8, victim: &Member<M>) -> Option<u64> {
+    fn pull(&self, group: u8, victim: &Member<M>) -> Option<u64> {
         if self.stolen.get().is_some() || !victim.is_inside() {
             return None;
         }
         self.steal_of(group, victim, Greed::Single)
+    }
+}
+
+impl<M: Machine> Worker<M> {
+    /// When the clock was read: decides whether this worker times its polls, and takes a task of a group that lacks some
+    /// here, if it is time for that.
+    #[inline]
+    pub(in crate::worker) fn balance_groups(&self) {
+        self.local.look_at_groups();
+        if self.local.groups.is_time_to_balance() && self.has_others() {
+            self.balance_groups_now();
+        }
+    }
+
+    /// Takes one such task from a worker that is inside a poll.
+    #[cold]
+    fn balance_groups_now(&self) {
+        self.shared.tally.searches.add_owned(1);
+        self.look_at_list();
+        for group in self.local.lacking() {
+            for other in self.listed() {
+                if let Some(count) = self.local.pull(group, other) {
+                    self.shared.tally.thefts.add_owned(1);
+                    self.shared.tally.stolen.add_owned(count);
+                    return;
+                }
+            }
+        }
     }
 }
