@@ -17,7 +17,7 @@ impl<M: Machine> Local<M> {
             if let Some((chain, _)) = self.remote().take_injected() {
                 self.hand_on_chain(chain);
             }
-            if let Some(node) = self.stolen.take() {
+            if let Some(node) = self.take_stolen() {
                 let _ = self.hand_on(node);
             }
         }

@@ -6,32 +6,67 @@ use crate::queue::{Queue, is_shareable};
 use doorbell_machine::Machine;
 use std::cell::Cell;
 
+/// What the worker does that pushes tasks.
+#[derive(Debug, Default)]
+pub(super) struct Pushing {
+    /// A task was pushed since the last poll began.
+    has_pushed: Cell<bool>,
+    /// The worker is inside [`Local::bring`].
+    brings: Cell<bool>,
+    /// It is so to fire the timers of a worker that sleeps.
+    for_sleeper: Cell<bool>,
+}
+
+impl Pushing {
+    #[inline(always)]
+    pub(super) fn begin_poll(&self) {
+        self.has_pushed.set(false);
+    }
+
+    /// A task was pushed. Returns whether it is not the first one since the last poll began.
+    #[inline(always)]
+    pub(super) fn again(&self) -> bool {
+        self.has_pushed.replace(true)
+    }
+}
+
+/// Sets a flag as long as it lives, because a waker may panic.
+struct During<'a>(&'a Cell<bool>);
+
+impl<'a> During<'a> {
+    fn set(flag: &'a Cell<bool>, to: bool) -> Self {
+        flag.set(to);
+        During(flag)
+    }
+}
+
+impl Drop for During<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
 impl<M: Machine> Local<M> {
+    /// Whether the poll under way has pushed a task.
+    pub(in crate::worker) fn has_pushed(&self) -> bool {
+        self.pushing.has_pushed.get()
+    }
+
+    /// Whether what is pushed now comes between two polls, by [`Local::bring`].
+    pub(in crate::worker) fn brings(&self) -> bool {
+        self.pushing.brings.get()
+    }
+
     /// Calls `f`, which only wakes tasks: it polls nothing and runs no call, because those may take long.
     pub(crate) fn bring<R>(&self, f: impl FnOnce() -> R) -> R {
-        /// A guard, because a waker may panic.
-        struct Brings<'a>(&'a Cell<bool>);
-        impl Drop for Brings<'_> {
-            fn drop(&mut self) {
-                self.0.set(false);
-            }
-        }
-        self.brings.set(true);
-        let _brings = Brings(&self.brings);
+        let _brings = During::set(&self.pushing.brings, true);
         f()
     }
 
     /// As [`Local::bring`], for the timers of a worker that sleeps or is set aside. `places`: what would wait here goes
     /// to an idle worker.
     pub(crate) fn bring_for_sleeper<R>(&self, places: bool, f: impl FnOnce() -> R) -> R {
-        struct Ends<'a>(&'a Cell<bool>);
-        impl Drop for Ends<'_> {
-            fn drop(&mut self) {
-                self.0.set(false);
-            }
-        }
-        self.for_sleeper.set(places);
-        let _ends = Ends(&self.for_sleeper);
+        let _for_sleeper = During::set(&self.pushing.for_sleeper, places);
         self.bring(f)
     }
 
@@ -39,7 +74,7 @@ impl<M: Machine> Local<M> {
     /// timers of another one, and another movable task waits here. An idle worker would be rung for that surplus
     /// anyway, and a thief that finds a single queued task takes nothing.
     pub(in crate::worker) fn places_what_it_fires(&self) -> bool {
-        self.for_sleeper.get() && (self.stolen.get().is_some() || self.movable_len() > 0)
+        self.pushing.for_sleeper.get() && (self.has_stolen() || self.movable_len() > 0)
     }
 
     /// As [`Local::bring`], on the current worker. On any other thread, only calls `f`. Calls that the worker took
@@ -54,7 +89,7 @@ impl<M: Machine> Local<M> {
     /// Call it after the push of one task, and its fence. Offers the task to other workers if something long may run
     /// before it: the poll or call that pushed it, or what waits on this worker already.
     pub(in crate::worker) fn leave_to_itself(&self) {
-        if !self.brings.get() || self.runs_another_first() {
+        if !self.brings() || self.runs_another_first() {
             self.remote.scheduler().offer_one(self.remote.worker());
         }
     }
@@ -85,6 +120,6 @@ impl<M: Machine> Local<M> {
     /// Whether something else on this worker may run before its one movable task.
     pub(in crate::worker) fn runs_another_first(&self) -> bool {
         let pinned = || !self.ready().is_empty() || self.has_pinned_of_groups();
-        self.stolen.get().is_some() || pinned() || self.remote.pending() || self.has_slice()
+        self.has_stolen() || pinned() || self.remote.pending() || self.has_slice()
     }
 }

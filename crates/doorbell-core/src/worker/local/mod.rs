@@ -2,36 +2,40 @@
 
 mod away;
 mod bring;
+mod current;
 mod deferred;
+mod listing;
 mod poll_budget;
-mod shuffle;
 mod steal;
 pub mod timer;
 mod timers;
 
 pub use poll_budget::{Lifted, PollBudget};
-use shuffle::Shuffle;
 pub(super) use timers::VISITED_RETRY_NS;
 
 use super::tasks::run;
+use super::turns::OwnTurns;
 use crate::class::Class;
-use crate::group::{self, WorkerGroups};
+use crate::group;
 use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::parcel::Returns;
-use crate::queue::{Ready, Round, Share, is_shareable};
+use crate::queue::{Ready, Share, is_shareable};
 use crate::scheduler::{Member, RemoteRef, Scheduler, Stock};
 use crate::task::SchedulerId;
 use crate::task::home::Listed;
-use crate::task::poll_refs::PollRefs;
 use crate::task::queue_node::group_of;
-use crate::wheel::{Base, Clock, Wheel};
+use crate::wheel::Clock;
 use crate::worker::pace::{POLLS_PER_READING, Pace};
+use bring::Pushing;
+use current::Current;
 use deferred::Deferred;
 use doorbell_machine::{Bug, Counter, Machine};
+use listing::Listing;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use timers::OwnTimers;
 
 /// A worker notifies the home worker of one in this many complete tasks that it sends. Otherwise a home worker
 /// that sleeps for long would hold the memory of ever more of them.
@@ -58,51 +62,21 @@ pub struct Local<M: Machine> {
     ready: Ready<M>,
     /// Parcels that the worker has emptied and not yet given back.
     returns: Returns<M>,
-    /// A task that the worker stole and runs next.
-    pub(in crate::worker) stolen: Cell<Option<NonNull<Node<M>>>>,
-    /// Whose turn it is when both queues have tasks.
-    pub(in crate::worker) round: Round,
+    pub(in crate::worker) turns: OwnTurns<M>,
     deferred: Deferred<M>,
     pace: Pace,
     /// Whether the worker has noticed that it is off. It then hands on the tasks that may run elsewhere.
-    pub(in crate::worker) off: Cell<bool>,
-    /// Whether the worker has listed itself in the work set and not unlisted itself since.
-    listed: Cell<bool>,
-    /// Whether a task was pushed since the last poll began.
-    pub(in crate::worker) pushed: Cell<bool>,
-    /// Whether the worker is inside [`Local::bring`].
-    pub(in crate::worker) brings: Cell<bool>,
-    /// Whether it does so to fire the timers of a worker that sleeps.
-    for_sleeper: Cell<bool>,
-    /// How many ready operations the current poll may still complete.
-    budget: PollBudget,
+    off: Cell<bool>,
+    listing: Listing,
+    pushing: Pushing,
+    current: Current<M>,
     /// How many complete tasks this worker has sent to their home workers.
     sent_home: Cell<u32>,
     closed: Cell<bool>,
-    pub(in crate::worker) wheel: Wheel<M, RemoteRef<M>>,
-    pub(in crate::worker) clock: Arc<Clock<M>>,
-    /// From when on a look at its wheel may find a timer that is due; `u64::MAX` if there is none.
-    pub(in crate::worker) due_ns: Cell<u64>,
-    /// When the worker must wake for a timer, not before `due_ns`; `u64::MAX` if never.
-    wake_ns: Cell<u64>,
-    /// The same of its local base alone.
-    wake_local_ns: Cell<u64>,
-    /// Whether the worker has idled since it listed itself for the sleepers that leave their timers to it.
-    unlisted: Cell<bool>,
-    /// The base for timers that the current task arms.
-    pub(in crate::worker) base: Cell<Base>,
-    /// The rank of the current task, or of the last one.
-    rank: Cell<u8>,
-    /// Whether that task is a raised one, of a scheduler below.
-    runs_below: Cell<bool>,
-    poll_refs: PollRefs<M>,
-    /// With it, tasks are not taken in order.
-    shuffle: Option<Shuffle>,
-    /// What the worker knows about groups.
-    pub(in crate::worker) groups: WorkerGroups,
+    timers: OwnTimers<M>,
     /// The last field, because the drop of the wheel enters the gate once more. The wheel also owns the gate, but in
     /// a model only the release of this share orders this thread before the one that later frees the scheduler.
-    pub(in crate::worker) remote: RemoteRef<M>,
+    remote: RemoteRef<M>,
 }
 
 impl<M: Machine> Local<M> {
@@ -113,40 +87,23 @@ impl<M: Machine> Local<M> {
 
     /// A worker without tasks that uses this clock.
     pub fn with_clock(remote: RemoteRef<M>, clock: Arc<Clock<M>>) -> Self {
-        let is_sorted = remote.queue().order().is_some();
+        let is_exact = remote.scheduler().turns().is_exact();
         Local {
             class: remote.scheduler().class(),
-            shuffle: remote
-                .scheduler()
-                .shuffle()
-                .map(|seed| Shuffle::of(seed, remote.worker())),
+            turns: OwnTurns::of(&remote),
             stock: Stock::new(&remote),
-            wheel: Wheel::new(clock.now_ns(), Arc::clone(remote.gate())),
+            timers: OwnTimers::new(clock, Arc::clone(remote.gate())),
             ready: Ready::beside(remote.queue()),
             returns: Returns::default(),
             remote,
-            stolen: Cell::new(None),
-            round: Round::default(),
             deferred: Deferred::default(),
-            pace: Pace::new(if is_sorted { 1 } else { POLLS_PER_READING }),
+            pace: Pace::new(if is_exact { 1 } else { POLLS_PER_READING }),
             off: Cell::new(false),
-            listed: Cell::new(false),
-            pushed: Cell::new(false),
-            brings: Cell::new(false),
-            for_sleeper: Cell::new(false),
-            budget: PollBudget::default(),
+            listing: Listing::new(),
+            pushing: Pushing::default(),
+            current: Current::new(),
             sent_home: Cell::new(0),
             closed: Cell::new(false),
-            clock,
-            due_ns: Cell::new(u64::MAX),
-            wake_ns: Cell::new(u64::MAX),
-            wake_local_ns: Cell::new(u64::MAX),
-            unlisted: Cell::new(true),
-            base: Cell::new(Base::Global),
-            rank: Cell::new(0),
-            runs_below: Cell::new(false),
-            poll_refs: PollRefs::new(),
-            groups: WorkerGroups::default(),
         }
     }
 
@@ -184,7 +141,7 @@ impl<M: Machine> Local<M> {
         self.enter(|| {
             let _end = End(&self.remote);
             // SAFETY: this worker is borrowed until `f` has returned and `_end` is dropped.
-            unsafe { self.wheel.begin() };
+            unsafe { self.wheel().begin() };
             f()
         })
     }
@@ -242,43 +199,9 @@ impl<M: Machine> Local<M> {
         self.remote.task_list().len()
     }
 
-    /// The rank of the task under poll: the one that it was launched with, or that a call has
-    /// [set](Local::set_rank) since.
-    #[inline]
-    pub fn rank(&self) -> u8 {
-        self.rank.get()
-    }
-
-    /// As [`Local::rank`], if the task under poll is of a scheduler below, which raised it to this worker.
-    #[inline]
-    pub fn raised_rank(&self) -> Option<u8> {
-        self.runs_below.get().then(|| self.rank())
-    }
-
-    /// Sets whether the worker runs a task that a scheduler below raised.
-    pub(in crate::worker) fn set_runs_below(&self, runs_below: bool) {
-        self.runs_below.set(runs_below);
-    }
-
-    /// Sets the rank of the call that runs now.
-    pub fn set_rank(&self, rank: u8) {
-        self.rank.set(rank);
-    }
-
-    /// The references that the worker owes to the state word of the task under poll.
-    #[inline]
-    pub(crate) fn poll_refs(&self) -> &PollRefs<M> {
-        &self.poll_refs
-    }
-
     /// Whether the worker accepts no new tasks.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
-    }
-
-    /// Whether the poll under way has pushed a task.
-    pub(in crate::worker) fn has_pushed(&self) -> bool {
-        self.pushed.get()
     }
 
     /// Appends a task that may run anywhere. If there is work for one more worker, or this poll has pushed a task
@@ -299,7 +222,7 @@ impl<M: Machine> Local<M> {
         M::fence_recheck();
         self.note_waiting();
         // A poll that wakes or spawns more than one task may take long.
-        if is_shareable(len) || self.pushed.replace(true) || is_shareable(self.movable_len()) {
+        if is_shareable(len) || self.pushing.again() || is_shareable(self.movable_len()) {
             self.remote.scheduler().offer(self.remote.worker());
         } else {
             self.leave_to_itself();
@@ -397,73 +320,6 @@ impl<M: Machine> Local<M> {
         unsafe { common.take_shared().deliver(self) }
     }
 
-    /// Lists the worker in the work set: there is something in its run queue.
-    #[inline]
-    pub(in crate::worker) fn list(&self) {
-        if !self.listed.get() {
-            self.list_now();
-        }
-    }
-
-    /// As [`Local::list`], but with a read-modify-write even if the worker is listed already. A fence of the machine
-    /// may follow it.
-    pub(crate) fn list_anew(&self) {
-        self.listed.set(true);
-        self.remote
-            .scheduler()
-            .work()
-            .add_anew(self.remote.worker());
-    }
-
-    /// Lists this worker. A thread that looks for stuck workers then finds it, or this worker sees what that one left.
-    pub(in crate::worker) fn list_behind_fence(&self) {
-        self.list_anew();
-        M::fence_recheck();
-    }
-
-    /// Whether the worker has idled since it listed itself for sleepers.
-    #[inline(always)]
-    pub(in crate::worker) fn is_unlisted(&self) -> bool {
-        self.unlisted.get()
-    }
-
-    pub(in crate::worker) fn set_unlisted(&self, unlisted: bool) {
-        self.unlisted.set(unlisted);
-    }
-
-    #[cold]
-    fn list_now(&self) {
-        self.listed.set(true);
-        self.remote.scheduler().work().add(self.remote.worker());
-    }
-
-    /// Takes the worker out of the work set: it idles and has nothing for others.
-    pub(crate) fn unlist(&self) {
-        self.listed.set(false);
-        let remote = &self.remote;
-        remote
-            .scheduler()
-            .work()
-            .remove(remote.worker(), || remote.has_work());
-    }
-
-    /// The number of the task under poll; `None` between polls.
-    pub fn task_id(&self) -> Option<u64> {
-        self.poll_refs.task().map(crate::task::TaskRef::id)
-    }
-
-    /// A number that changes when a poll begins, and when it ends.
-    pub fn poll_number(&self) -> u64 {
-        let in_poll = u64::from(self.poll_refs.is_in_poll());
-        self.remote.pulse().wrapping_mul(2) + in_poll
-    }
-
-    /// The budget of the current poll. `None` outside of a poll, as in calls and hooks: no operation is refused there.
-    #[inline]
-    pub fn budget(&self) -> Option<&PollBudget> {
-        self.poll_refs.is_in_poll().then_some(&self.budget)
-    }
-
     /// Sends a complete task to its home worker. Mostly without a notification: the home worker frees the memory when
     /// it takes its mailbox anyway.
     ///
@@ -490,14 +346,14 @@ impl<M: Machine> Local<M> {
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
             && self.remote.queue().is_empty()
-            && self.stolen.get().is_none()
+            && !self.has_stolen()
             && self.is_deferred_empty()
             && self.grouped_len() == 0
     }
 
     /// About how many tasks are queued on this worker.
     pub fn queued(&self) -> usize {
-        let stolen = usize::from(self.stolen.get().is_some());
+        let stolen = usize::from(self.has_stolen());
         let pinned = self.ready.len() + self.pinned_deferred();
         let movable = self.remote.queue().len() + self.remote.deferred().len();
         pinned + movable as usize + stolen + self.grouped_len()
@@ -514,7 +370,7 @@ impl<M: Machine> Local<M> {
     pub(in crate::worker) fn has_stolen_or_pinned(&self) -> bool {
         let pinned =
             || !self.ready.is_empty() || self.pinned_deferred() > 0 || self.has_pinned_of_groups();
-        self.stolen.get().is_some() || pinned()
+        self.has_stolen() || pinned()
     }
 
     /// Runs the next task once. `false` if there is none.
@@ -534,8 +390,8 @@ impl<M: Machine> Local<M> {
     #[inline(always)]
     pub(in crate::worker) fn run_task(&self, node: NonNull<Node<M>>) {
         self.remote.beat();
-        self.pushed.set(false);
-        self.budget.refill();
+        self.pushing.begin_poll();
+        self.current.begin();
         // SAFETY: only nodes of tasks are pushed to these queues.
         unsafe { run::run(node, self) };
     }
@@ -568,7 +424,7 @@ impl<M: Machine> Local<M> {
             task.end_at_close();
         }
         // After the futures, whose drops remove their timers from the wheel.
-        self.wheel.close(self.remote.parker());
+        self.wheel().close(self.remote.parker());
         // Tasks of other workers, woken because the timers that they waited for ended with the wheel.
         self.end_queued();
         self.unlist();

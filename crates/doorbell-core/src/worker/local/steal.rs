@@ -45,7 +45,7 @@ impl<M: Machine> Local<M> {
 
     /// Puts the stolen task that this worker would run next into the run queue, where others find it.
     pub(crate) fn share_stolen(&self) {
-        if let Some(node) = self.stolen.take() {
+        if let Some(node) = self.take_stolen() {
             // SAFETY: stolen, so its task may run anywhere, and it is in no queue.
             unsafe { self.push_between_polls(node) };
         }

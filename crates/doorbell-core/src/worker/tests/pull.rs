@@ -235,7 +235,9 @@ fn what_is_fired_for_a_sleeper_waits_behind_no_other_task_while_a_worker_is_idle
     assert_eq!(woken_at(1, &[], fires), Some(0), "nobody is idle");
     assert_eq!(woken_of(0, 1, &[1, 2], fires), Some(0), "it ran here last");
     let stolen = |worker: &Worker<Host>, waker: Waker| {
-        worker.local.stolen.set(worker.local.pop_movable());
+        if let Some(node) = worker.local.pop_movable() {
+            worker.local.set_stolen(node);
+        }
         fires(worker, waker);
     };
     assert_eq!(woken_at(1, &[1, 2], stolen), Some(1), "behind a stolen one");

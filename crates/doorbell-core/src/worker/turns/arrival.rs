@@ -14,7 +14,7 @@ impl<M: Machine> Local<M> {
     /// due.
     #[inline]
     pub(super) fn run_next_by_arrival(&self) -> Ran {
-        let stolen = self.stolen.take();
+        let stolen = self.take_stolen();
         let stolen = stolen.filter(|node| !self.defers(*node, false));
         let ready = || {
             (!self.has_slice())
@@ -43,7 +43,7 @@ impl<M: Machine> Local<M> {
         let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
         loop {
             let waiting = || (ready.len() as u64, queue.len());
-            let is_pinned = !ready.is_empty() && self.round.is_pinned(waiting());
+            let is_pinned = !ready.is_empty() && self.turns.round.is_pinned(waiting());
             let (node, is_pinned) = match is_pinned.then(|| ready.pop()).flatten() {
                 Some(pinned) => (pinned, true),
                 None => match pop() {
@@ -76,7 +76,7 @@ impl<M: Machine> Local<M> {
             Some(Loot { count: len, ..loot })
         });
         loot.map(|Loot { first, count }| {
-            self.stolen.set(Some(first));
+            self.set_stolen(first);
             if !own.is_empty() || !self.is_deferred_empty() {
                 self.list();
             }

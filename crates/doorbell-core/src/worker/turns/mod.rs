@@ -21,16 +21,62 @@
 mod arrival;
 mod rank;
 mod share;
+mod shuffle;
 
 use super::local::Ran;
 use super::{Local, Worker};
+use crate::group::WorkerGroups;
 use crate::link::Node;
-use crate::queue::{Chain, Greed};
+use crate::queue::{Chain, Greed, Round};
 use crate::scheduler::{Member, Turns};
 use doorbell_machine::{Bug, Machine};
+use shuffle::Shuffle;
+use std::cell::Cell;
 use std::ptr::NonNull;
 
+/// What a worker keeps for its turns, beside its queues.
+#[derive(Debug)]
+pub(in crate::worker) struct OwnTurns<M: Machine> {
+    /// A task that the worker stole and runs next.
+    stolen: Cell<Option<NonNull<Node<M>>>>,
+    /// Whose turn it is when pinned and movable tasks are ready.
+    round: Round,
+    /// With it, tasks are not taken in order.
+    shuffle: Option<Shuffle>,
+    /// What the worker knows about groups.
+    groups: WorkerGroups,
+}
+
+impl<M: Machine> OwnTurns<M> {
+    pub(in crate::worker) fn of(remote: &Member<M>) -> Self {
+        let seed = remote.scheduler().shuffle();
+        OwnTurns {
+            stolen: Cell::new(None),
+            round: Round::default(),
+            shuffle: seed.map(|seed| Shuffle::of(seed, remote.worker())),
+            groups: WorkerGroups::default(),
+        }
+    }
+}
+
 impl<M: Machine> Local<M> {
+    /// Whether the worker has stolen a task that it runs next.
+    #[inline]
+    pub(in crate::worker) fn has_stolen(&self) -> bool {
+        self.turns.stolen.get().is_some()
+    }
+
+    /// Takes out that task.
+    #[inline]
+    pub(in crate::worker) fn take_stolen(&self) -> Option<NonNull<Node<M>>> {
+        self.turns.stolen.take()
+    }
+
+    /// A stolen task is to run next. None waits for that yet.
+    pub(in crate::worker) fn set_stolen(&self, node: NonNull<Node<M>>) {
+        self.turns.stolen.set(Some(node));
+    }
+
     /// The order in which this worker runs its tasks.
     #[inline]
     pub fn turns(&self) -> Turns {
@@ -43,7 +89,7 @@ impl<M: Machine> Local<M> {
     /// Runs the next task once, unless the worker is to make a pass before.
     #[inline]
     pub(in crate::worker) fn run_next(&self) -> Ran {
-        if self.groups.is_on() {
+        if self.turns.groups.is_on() {
             return self.run_next_by_share();
         }
         match self.ready().order() {
@@ -54,10 +100,10 @@ impl<M: Machine> Local<M> {
 
     /// Takes out the next task.
     pub(in crate::worker) fn next(&self) -> Option<NonNull<Node<M>>> {
-        if let Some(stolen) = self.stolen.take() {
+        if let Some(stolen) = self.take_stolen() {
             return Some(stolen);
         }
-        if self.groups.is_on() {
+        if self.turns.groups.is_on() {
             return self.next_by_share();
         }
         self.next_of_default()
@@ -97,7 +143,7 @@ impl<M: Machine> Local<M> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }
-        if self.stolen.get().is_some() {
+        if self.has_stolen() {
             return None;
         }
         if self.turns() == Turns::ByRank {

@@ -59,7 +59,7 @@ impl<M: Machine> Local<M> {
     /// worker is overloaded: by all that waits, since another worker that looked while the push sorted the queue may
     /// have found nothing, and said so.
     pub(in crate::worker) fn note_waiting(&self) {
-        let brings = self.brings.get();
+        let brings = self.brings();
         if self.ready().order().is_some()
             && let Some(push) = self.remote().scheduler().push()
             && (!brings || self.runs_another_first())

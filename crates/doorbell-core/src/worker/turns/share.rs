@@ -15,7 +15,7 @@ impl<M: Machine> Local<M> {
     /// The group of the task under poll; the default group between polls.
     #[inline]
     pub(in crate::worker) fn group(&self) -> u8 {
-        self.groups.running()
+        self.turns.groups.running()
     }
 
     #[inline]
@@ -55,7 +55,7 @@ impl<M: Machine> Local<M> {
 
     #[cold]
     fn meet(&self, group: u8) -> &Queue<M> {
-        self.groups.meet(group);
+        self.turns.groups.meet(group);
         self.queue_of(group)
     }
 
@@ -90,13 +90,13 @@ impl<M: Machine> Local<M> {
         let pinned = self.pinned_of(group);
         // SAFETY: passed on.
         unsafe { pinned.expect("a group with a task is open").push(node) };
-        self.groups.meet(group);
+        self.turns.groups.meet(group);
     }
 
     /// Whether this worker times its polls: tasks of groups are here, or ran lately in the scheduler.
     #[inline]
     pub(crate) fn times_polls(&self) -> bool {
-        self.groups.is_on()
+        self.turns.groups.is_on()
     }
 
     /// Decides whether this worker times its polls: while tasks of groups are here, or ran lately in the scheduler.
@@ -109,14 +109,14 @@ impl<M: Machine> Local<M> {
 
     #[cold]
     fn look_at_table(&self, table: &Table<M>) {
-        let now_ns = match self.groups.is_on() {
-            true if self.groups.any() => return,
-            true => self.groups.now_ns(),
+        let now_ns = match self.turns.groups.is_on() {
+            true if self.turns.groups.any() => return,
+            true => self.turns.groups.now_ns(),
             false => M::now_ns(),
         };
         // A stolen task may be of a group.
-        let on = self.stolen.get().is_some() || table.is_lively(now_ns);
-        self.groups.set_on(on);
+        let on = self.has_stolen() || table.is_lively(now_ns);
+        self.turns.groups.set_on(on);
     }
 
     /// Runs the next task, and charges the poll's time to its group.
@@ -126,7 +126,7 @@ impl<M: Machine> Local<M> {
             unreachable!("tasks of groups have a table");
         };
         let from_ns = M::now_ns();
-        self.groups.set_now(from_ns);
+        self.turns.groups.set_now(from_ns);
         let Some(node) = self.next() else {
             return Ran::Nothing;
         };
@@ -137,24 +137,24 @@ impl<M: Machine> Local<M> {
         if let Some(slot) = counts_in {
             slot.join();
         }
-        self.groups.set_running(group);
+        self.turns.groups.set_running(group);
         self.run_task(node);
         let now_ns = M::now_ns();
-        self.groups.set_now(now_ns);
+        self.turns.groups.set_now(now_ns);
         // SAFETY: this worker's account, on its own thread.
         unsafe { table.charge(group, self.remote().worker(), from_ns, now_ns) };
         if let Some(slot) = counts_in {
             slot.leave();
         }
         // Last, because drops at the end of the task may spawn, and such a task belongs to the same group.
-        self.groups.set_running(DEFAULT);
+        self.turns.groups.set_running(DEFAULT);
         Ran::One
     }
 
     /// Takes out the next task of the group whose turn it is.
     #[cold]
     pub(super) fn next_by_share(&self) -> Option<NonNull<Node<M>>> {
-        let (table, now_ns) = (self.table()?, self.groups.now_ns());
+        let (table, now_ns) = (self.table()?, self.turns.groups.now_ns());
         loop {
             let here = self.groups_here();
             let is_ready = !self.ready().is_empty() || !self.remote().queue().is_empty();
@@ -177,7 +177,7 @@ impl<M: Machine> Local<M> {
     /// The groups that have tasks on this worker, as a set of bits. Never the default group.
     fn groups_here(&self) -> u64 {
         let has = |group| self.pinned_len(group) > 0 || !self.queue_of(group).is_empty();
-        self.groups.prune(has)
+        self.turns.groups.prune(has)
     }
 
     /// Takes out a group's next task: pinned and movable ones in rounds.
@@ -189,7 +189,7 @@ impl<M: Machine> Local<M> {
             return pop();
         }
         let waiting = (pinned.len() as u64, queue.len());
-        let first = self.round.is_pinned(waiting).then(|| pinned.pop());
+        let first = self.turns.round.is_pinned(waiting).then(|| pinned.pop());
         first.flatten().or_else(pop).or_else(|| pinned.pop())
     }
 
@@ -209,7 +209,7 @@ impl<M: Machine> Local<M> {
     /// About how many tasks other workers may take.
     #[inline]
     pub(in crate::worker) fn movable_len(&self) -> u64 {
-        let grouped = if self.groups.any() {
+        let grouped = if self.turns.groups.any() {
             self.movable_grouped_len()
         } else {
             0
@@ -226,7 +226,7 @@ impl<M: Machine> Local<M> {
     /// About how many tasks of groups are queued here, without the default group.
     #[inline]
     pub(in crate::worker) fn grouped_len(&self) -> usize {
-        if self.groups.any() {
+        if self.turns.groups.any() {
             self.all_grouped_len()
         } else {
             0
@@ -277,7 +277,7 @@ impl<M: Machine> Local<M> {
                 count: taken,
             }) = self.steal_deferred(victim, greed)
         {
-            self.stolen.set(Some(first));
+            self.set_stolen(first);
             self.list();
             count = taken;
         }
@@ -297,12 +297,12 @@ impl<M: Machine> Local<M> {
         }
         // SAFETY: this worker owns its own queue, and not the victim's.
         let Loot { first, count } = unsafe { queue.steal_into(own, greed) }?;
-        self.groups.meet(group);
-        if self.stolen.get().is_none() {
-            self.stolen.set(Some(first));
-        } else {
+        self.turns.groups.meet(group);
+        if self.has_stolen() {
             // SAFETY: taken out, so only this worker has it; it is alive until it has run.
             unsafe { own.push(first, Share::Surplus) };
+        } else {
+            self.set_stolen(first);
         }
         if !own.is_empty() {
             self.list();
@@ -319,13 +319,13 @@ impl<M: Machine> Local<M> {
             let none_here = remote.queue_of(*group).is_none_or(Queue::is_empty);
             none_here && table.is_some_and(|table| table.is_behind(*group))
         };
-        self.groups.walk(opened).filter(lacks).take(LOOKS_MAX)
+        self.turns.groups.walk(opened).filter(lacks).take(LOOKS_MAX)
     }
 
     /// Takes one task of a group from a worker that is inside a poll. Returns how many it took; `None` if none, also
     /// while a stolen task is waiting.
     fn pull(&self, group: u8, victim: &Member<M>) -> Option<u64> {
-        if self.stolen.get().is_some() || !victim.is_inside() {
+        if self.has_stolen() || !victim.is_inside() {
             return None;
         }
         self.steal_of(group, victim, Greed::Single)
@@ -338,7 +338,7 @@ impl<M: Machine> Worker<M> {
     #[inline]
     pub(in crate::worker) fn balance_groups(&self) {
         self.local.look_at_groups();
-        if self.local.groups.is_time_to_balance() && self.has_others() {
+        if self.local.turns.groups.is_time_to_balance() && self.has_others() {
             self.balance_groups_now();
         }
     }

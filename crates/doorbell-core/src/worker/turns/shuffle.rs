@@ -1,11 +1,11 @@
 //! Shuffled turns, for tests: which of the first tasks a worker takes is random, so that tests do not come to rely on
 //! the order in which tasks became ready.
 
-use super::Local;
 use crate::link::Node;
 use crate::task::queue_node::{find, rank_of};
 use crate::task::state::By;
 use crate::task::{Kind, TaskRef};
+use crate::worker::Local;
 use doorbell_machine::Machine;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -17,13 +17,13 @@ const AMONG: u64 = 8;
 ///
 /// Source: Vigna's `SplitMix64`.
 #[derive(Debug)]
-pub(in crate::worker) struct Shuffle {
+pub(super) struct Shuffle {
     state: Cell<u64>,
 }
 
 impl Shuffle {
     /// The numbers of a worker, from the seed of the runtime.
-    pub(in crate::worker) fn of(seed: u64, worker: usize) -> Self {
+    pub(super) fn of(seed: u64, worker: usize) -> Self {
         let state = seed ^ (worker as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         Shuffle {
             state: Cell::new(state),
@@ -42,8 +42,8 @@ impl Shuffle {
 impl<M: Machine> Local<M> {
     /// The task to run, where `node` was taken from the queues as the next one: another one if turns are shuffled.
     #[inline]
-    pub(in crate::worker) fn shuffled(&self, node: NonNull<Node<M>>) -> NonNull<Node<M>> {
-        match &self.shuffle {
+    pub(super) fn shuffled(&self, node: NonNull<Node<M>>) -> NonNull<Node<M>> {
+        match &self.turns.shuffle {
             None => node,
             Some(shuffle) => self.one_of_the_first(node, shuffle),
         }
