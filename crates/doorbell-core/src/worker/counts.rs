@@ -4,54 +4,29 @@ use crate::worker::RemoteCounts;
 use doorbell_machine::Counter;
 
 macro_rules! counts {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+    (
+        own { $($(#[$doc:meta])* $own:ident),+ $(,)? }
+        remote { $($(#[$remote_doc:meta])* $remote:ident),+ $(,)? }
+    ) => {
         /// The counts that the worker itself writes.
         #[derive(Debug, Default)]
         pub struct WorkerTally<C> {
-            $($(#[$doc])* pub $name: C,)+
+            $($(#[$doc])* pub $own: C,)+
         }
 
         /// All counts of a worker since it began, read at one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct WorkerCounts {
-            $($(#[$doc])* pub $name: u64,)+
-            /// Wake syscalls made to this worker.
-            pub rings: u64,
-            /// Of those, the ones that the worker did not need: it was spinning, running, or parked and rung
-            /// already (only the switches `always_ring` and `base` make them).
-            pub rings_awake: u64,
-            /// Of all rings, those made in place of a thread of a lower class that had notified the worker
-            /// and was about to ring it.
-            pub rings_helped: u64,
-            /// Times that a poster notified the worker in place of an earlier, stalled poster.
-            pub rings_for_stalled: u64,
-            /// Tasks that were left to this worker although it was chosen as idle: another task lay there already, or
-            /// it had begun to run something else.
-            pub stacked: u64,
-            /// How often the callers of tasks that came to this worker had tried another one before, which seemed idle, and
-            /// lost it to a third caller.
-            pub claims_lost: u64,
-            /// Tasks whose timers this worker fired for another one (`timers_pulled`), and that it sent to an idle worker
-            /// because another task waited here. That worker is mostly the one that slept: it wakes for its timer after
-            /// all.
-            pub pulls_placed: u64,
-            /// Posted closures without a waiting caller that panicked.
-            pub posts_panicked: u64,
+            $($(#[$doc])* pub $own: u64,)+
+            $($(#[$remote_doc])* pub $remote: u64,)+
         }
 
         impl WorkerCounts {
             pub(super) fn of<C: Counter>(own: &WorkerTally<C>, remote: &RemoteCounts<C>) -> Self {
                 WorkerCounts {
-                    $($name: own.$name.get(),)+
-                    rings: remote.rings.get(),
-                    rings_awake: remote.rings_awake.get(),
-                    rings_helped: remote.rings_helped.get(),
-                    rings_for_stalled: remote.rings_for_stalled.get(),
-                    stacked: remote.stacked.get(),
-                    claims_lost: remote.claims_lost.get(),
-                    pulls_placed: remote.pulls_placed.get(),
-                    posts_panicked: remote.posts_panicked.get(),
+                    $($own: own.$own.get(),)+
+                    $($remote: remote.$remote.get(),)+
                 }
             }
 
@@ -59,15 +34,8 @@ macro_rules! counts {
             #[must_use]
             pub fn since(&self, earlier: &WorkerCounts) -> WorkerCounts {
                 WorkerCounts {
-                    $($name: self.$name.wrapping_sub(earlier.$name),)+
-                    rings: self.rings.wrapping_sub(earlier.rings),
-                    rings_awake: self.rings_awake.wrapping_sub(earlier.rings_awake),
-                    rings_helped: self.rings_helped.wrapping_sub(earlier.rings_helped),
-                    rings_for_stalled: self.rings_for_stalled.wrapping_sub(earlier.rings_for_stalled),
-                    stacked: self.stacked.wrapping_sub(earlier.stacked),
-                    claims_lost: self.claims_lost.wrapping_sub(earlier.claims_lost),
-                    pulls_placed: self.pulls_placed.wrapping_sub(earlier.pulls_placed),
-                    posts_panicked: self.posts_panicked.wrapping_sub(earlier.posts_panicked),
+                    $($own: self.$own.wrapping_sub(earlier.$own),)+
+                    $($remote: self.$remote.wrapping_sub(earlier.$remote),)+
                 }
             }
         }
@@ -75,64 +43,90 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Takes of the mailbox that found something.
-    takes,
-    /// Calls, wakes and tasks delivered by them.
-    delivered,
-    /// Polls of tasks.
-    polls,
-    /// Passes: full looks at every queue, timers and descriptors.
-    passes,
-    /// Times that the worker began to spin.
-    spins,
-    /// Times that a spinning worker was notified.
-    notified,
-    /// Times that the worker's thread went to block.
-    parks,
-    /// Times that it was about to block, and found a post, work at another worker, or a timer that was due.
-    parks_avoided,
-    /// Parks that a ring ended.
-    unparks_rung,
-    /// Parks that the last test of the OS ended before the thread slept.
-    unparks_last_test,
-    /// Parks that ended because their time had come: that of a timer, or of a look at other workers.
-    unparks_deadline,
-    /// Parks that a descriptor ended.
-    unparks_ready,
-    /// Timers that fired.
-    timers_fired,
-    /// Of those, timers of other workers that were stuck in long polls.
-    timers_for_stuck,
-    /// Of those, timers of other workers that slept, or that were set aside (`timer_pull=on`).
-    timers_pulled,
-    /// Visits of sleeping workers' wheels that another thread was in. The worker comes back 20 us later.
-    pulls_refused,
-    /// Such visits that cost a membarrier, because the worker was awake: it had just woken, or was set aside.
-    pulls_fenced,
-    /// Parks until the first timer of all workers that ended for nothing: another worker had woken and fired it.
-    duties_ended,
-    /// Times that it set a stuck worker aside, and looked after sleepers in its place.
-    set_aside,
-    /// Descriptors found ready at other workers that were stuck in long polls.
-    ready_for_stuck,
-    /// Nanoseconds that it spun in vain: the quiet time at the end of spins that nothing ended.
-    spun_vain_ns,
-    /// Times that a spinning worker noticed that the OS had given its CPU to another thread.
-    preemptions,
-    /// Searches for work at other workers.
-    searches,
-    /// Of those, the ones that took tasks.
-    thefts,
-    /// Tasks taken from other workers, where their number was known.
-    stolen,
-    /// Times that the worker was idle and a waker claimed it.
-    claims,
-    /// Times that the worker became a watchdog.
-    watchdogs,
-    /// Times that it stopped being one.
-    watchdogs_ended,
-    /// Times that it slept although it had something to do, because its budget was used up.
-    throttles,
-    /// Nanoseconds of those sleeps.
-    throttled_ns,
+    own {
+        /// Takes of the mailbox that found something.
+        takes,
+        /// Calls, wakes and tasks delivered by them.
+        delivered,
+        /// Polls of tasks.
+        polls,
+        /// Passes: full looks at every queue, timers and descriptors.
+        passes,
+        /// Times that the worker began to spin.
+        spins,
+        /// Times that a spinning worker was notified.
+        notified,
+        /// Times that the worker's thread went to block.
+        parks,
+        /// Times that it was about to block, and found a post, work at another worker, or a timer that was due.
+        parks_avoided,
+        /// Parks that a ring ended.
+        unparks_rung,
+        /// Parks that the last test of the OS ended before the thread slept.
+        unparks_last_test,
+        /// Parks that ended because their time had come: that of a timer, or of a look at other workers.
+        unparks_deadline,
+        /// Parks that a descriptor ended.
+        unparks_ready,
+        /// Timers that fired.
+        timers_fired,
+        /// Of those, timers of other workers that were stuck in long polls.
+        timers_for_stuck,
+        /// Of those, timers of other workers that slept, or that were set aside (`timer_pull=on`).
+        timers_pulled,
+        /// Visits of sleeping workers' wheels that another thread was in. The worker comes back 20 us later.
+        pulls_refused,
+        /// Such visits that cost a membarrier, because the worker was awake: it had just woken, or was set aside.
+        pulls_fenced,
+        /// Parks until the first timer of all workers that ended for nothing: another worker had woken and fired it.
+        duties_ended,
+        /// Times that it set a stuck worker aside, and looked after sleepers in its place.
+        set_aside,
+        /// Descriptors found ready at other workers that were stuck in long polls.
+        ready_for_stuck,
+        /// Nanoseconds that it spun in vain: the quiet time at the end of spins that nothing ended.
+        spun_vain_ns,
+        /// Times that a spinning worker noticed that the OS had given its CPU to another thread.
+        preemptions,
+        /// Searches for work at other workers.
+        searches,
+        /// Of those, the ones that took tasks.
+        thefts,
+        /// Tasks taken from other workers, where their number was known.
+        stolen,
+        /// Times that the worker was idle and a waker claimed it.
+        claims,
+        /// Times that the worker became a watchdog.
+        watchdogs,
+        /// Times that it stopped being one.
+        watchdogs_ended,
+        /// Times that it slept although it had something to do, because its budget was used up.
+        throttles,
+        /// Nanoseconds of those sleeps.
+        throttled_ns,
+    }
+    remote {
+        /// Wake syscalls made to this worker.
+        rings,
+        /// Of those, the ones that the worker did not need: it was spinning, running, or parked and rung
+        /// already (only the switches `always_ring` and `base` make them).
+        rings_awake,
+        /// Of all rings, those made in place of a thread of a lower class that had notified the worker
+        /// and was about to ring it.
+        rings_helped,
+        /// Times that a poster notified the worker in place of an earlier, stalled poster.
+        rings_for_stalled,
+        /// Tasks that were left to this worker although it was chosen as idle: another task lay there already, or
+        /// it had begun to run something else.
+        stacked,
+        /// How often the callers of tasks that came to this worker had tried another one before, which seemed idle, and
+        /// lost it to a third caller.
+        claims_lost,
+        /// Tasks whose timers this worker fired for another one (`timers_pulled`), and that it sent to an idle worker
+        /// because another task waited here. That worker is mostly the one that slept: it wakes for its timer after
+        /// all.
+        pulls_placed,
+        /// Posted closures without a waiting caller that panicked.
+        posts_panicked,
+    }
 }

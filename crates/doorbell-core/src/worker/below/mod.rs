@@ -4,7 +4,7 @@
 //! queued and leave it alone. It sends a parcel to one of the task's workers, and that worker does the rest.
 
 use crate::parcel::post;
-use crate::scheduler::{IsBehind, Member, Scheduler};
+use crate::scheduler::{IsBehind, Scheduler};
 use crate::task::state_delegate::{Delegated, For};
 use crate::task::{Kind, TaskRef};
 use crate::worker::Local;
@@ -64,12 +64,14 @@ impl<M: Machine> TaskRef<M> {
     where
         F: FnOnce(Self) + Send + Copy + 'static,
     {
-        let parcel = InParcel(self);
-        let arrive = move || parcel.arrive(then);
+        let parcel = || {
+            let parcel = InParcel(self);
+            move || parcel.arrive(then)
+        };
         let last = self.last();
         let is_own = std::ptr::eq(last.scheduler(), scheduler);
         if is_own && self.header().kind != Kind::Task {
-            return post(last, arrive);
+            return post(last, parcel());
         }
         let workers = scheduler.remotes();
         let of_core = |core: usize| &workers[core % workers.len()];
@@ -81,27 +83,17 @@ impl<M: Machine> TaskRef<M> {
         } else {
             near
         };
-        let IsBehind(is_behind) = scheduler.place_call(prefer, near, arrive)?;
+        let IsBehind(is_behind) = scheduler.place_call(prefer, near, parcel())?;
         if is_behind {
-            self.send_once_more(scheduler, near, then);
+            // The worker may run something else first. A second parcel does no harm: the first that arrives does what is
+            // to be done.
+            M::mark(Mark::TaskDelegatedTwice);
+            self.header().state.retain();
+            if scheduler.place_call(near, near, parcel()).is_err() {
+                self.release();
+            }
         }
         Ok(())
-    }
-
-    /// The parcel went to a worker that may run something else first. A second one does no harm: the first that arrives
-    /// does what is to be done.
-    #[cold]
-    fn send_once_more<F>(self, scheduler: &Scheduler<M>, near: &Member<M>, then: F)
-    where
-        F: FnOnce(Self) + Send + Copy + 'static,
-    {
-        M::mark(Mark::TaskDelegatedTwice);
-        self.header().state.retain();
-        let parcel = InParcel(self);
-        let arrive = move || parcel.arrive(then);
-        if scheduler.place_call(near, near, arrive).is_err() {
-            self.release();
-        }
     }
 }
 
