@@ -1,6 +1,10 @@
 //! Whose turn it is between two queues that are each first in, first out.
 
+use super::Ready;
+use crate::link::Node;
+use doorbell_machine::Machine;
 use std::cell::Cell;
+use std::ptr::NonNull;
 
 /// Turns between the pinned and the movable tasks of one worker, in rounds. A round has as many turns of each kind as
 /// tasks of that kind waited when it began; fewer if some of them are gone.
@@ -15,9 +19,30 @@ pub(crate) struct Round {
 }
 
 impl Round {
+    /// Takes out the task whose turn it is: one of `pinned`, or what `pop` takes from the movable ones, of which about
+    /// `len` wait. Says whether it is pinned.
+    #[inline]
+    pub(crate) fn pop<M: Machine>(
+        &self,
+        pinned: &Ready<M>,
+        len: impl FnOnce() -> u64,
+        pop: impl FnOnce() -> Option<NonNull<Node<M>>>,
+    ) -> Option<(NonNull<Node<M>>, bool)> {
+        if !pinned.is_empty()
+            && self.is_pinned((pinned.len() as u64, len()))
+            && let Some(node) = pinned.pop()
+        {
+            return Some((node, true));
+        }
+        match pop() {
+            Some(node) => Some((node, false)),
+            None => Some((pinned.pop()?, true)),
+        }
+    }
+
     /// Whether the next turn is a pinned task's. `waiting`: how many pinned tasks wait, at least one, and how many
     /// movable ones.
-    pub(crate) fn is_pinned(&self, waiting: (u64, u64)) -> bool {
+    fn is_pinned(&self, waiting: (u64, u64)) -> bool {
         let left = (
             self.pinned.get().min(waiting.0),
             self.movable.get().min(waiting.1),

@@ -177,12 +177,9 @@ impl<M: Machine> Local<M> {
     /// The next deferred task.
     pub(in crate::worker) fn next_deferred(&self) -> Option<NonNull<Node<M>>> {
         let (pinned, queue) = (&self.deferred.pinned, self.remote.deferred());
-        let waiting = || (pinned.len() as u64, queue.len());
-        let is_pinned = !pinned.is_empty() && self.deferred.round.is_pinned(waiting());
-        let first = is_pinned.then(|| pinned.pop()).flatten();
         // SAFETY: this worker owns its remote half's queues.
-        let movable = first.or_else(|| unsafe { queue.pop_then(|| self.offer_refilled(queue)) });
-        let next = movable.or_else(|| pinned.pop())?;
+        let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
+        let (next, _) = self.deferred.round.pop(pinned, || queue.len(), pop)?;
         self.deferred.has_run.set(true);
         if self.deferred.has_slice.get() || self.deferred.slice_ns.get() > 0 {
             // A slice ends by time. Without one the next poll may be as long as the last: tiny polls of ready tasks,

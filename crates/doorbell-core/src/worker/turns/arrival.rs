@@ -42,15 +42,7 @@ impl<M: Machine> Local<M> {
         // SAFETY: this worker owns its remote half's queue.
         let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
         loop {
-            let waiting = || (ready.len() as u64, queue.len());
-            let is_pinned = !ready.is_empty() && self.turns.round.is_pinned(waiting());
-            let (node, is_pinned) = match is_pinned.then(|| ready.pop()).flatten() {
-                Some(pinned) => (pinned, true),
-                None => match pop() {
-                    Some(movable) => (movable, false),
-                    None => (ready.pop()?, true),
-                },
-            };
+            let (node, is_pinned) = self.turns.round.pop(ready, || queue.len(), pop)?;
             if !self.defers(node, is_pinned) {
                 return Some(node);
             }

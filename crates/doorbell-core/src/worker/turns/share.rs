@@ -185,12 +185,8 @@ impl<M: Machine> Local<M> {
         let (queue, pinned) = (self.queue_of(group), self.pinned_of(group)?);
         // SAFETY: this worker owns its queues.
         let pop = || unsafe { queue.pop() };
-        if pinned.is_empty() {
-            return pop();
-        }
-        let waiting = (pinned.len() as u64, queue.len());
-        let first = self.turns.round.is_pinned(waiting).then(|| pinned.pop());
-        first.flatten().or_else(pop).or_else(|| pinned.pop())
+        let next = self.turns.round.pop(pinned, || queue.len(), pop);
+        next.map(|(node, _)| node)
     }
 
     /// Takes out any movable task of this worker, of the default group first.
