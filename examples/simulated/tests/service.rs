@@ -1,11 +1,25 @@
 //! The service with and without its faults. Each fault is found by seeds, on few cores and on many.
 
 use doorbell::sim::{self, Config, Failed, Report};
+use doorbell::time::Duration;
 use doorbell_simulated::{Planted, day};
 
 fn days(planted: Planted, cores: usize, seeds: u64) -> Result<Report, Failed> {
     let config = Config::new().cores(cores).seeds(0..seeds);
+    let config = config.shrink_within(Duration::ZERO);
     sim::run(config, move || day(planted, 100))
+}
+
+#[test]
+fn what_64_cores_find_is_shown_on_few() {
+    let config = Config::new().cores(64).seeds(0..200);
+    let failed = sim::run(config, || day(Planted::LostUpdate, 100)).expect_err("a fault");
+    let first = failed.first.clone().expect("a smaller run");
+    assert!(first.cores == 64 && failed.cores <= 4, "{failed}");
+    assert!(
+        failed.to_string().contains("a request was not counted"),
+        "{failed}"
+    );
 }
 
 /// Some seed finds the fault on each of these numbers of cores, and the failure says this.

@@ -4,6 +4,7 @@ use super::alive::Alive;
 use crate::rt::Plan;
 use crate::{BuildError, Builder};
 use doorbell_machine::sim::{self as machine, CPUS_MAX, Faults, MachineSpec, Memory, Range};
+use std::fmt;
 use std::time::Duration;
 
 /// Cores, unless told.
@@ -39,6 +40,31 @@ pub enum Fault {
     LateWakes,
 }
 
+/// The words by which faults are named.
+const WORDS: [(&str, Fault); 5] = [
+    ("deschedule", Fault::Deschedule),
+    ("slow_core", Fault::SlowCore),
+    ("offline", Fault::Offline),
+    ("clock_jump", Fault::ClockJump),
+    ("late_wakes", Fault::LateWakes),
+];
+
+impl Fault {
+    /// The fault with this name, as the option `faults` of the attribute writes it.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let known = WORDS.iter().find(|(word, _)| *word == name);
+        known.map(|(_, fault)| *fault)
+    }
+}
+
+impl fmt::Display for Fault {
+    /// As the option `faults` of the attribute writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = WORDS.iter().find(|(_, fault)| fault == self);
+        f.write_str(word.map_or("", |(word, _)| word))
+    }
+}
+
 /// What [`run`](super::run()) simulates.
 ///
 /// ```
@@ -51,12 +77,13 @@ pub enum Fault {
 pub struct Config {
     pub(super) cores: usize,
     pub(super) seeds: std::ops::Range<u64>,
-    faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
     machine: Option<MachineSpec>,
     builder: Builder,
     events_max: u64,
     time_max: Duration,
     pub(super) patience: Duration,
+    pub(super) shrink_within: Duration,
 }
 
 impl Default for Config {
@@ -70,6 +97,7 @@ impl Default for Config {
             events_max: 200_000_000,
             time_max: Duration::from_hours(24),
             patience: Duration::from_secs(10),
+            shrink_within: Duration::from_secs(5),
         }
     }
 }
@@ -139,6 +167,21 @@ impl Config {
     #[must_use]
     pub fn patience(mut self, time: Duration) -> Self {
         self.patience = time;
+        self
+    }
+
+    /// How long, by the OS's clock, a failure is made smaller: the program is run with fewer faults, and then on fewer
+    /// cores, ten seeds each, and the smallest run that fails in the same way is told of. The default is 5 s; zero is not
+    /// at all.
+    #[must_use]
+    pub fn shrink_within(mut self, time: Duration) -> Self {
+        self.shrink_within = time;
+        self
+    }
+
+    /// Lowers the number of steps after which a run is given up.
+    pub(super) fn give_up_after(mut self, events: u64) -> Self {
+        self.events_max = self.events_max.min(events);
         self
     }
 

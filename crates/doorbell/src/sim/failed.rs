@@ -1,16 +1,50 @@
 //! [`Failed`]: why a simulation failed, and with which seed.
 
+use super::Fault;
+
 /// A run failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("seed {seed} on {cores} cores: {problem}")]
+#[error("{}: {problem}{}", place(*seed, *cores, faults), found_by(first.as_deref()))]
 #[non_exhaustive]
 pub struct Failed {
-    /// The seed of the run. The same seed with the same configuration fails again.
+    /// The seed of the run. The same seed with as many cores and the same faults fails again.
     pub seed: u64,
     /// The number of cores.
     pub cores: usize,
+    /// The faults.
+    pub faults: Vec<Fault>,
     /// What failed.
     pub problem: Problem,
+    /// The run that failed first, if the one above is a smaller one.
+    pub first: Option<Box<Found>>,
+}
+
+/// A seed, cores and faults with which a program fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Found {
+    /// The seed.
+    pub seed: u64,
+    /// The number of cores.
+    pub cores: usize,
+    /// The faults.
+    pub faults: Vec<Fault>,
+}
+
+fn place(seed: u64, cores: usize, faults: &[Fault]) -> String {
+    let s = if cores == 1 { "" } else { "s" };
+    let words: Vec<String> = faults.iter().map(Fault::to_string).collect();
+    let with = if faults.is_empty() { "" } else { " with " };
+    format!("seed {seed} on {cores} core{s}{with}{}", words.join(", "))
+}
+
+fn found_by(first: Option<&Found>) -> String {
+    first.map_or_else(String::new, |first| {
+        let place = place(first.seed, first.cores, &first.faults);
+        format!(
+            "\n  found by {place}; of the runs that were tried, this is the smallest that fails so"
+        )
+    })
 }
 
 /// What fails a run.

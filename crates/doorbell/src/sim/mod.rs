@@ -33,16 +33,18 @@ mod failed;
 mod offline;
 mod plan;
 mod run;
+mod smaller;
+mod test;
 mod verdict;
 
 pub use config::{Config, Fault};
 #[doc(hidden)]
 pub use doorbell_machine::sim::os;
 pub use doorbell_machine::sim::{Costs, MachineSpec, NotSimulated, Range as CostRange};
-pub use failed::{Failed, Problem};
-#[doc(hidden)]
-pub use run::{Place, test};
+pub use failed::{Failed, Found, Problem};
 pub use run::{Report, run};
+#[doc(hidden)]
+pub use test::{Place, test};
 pub use verdict::Verdict;
 
 use crate::here::on_its_machine;

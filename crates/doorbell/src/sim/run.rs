@@ -2,20 +2,18 @@
 
 use super::alive::Alive;
 use super::offline::with_cores_off;
+use super::smaller::{Fails, smallest};
 use super::{Config, Failed, Problem, Verdict};
 use crate::BuildError;
 use crate::owner::Owner;
 use doorbell_machine::sim::{self as machine, Failure, Outcome, RunError, Twice};
-use doorbell_machine::{Machine, Sim};
+use doorbell_machine::{Host, Machine, Sim};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How many threads a failure shows.
 const THREADS_SHOWN: usize = 8;
-
-/// The environment variable that names the one seed to run.
-const SEED_VARIABLE: &str = "DOORBELL_SIM_SEED";
 
 /// Runs that have not failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +34,9 @@ pub struct Report {
 /// descriptors return [`NotSimulated`](super::NotSimulated), of kind `Unsupported`.
 ///
 /// # Errors
-/// [`Failed`] names the first seed that failed, and why. If the two runs of a seed differ, it has failed too, and so has
-/// a range without a seed.
+/// [`Failed`] names the first seed that failed, and why; or, if the program fails in the same way with fewer faults or on
+/// fewer cores, that run ([`Config::shrink_within`]). If the two runs of a seed differ, it has failed too, and so has a
+/// range without a seed.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "a configuration is made for its run"
@@ -48,73 +47,102 @@ where
     R: Future<Output: Verdict>,
 {
     let seeds = config.seeds.clone();
+    let failed = |seed, problem| Failed {
+        seed,
+        cores: config.cores,
+        faults: config.faults.clone(),
+        problem,
+        first: None,
+    };
     if seeds.is_empty() {
-        return Err(Failed {
-            seed: seeds.start,
-            cores: config.cores,
-            problem: Problem::NoRun("there are no seeds: the range is empty".to_owned()),
-        });
+        let text = "there are no seeds: the range is empty".to_owned();
+        return Err(failed(seeds.start, Problem::NoRun(text)));
     }
     let program = Arc::new(program);
     let mut report = Report::default();
     for seed in seeds {
-        let outcome = run_seed(&config, seed, &program).map_err(|problem| Failed {
-            seed,
-            cores: config.cores,
-            problem,
-        })?;
-        report.seeds += 1;
-        report.events += outcome.events;
-        report.simulated += Duration::from_nanos(outcome.end_ns());
-        report.hash = report.hash.rotate_left(7) ^ outcome.hash;
+        let begun_ns = Host::now_ns();
+        match run_seed(&config, seed, &program).map_err(|bad| *bad) {
+            Ok(outcome) => {
+                report.seeds += 1;
+                report.events += outcome.events;
+                report.simulated += Duration::from_nanos(outcome.end_ns());
+                report.hash = report.hash.rotate_left(7) ^ outcome.hash;
+            }
+            Err(Bad { problem, fails }) => {
+                let failed = failed(seed, problem);
+                let Some(fails) = fails else {
+                    return Err(failed);
+                };
+                let took_ns = Host::now_ns().saturating_sub(begun_ns);
+                let again = |config: &Config, seed| run_seed(config, seed, &program).err();
+                return Err(smallest(&config, failed, &fails, took_ns, again));
+            }
+        }
     }
     Ok(report)
 }
 
+/// A seed that failed.
+pub(super) struct Bad {
+    pub(super) problem: Problem,
+    /// How the program failed, if both runs failed alike.
+    pub(super) fails: Option<Fails>,
+}
+
 /// Runs a seed twice.
-fn run_seed<F, R>(config: &Config, seed: u64, program: &Arc<F>) -> Result<Outcome, Problem>
+fn run_seed<F, R>(config: &Config, seed: u64, program: &Arc<F>) -> Result<Outcome, Box<Bad>>
 where
     F: Fn() -> R + Send + Sync + 'static,
     R: Future<Output: Verdict>,
 {
-    let no_run = |error: RunError| Problem::NoRun(error.to_string());
+    let bad = |problem| {
+        let fails = None;
+        Box::new(Bad { problem, fails })
+    };
+    let no_run = |error: RunError| bad(Problem::NoRun(error.to_string()));
     if machine::is_inside() {
         return Err(no_run(RunError::Inside));
     }
     if config.cores == 0 {
-        return Err(Problem::NoRun(BuildError::NoCores.to_string()));
+        return Err(bad(Problem::NoRun(BuildError::NoCores.to_string())));
     }
     if let Err(cpus) = config.check_cpus() {
         let text = format!("{} cores do not fit on {cpus} CPUs", config.cores);
-        return Err(Problem::NoRun(text));
+        return Err(bad(Problem::NoRun(text)));
     }
     let (program, alive) = (Arc::clone(program), Alive::default());
     let of_run = (config.clone(), alive.clone());
     let body = Arc::new(move || live(&of_run.0, &of_run.1, &*program));
     let twice = machine::run_twice(&config.of_seed(seed), config.patience, &body);
     let Twice { outcome, parting } = twice.map_err(no_run)?;
-    if let Some(failure) = &outcome.failure {
-        let differed = |first| {
-            format!(
-                "; the second run of this seed differed ({first}), so the seed may not repeat this"
-            )
-        };
-        let what = text_of(failure) + &parting.map(differed).unwrap_or_default();
-        let has_no_end = matches!(
-            failure,
-            Failure::Deadlock(_) | Failure::Events(_) | Failure::Time(_)
-        );
-        let tasks = has_no_end.then(|| alive.shown(outcome.end_ns()));
-        return Err(Problem::Program {
-            what,
-            tasks: tasks.unwrap_or_default(),
-            last: outcome.last_steps(THREADS_SHOWN),
-        });
+    match (&outcome.failure, parting) {
+        (Some(failure), parting) => Err(Box::new(bad_of(&outcome, failure, parting, &alive))),
+        (None, Some(first)) => Err(bad(Problem::Differs { first })),
+        (None, None) => Ok(outcome),
     }
-    if let Some(first) = parting {
-        return Err(Problem::Differs { first });
-    }
-    Ok(outcome)
+}
+
+/// What is told of a run that failed.
+fn bad_of(outcome: &Outcome, failure: &Failure, parting: Option<String>, alive: &Alive) -> Bad {
+    let fails = parting
+        .is_none()
+        .then(|| Fails::of(failure, outcome.events));
+    let differed = |first| {
+        format!("; the second run of this seed differed ({first}), so the seed may not repeat this")
+    };
+    let what = text_of(failure) + &parting.map(differed).unwrap_or_default();
+    let has_no_end = matches!(
+        failure,
+        Failure::Deadlock(_) | Failure::Events(_) | Failure::Time(_)
+    );
+    let tasks = has_no_end.then(|| alive.shown(outcome.end_ns()));
+    let problem = Problem::Program {
+        what,
+        tasks: tasks.unwrap_or_default(),
+        last: outcome.last_steps(THREADS_SHOWN),
+    };
+    Bad { problem, fails }
 }
 
 /// What the first simulated thread does: starts the runtime, runs the program and ends the runtime.
@@ -161,57 +189,5 @@ fn text_of(failure: &Failure) -> String {
                 .to_owned()
         }
         other => other.to_string(),
-    }
-}
-
-/// Where a test stands.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// The package, if cargo builds it.
-    pub package: Option<&'static str>,
-    /// The module, from the crate on.
-    pub module: &'static str,
-    /// The function.
-    pub name: &'static str,
-}
-
-/// What `#[doorbell::test(sim)]` calls.
-///
-/// # Panics
-/// If a run fails: with the seed, what failed, and the command that repeats it.
-#[doc(hidden)]
-#[track_caller]
-pub fn test<F, R>(config: Config, place: Place, program: F)
-where
-    F: Fn() -> R + Send + Sync + 'static,
-    R: Future<Output: Verdict>,
-{
-    let seed = std::env::var(SEED_VARIABLE).ok();
-    let config = match seed.map(|seed| seed.parse::<u64>()) {
-        None => config,
-        Some(Ok(seed)) => match seed.checked_add(1) {
-            Some(end) => config.seeds(seed..end),
-            None => panic!(
-                "{SEED_VARIABLE} is no seed: the last one is {}",
-                u64::MAX - 1
-            ),
-        },
-        Some(Err(error)) => panic!("{SEED_VARIABLE} is no seed: {error}"),
-    };
-    if let Err(failed) = run(config, program) {
-        // The harness leaves out the name of the crate.
-        let within = place.module.split_once("::");
-        let path = within.map_or_else(
-            || place.name.to_owned(),
-            |(_, module)| format!("{module}::{}", place.name),
-        );
-        let seed = failed.seed;
-        let Some(package) = place.package else {
-            panic!("{failed}\nonce more: with {SEED_VARIABLE}={seed}, the test {path}");
-        };
-        panic!(
-            "{failed}\nonce more: {SEED_VARIABLE}={seed} cargo test -p {package} -- --exact {path}"
-        );
     }
 }
