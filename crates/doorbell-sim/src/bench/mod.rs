@@ -5,16 +5,22 @@
 //! |---|---|
 //! | `wake.rs` | how soon woken workers run, as schbench; wakes stacked on one worker |
 //! | `pingpong.rs` | how long pairs of tasks take to exchange messages, as uperf |
+//! | `calls.rs` | how long calls to other workers take, as ipistorm, and of all workers to all |
+//! | `posts.rs` | what it costs to call a worker from all others, and to spawn tasks |
 //! | `rt.rs` | how late periodic urgent tasks run, all in phase, as cyclictest; and movable tasks beside them |
 //! | `rank.rs` | how long a task of high rank waits behind a long poll of a lower one |
 //! | `timer_cost.rs` | what it costs to arm a timer and to drop it, while other workers are busy |
 //! | `requests.rs` | how many requests clients make of servers under timeouts, as dbench |
 //! | `sleepers.rs` | how often sleeping workers are woken for movable timers while others are awake, and how late those are |
+//! | `kernel/` | two paths of the kernel, without doorbell: calls to an idle CPU, and calls of all CPUs to all |
 //!
 //! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts. One seed gives
 //! one run. `doorbell lab SCENARIO --sim PROFILE` runs several seeds and prints the table.
 
+pub mod calls;
+pub mod kernel;
 pub mod pingpong;
+pub mod posts;
 pub mod rank;
 pub mod requests;
 pub mod rt;

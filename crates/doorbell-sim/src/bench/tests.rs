@@ -1,6 +1,9 @@
 //! Each program at a small size: floors and ceilings of its figures, in virtual time.
 
+mod calls;
+mod kernel;
 mod pingpong;
+mod posts;
 mod rank;
 mod requests;
 mod rt;

@@ -398,7 +398,7 @@ impl<const BUG: u8> Workers<BUG> {
     }
 
     /// Calls several workers at once.
-    pub(super) fn call_many<F, R>(&self, f: F, workers: &[usize]) -> Many<R>
+    pub(crate) fn call_many<F, R>(&self, f: F, workers: &[usize]) -> Many<R>
     where
         F: Fn(usize) -> R + Send + Sync + 'static,
         R: Send + 'static,

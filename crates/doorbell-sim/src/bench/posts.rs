@@ -1,0 +1,116 @@
+//! Work that is handed over without waiting for it: calls of all workers to one at a time, and tasks that one spawns.
+
+use super::{Bench, BenchError, finish, gather, start};
+use crate::scenario::{Sleep, Workers};
+use doorbell_core::task::{Join, Kind};
+use doorbell_machine::{ThreadError, sim};
+use std::sync::Arc;
+
+/// How long a spawned task computes.
+const TASK_NS: u64 = 1_000;
+/// What the launch of a task may take the launcher.
+const LAUNCH_NS: u64 = 50_000;
+
+/// What is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A task on each worker calls the last worker, many times in a row.
+    Flood,
+    /// A task on the first worker spawns tasks, which any worker may run.
+    Spawn,
+}
+
+/// The size of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// How many workers there are. At least 2.
+    pub workers: usize,
+    /// What is handed over.
+    pub what: What,
+    /// How many calls or tasks in all, about.
+    pub total: usize,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The time in which everything was handed over; of a flood, also taken in and run.
+    pub span_ns: u64,
+    /// How many calls or tasks.
+    pub count: u64,
+}
+
+impl Figures {
+    /// Adds the figures of another seed.
+    pub fn add(&mut self, other: Self) {
+        self.span_ns += other.span_ns;
+        self.count += other.count;
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [`BenchError`] if the machine cannot be simulated or an oracle fails.
+pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
+    bench.run(shape.workers + 1, shape.workers, move |bench| {
+        play(bench, shape)
+    })
+}
+
+/// Hands over so much from that moment on. Returns when it began, and when it ended.
+async fn hand_over(
+    workers: Arc<Workers<0>>,
+    me: usize,
+    what: What,
+    count: usize,
+    from_ns: u64,
+) -> Vec<[u64; 2]> {
+    Sleep::new(&workers, me, from_ns.saturating_sub(sim::time_ns())).await;
+    let begun_ns = sim::time_ns();
+    let (to, kind, work_ns) = match what {
+        What::Flood => (workers.len() - 1, Kind::Call, 0),
+        What::Spawn => (me, Kind::Task, TASK_NS),
+    };
+    let hand = |_| workers.launch(to, kind, async move { sim::work(work_ns) });
+    let all: Vec<Join<()>> = (0..count).map(hand).collect();
+    let handed_ns = sim::time_ns();
+    for one in all {
+        if one.await.is_err() {
+            sim::fail("lost: what was handed over did not run");
+        }
+    }
+    let ended_ns = if what == What::Flood {
+        sim::time_ns()
+    } else {
+        handed_ns
+    };
+    vec![[begun_ns, ended_ns]]
+}
+
+/// The first thread of a run.
+fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
+    let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
+    let posters = match shape.what {
+        What::Flood => shape.workers - 1,
+        What::Spawn => 1,
+    };
+    let each = shape.total.div_ceil(posters);
+    let from_ns = sim::time_ns() + LAUNCH_NS * (posters as u64 + 1);
+    let hand_over = |me| {
+        let it = hand_over(Arc::clone(&workers), me, shape.what, each, from_ns);
+        workers.launch(me, Kind::Pinned, it)
+    };
+    let all: Vec<_> = (0..posters).map(hand_over).collect();
+    if sim::time_ns() > from_ns {
+        sim::fail("a task was launched too late to begin with the others");
+    }
+    let spans = gather(&workers, all);
+    finish(workers, threads, bench.switches);
+    let begun_ns = spans.iter().map(|it| it[0]).min().unwrap_or(0);
+    let ended_ns = spans.iter().map(|it| it[1]).max().unwrap_or(0);
+    Ok(Figures {
+        span_ns: ended_ns - begun_ns,
+        count: (each * posters) as u64,
+    })
+}
