@@ -115,7 +115,7 @@ fn fifo_remedy(seen: &Seen, why: &str) -> String {
          (cpu.rt_runtime_us) and whether a filter forbids it (seccomp)"
     } else {
         "give the program CAP_SYS_NICE (`setcap cap_sys_nice+ep FILE`, `docker run --cap-add \
-         SYS_NICE`), or a limit RLIMIT_RTPRIO above 0 (`ulimit -r 10`, limits.conf, LimitRTPRIO=)"
+         SYS_NICE`), or a limit RLIMIT_RTPRIO of at least 10 (`ulimit -r 10`, limits.conf, LimitRTPRIO=)"
     };
     format!("SCHED_FIFO is refused ({why}): {remedy}")
 }

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 /// A slice counts for at most this long: the process may have been stopped meanwhile.
 const SLICE_MAX_NS: u64 = 10_000_000;
 
-/// A poll that takes less than this part of the last deferred one is not long.
+/// A poll that takes less than this part of what long polls took lately is not long.
 const SHORTER: u64 = 8;
 
 /// The part of the queue that only the worker touches. Movable tasks are in a queue of the remote half.
@@ -30,7 +30,7 @@ pub(super) struct Deferred<M: Machine> {
     round: Round,
     /// Length of the last slice. While nothing else is ready: length of the last deferred poll, or 0 if that was short.
     slice_ns: Cell<u64>,
-    /// The same length. It shrinks with each poll that is short only beside it.
+    /// The longest of the last slices and long polls. It shrinks with each poll that is short only beside it.
     lately_ns: Cell<u64>,
     /// Start of the present slice. Without a slice: when the queue began to wait for one.
     since_ns: Cell<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Deferred<M: Machine> {
     has_slice: Cell<bool>,
     /// A deferred task has run since the clock was read last.
     has_run: Cell<bool>,
-    /// The worker's CPU time behind its last poll that was long by the clock, and the time then.
+    /// After the last poll that was long by the clock: the time, and the worker's CPU time.
     ran: Cell<Option<(u64, u64)>>,
 }
 
