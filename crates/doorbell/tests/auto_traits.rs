@@ -162,7 +162,7 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
 fn types_of_a_simulation_have_the_auto_traits_that_they_promise() {
     use doorbell::sim;
     let wrong = table! {
-        ALL => sim::Config, sim::Fault, sim::Report, sim::Place, sim::Failed, sim::Problem;
+        ALL => sim::Config, sim::Fault, sim::Report, sim::Place, sim::Failed, sim::Problem, sim::Found;
     };
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
