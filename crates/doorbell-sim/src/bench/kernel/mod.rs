@@ -7,9 +7,9 @@
 //! | `shootdown.rs` | no IPI to a call queue that is not empty: all CPUs call all, and wait |
 //!
 //! A CPU has what the two paths use: a call queue, the flags of its idle task, its run queue, and an interrupt that
-//! is on its way. An interrupt is sent by a store that takes effect after the latency of the machine's profile. One that
-//! is sent while another one is on its way is merged with it, as in the interrupt controller. The CPU that takes one
-//! pays for entry and exit what the profile has for a switch of threads.
+//! is on its way. An interrupt is sent by a store that takes effect after the latency of the machine's profile. Those that
+//! arrive before the CPU takes one are taken as one, as by the interrupt controller. The CPU pays for entry and exit
+//! what the profile has for a switch of threads.
 
 pub mod ipistorm;
 pub mod shootdown;
@@ -30,8 +30,10 @@ const LOOK_NS: u64 = 200;
 #[derive(Debug)]
 struct Watched {
     flags: SimU32,
-    /// When an interrupt arrives that is on its way; 0 if there is none.
+    /// When the first interrupt arrives that was not taken yet; 0 if there is none.
     interrupt_ns: SimU64,
+    /// When the last one arrives.
+    last_ns: SimU64,
 }
 
 impl Watched {
@@ -77,6 +79,7 @@ impl Cpus {
             watched: SimLine::new(|| Watched {
                 flags: SimU32::new(0),
                 interrupt_ns: SimU64::new(0),
+                last_ns: SimU64::new(0),
             }),
             queue: word(),
             run_queue: word(),
@@ -127,21 +130,33 @@ impl Cpus {
         }
     }
 
-    /// Sends an interrupt, unless one is on its way.
+    /// Sends an interrupt.
     fn interrupt(&self, to: usize) {
         let arrives_ns = sim::time_ns() + self.latency_ns;
-        let word = &self.all[to].watched.interrupt_ns;
-        let _ = word.compare_exchange(0, arrives_ns, Ordering::AcqRel, Ordering::Relaxed);
+        let watched = &self.all[to].watched;
+        watched.last_ns.store(arrives_ns, Ordering::Release);
+        let first = &watched.interrupt_ns;
+        let _ = first.compare_exchange(0, arrives_ns, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Takes an interrupt that has arrived.
+    /// Takes all interrupts that have arrived, as one. Those that arrive later remain.
     fn take_interrupt(&self, me: usize) {
-        let cpu = &self.all[me];
-        if !cpu.watched.is_interrupted() {
+        let Cpu {
+            watched,
+            interrupts,
+            ..
+        } = &self.all[me];
+        if !watched.is_interrupted() {
             return;
         }
-        cpu.watched.interrupt_ns.store(0, Ordering::Release);
-        cpu.interrupts.add_owned(1);
+        let first = &watched.interrupt_ns;
+        first.store(0, Ordering::SeqCst);
+        let last_ns = watched.last_ns.load(Ordering::SeqCst);
+        if last_ns > sim::time_ns() {
+            // A sender may have stored a later time meanwhile.
+            let _ = first.compare_exchange(0, last_ns, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        interrupts.add_owned(1);
         sim::work(self.entry_ns);
         self.flush(me);
     }
