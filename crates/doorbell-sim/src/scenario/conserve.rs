@@ -25,6 +25,8 @@ use doorbell_machine::{Counter, Sim};
 const LOOK_NS: u64 = 5_000;
 /// Two events within this time count as simultaneous: one look to either side.
 const TOGETHER_NS: u64 = 2 * LOOK_NS;
+/// By when a worker that got several tasks at once has told another one of them, if it has its CPU.
+const TELLING_NS: u64 = 4 * LOOK_NS;
 /// Limit of the fast rule.
 const FAST_NS: u64 = 50_000;
 /// Limit of the slow rule: the promised 1 ms, and the time until a woken worker is seen to run.
@@ -101,7 +103,7 @@ struct Seen {
     /// How often it has started or stopped being a watchdog.
     turns: u32,
     /// When it last lacked its CPU, if it has lacked it since its tasks began to wait, with gaps of at most
-    /// two looks: it may not have told another worker of them. 0 if it had its CPU for longer.
+    /// [`TELLING_NS`]: it may not have told another worker of them. 0 if it had its CPU for longer.
     untold_ns: u64,
     /// Since when it sleeps in no set and untold.
     left_out: Since,
@@ -250,7 +252,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let fast_ns = seen.fast.look(now_ns, waiting >= least, is_excused, idle);
             let begun_ns = seen.slow.begun_ns;
             let together = |it: u64| it.abs_diff(begun_ns) <= TOGETHER_NS;
-            let untold_ns = seen.untold_ns + TOGETHER_NS;
+            let untold_ns = seen.untold_ns.max(begun_ns) + TELLING_NS;
             let is_untold = |it: u64| together(it) || it <= untold_ns;
             if lacks_ns[number].is_some_and(is_untold) {
                 seen.untold_ns = now_ns;
