@@ -1,9 +1,9 @@
 //! Two runs of one configuration, which must be the same.
 
 use super::run::RunError;
-use super::{Apart, Config, Event, Outcome, Watch, run_apart};
+use super::{ApartSink, Config, Event, Outcome, run_apart};
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How many events are compared to find where two runs part.
@@ -28,14 +28,20 @@ pub fn run_twice(
     patience: Duration,
     body: &Arc<impl Fn() + Send + Sync + 'static>,
 ) -> Result<Twice, RunError> {
-    let once = |keep| {
+    let once = |sink| {
         let body = Arc::clone(body);
-        run_apart(config.clone(), Watch { patience, keep }, move || body())
+        run_apart(config.clone(), patience, sink, move || body())
     };
-    let (outcome, second) = (once(0)?.outcome, once(0)?.outcome);
+    let kept = || {
+        let (events, sink) = keep_events();
+        let outcome = once(Some(sink))?;
+        let events = std::mem::take(&mut *events.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok::<_, RunError>(Kept { outcome, events })
+    };
+    let (outcome, second) = (once(None)?, once(None)?);
     let differ = outcome.hash != second.hash || outcome.failure != second.failure;
     let parting = if differ {
-        let first = parting(&once(COMPARED)?, &once(COMPARED)?);
+        let first = parting(&kept()?, &kept()?);
         Some(match &second.failure {
             Some(failure) if outcome.failure.is_none() => {
                 format!("the second one failed: {failure}; {first}")
@@ -48,14 +54,33 @@ pub fn run_twice(
     Ok(Twice { outcome, parting })
 }
 
+/// A run with its first events.
+struct Kept {
+    outcome: Outcome,
+    events: Vec<Event>,
+}
+
+/// A sink that keeps the first events, and where it keeps them.
+fn keep_events() -> (Arc<Mutex<Vec<Event>>>, ApartSink) {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&kept);
+    let keep = move |event: &Event| {
+        let mut kept = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < COMPARED {
+            kept.push(*event);
+        }
+    };
+    (kept, Box::new(keep))
+}
+
 /// The first event at which two runs part.
-fn parting(one: &Apart, other: &Apart) -> String {
+fn parting(one: &Kept, other: &Kept) -> String {
     if one.outcome.hash == other.outcome.hash {
         return "but not when they were run once more".to_owned();
     }
     let pairs = one.events.iter().zip(&other.events);
     let same = pairs.take_while(|(one, other)| one == other).count();
-    let at = |run: &Apart| match run.events.get(same) {
+    let at = |run: &Kept| match run.events.get(same) {
         Some(event) => {
             let thread = run.outcome.threads.get(event.thread as usize);
             shown(event, thread.map_or("?", |it| &it.name))

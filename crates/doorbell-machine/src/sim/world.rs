@@ -11,6 +11,7 @@ use super::thread::{Doing, Thread};
 use super::{Sink, words};
 use crate::mark::Marks;
 use corosensei::Yielder;
+use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -272,6 +273,8 @@ pub(super) struct World {
     pub(super) is_faulty: bool,
     /// How far the program's clock has jumped.
     pub(super) clock_ahead_ns: u64,
+    /// What the program keeps for the whole run.
+    pub(super) kept: Option<Arc<dyn Any + Send + Sync>>,
     pub(super) tally: Tally,
     pub(super) failure: Option<Failure>,
 }
@@ -330,6 +333,7 @@ impl World {
             planned: 0,
             is_faulty: true,
             clock_ahead_ns: 0,
+            kept: None,
             tally: Tally::default(),
             failure: None,
             config,
