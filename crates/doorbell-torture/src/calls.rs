@@ -7,10 +7,7 @@
 
 use std::sync::Arc;
 
-use doorbell::{
-    CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, ManyResults, RtPush, Switches,
-    TimerPull,
-};
+use doorbell::{CallError, CoreId, Handle, switches::{CallCoalesce, IdleClaim, IdleNotify, RtPush, Switches, TimerPull}, call::ManyResults};
 
 use super::cores::Turns;
 use super::driver::{Driver, Place};

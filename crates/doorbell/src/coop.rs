@@ -28,6 +28,7 @@
 //!
 //! Source: tokio's cooperative budget.
 
+pub use crate::yield_now::YieldNow;
 use crate::ambient;
 use crate::here::on_its_machine;
 use doorbell_core::worker::{Lifted, Local, PollBudget};

@@ -6,10 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{
-    Builder, CallError, CoreError, CoreId, IdlePolicy, Runtime, SpawnError, WorkerState,
-    current_core, yield_now,
-};
+use doorbell::{Builder, CallError, CoreId, IdlePolicy, Runtime, SpawnError, current_core, yield_now, error::CoreError, metrics::WorkerState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

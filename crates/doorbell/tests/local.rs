@@ -8,10 +8,7 @@
 
 mod shuffled;
 
-use doorbell::{
-    CoreId, NotAWorker, Runtime, call_on, current_core, spawn_local, spawn_local_on,
-    try_spawn_local, yield_now,
-};
+use doorbell::{CoreId, Runtime, call_on, current_core, spawn_local, spawn_local_on, try_spawn_local, yield_now, error::NotAWorker};
 use shuffled::Builder;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -6,9 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{
-    Builder, CallError, Class, Handle, Runtime, SpawnBlockingError, SpawnError, yield_now,
-};
+use doorbell::{Builder, CallError, Class, Handle, Runtime, SpawnError, yield_now, error::SpawnBlockingError};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
