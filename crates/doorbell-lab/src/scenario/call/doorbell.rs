@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use doorbell::{CallCoalesce, CallError, Handle, IdleNotify, Switches, WorkerState, call_on};
+use doorbell::{CallError, Handle, Switches, WorkerState, call_on};
 
 use super::{FALLS_ASLEEP, Meter, PARKED_DIVISOR, Tally, lost};
 use crate::error::LabError;
@@ -45,54 +45,41 @@ struct Calls {
 
 pub(super) fn contestants(stage: &Stage) -> Vec<Contestant> {
     use Target::{BothParked, Parked, Spinning};
-    let on = Switches::default();
-    let notify = |idle_notify| Switches { idle_notify, ..on };
-    let (off, always_ring) = (notify(IdleNotify::Off), notify(IdleNotify::AlwaysRing));
-    let base = Switches {
-        call_coalesce: CallCoalesce::Base,
-        ..on
-    };
-    let mut all = Vec::new();
-    for is_task in [false, true] {
-        all.extend([
-            one(stage, is_task, Spinning, on, ""),
-            one(stage, is_task, Spinning, off, ", idle_notify=off"),
-            one(
-                stage,
-                is_task,
-                Spinning,
-                always_ring,
-                ", idle_notify=always_ring",
-            ),
-            one(stage, is_task, Spinning, base, ", call_coalesce=base"),
-        ]);
-    }
-    all.extend([
-        one(stage, false, Parked, on, ""),
-        one(stage, false, Parked, base, ", call_coalesce=base"),
-        one(stage, true, Parked, on, ""),
-        one(stage, true, BothParked, on, ""),
-    ]);
-    all
+    const BASE: &str = "call_coalesce=base";
+    let settings = ["", "idle_notify=off", "idle_notify=always_ring", BASE];
+    let spinning =
+        [false, true].map(|is_task| settings.map(|setting| (is_task, Spinning, setting)));
+    let parked = [
+        (false, Parked, ""),
+        (false, Parked, BASE),
+        (true, Parked, ""),
+        (true, BothParked, ""),
+    ];
+    let all = spinning.into_iter().flatten().chain(parked);
+    all.map(|(is_task, target, setting)| one(stage, is_task, target, setting))
+        .collect()
 }
 
-fn one(stage: &Stage, is_task: bool, target: Target, switches: Switches, end: &str) -> Contestant {
+fn one(stage: &Stage, is_task: bool, target: Target, setting: &str) -> Contestant {
     let form = if is_task { "await" } else { "blocking" };
     let name = match target {
         Target::Spinning => "spinning",
         Target::Parked => "callee parked",
         Target::BothParked => "both parked",
     };
+    let parts = [form, name, setting].into_iter();
+    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+    let switches: Switches = setting.parse().unwrap_or_else(|error| panic!("{error}"));
     let [here, there] = stage.cpus();
     let workers = Workers::Bound(if is_task {
         vec![here, there]
     } else {
         vec![there]
     });
-    let spin = match target {
-        Target::Spinning => SPINS,
-        Target::Parked if is_task => PARKS_SOON,
-        Target::Parked | Target::BothParked => Duration::ZERO,
+    let (spin, divisor) = match target {
+        Target::Spinning => (SPINS, 1),
+        Target::Parked if is_task => (PARKS_SOON, PARKED_DIVISOR),
+        Target::Parked | Target::BothParked => (Duration::ZERO, PARKED_DIVISOR),
     };
     let start = move || Doorbell::with(&workers, |builder| builder.spin(spin).switches(switches));
     let calls = Calls {
@@ -103,12 +90,7 @@ fn one(stage: &Stage, is_task: bool, target: Target, switches: Switches, end: &s
         caller_cpu: here,
     };
     let run = move |peer: &mut Doorbell, count| calls.run(peer.0.handle(), count);
-    let divisor = if target == Target::Spinning {
-        1
-    } else {
-        PARKED_DIVISOR
-    };
-    Contestant::of(format!("{form}, {name}{end}"), start, run).with_less(divisor)
+    Contestant::of(parts.join(", "), start, run).with_less(divisor)
 }
 
 impl Calls {

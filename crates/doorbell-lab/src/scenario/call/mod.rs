@@ -10,17 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::LabError;
-use crate::frame::{Conclusion, Contestant, Outcome, Plan, Results, Stage, Work};
-use crate::measure::{
-    Clock, Pin, Samples, Tick, current_cpu, median, spawn_pinned, variation_percent,
-};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
+use crate::measure::{Clock, Pin, Samples, Tick, current_cpu, spawn_pinned};
 use crate::peers::{Host as _, Tokio, Workers, join, tokio_error};
-use crate::report::{SideTable, known};
 use crate::tools::spin;
 
 /// A contestant that parks makes so many times fewer calls than one that spins; so does a reading of the limit.
@@ -42,7 +39,6 @@ pub(super) const PLAN: Plan = Plan {
     },
     contestants: |stage| Ok(contestants(stage)),
     compared: "p50_ns",
-    conclude,
     limit: Some(|stage| {
         let calls = (stage.options.calls() / LIMIT_DIVISOR).max(LIMIT_CALLS_MIN);
         word::limit_ns(stage, calls)
@@ -51,14 +47,10 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 fn contestants(stage: &Stage) -> Vec<Contestant> {
-    let mut all = vec![
-        word::line(stage),
-        crossbeam(stage),
-        word::futex(stage, false).with_less(PARKED_DIVISOR),
-        word::futex(stage, true).with_less(PARKED_DIVISOR),
-        tokio_one(stage),
-        tokio_two(stage).with_less(PARKED_DIVISOR),
-    ];
+    let mut all = vec![word::line(stage), crossbeam(stage)];
+    all.extend(word::futex(stage).map(|one| one.with_less(PARKED_DIVISOR)));
+    all.push(tokio_one(stage));
+    all.push(tokio_two(stage).with_less(PARKED_DIVISOR));
     all.extend(doorbell::contestants(stage));
     all
 }
@@ -173,6 +165,43 @@ impl Meter {
     }
 }
 
+/// How calls from a thread are timed.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    clock: Clock,
+    /// Whether the callee has to fall asleep before each call.
+    falls_asleep: bool,
+}
+
+impl Timing {
+    fn of(stage: &Stage, falls_asleep: bool) -> Self {
+        Self {
+            clock: stage.clock,
+            falls_asleep,
+        }
+    }
+
+    /// The figures of so many calls. `served` is how many were answered so far.
+    #[inline(always)]
+    fn of_calls(
+        self,
+        calls: u32,
+        served: impl Fn() -> u64,
+        mut call: impl FnMut() -> Result<Answer, LabError>,
+    ) -> Result<Outcome, LabError> {
+        let mut meter = Meter::begin(self.clock, calls, served());
+        for _ in 0..calls {
+            if self.falls_asleep {
+                spin(FALLS_ASLEEP);
+            }
+            let start = meter.start();
+            let answer = call()?;
+            meter.stop(start, answer);
+        }
+        meter.finish(served())
+    }
+}
+
 fn miscounted(expected: u64, found: u64) -> LabError {
     LabError::Miscounted {
         what: "answers in a row",
@@ -191,9 +220,12 @@ fn lost(reason: &'static str) -> LabError {
 /// neither side sleeps.
 fn crossbeam(stage: &Stage) -> Contestant {
     const THREAD: &str = "crossbeam-callee";
-    let ([here, there], clock, tally) = (stage.cpus(), stage.clock, Tally::leaked());
-    let start = move || {
-        let (requests, inject) = bounded::<fn(&Tally) -> Answer>(1);
+    type Work = fn(&Tally) -> Answer;
+    type Running = (Sender<Work>, Receiver<Answer>, JoinHandle<()>);
+    let ([here, there], tally) = (stage.cpus(), Tally::leaked());
+    let timing = Timing::of(stage, false);
+    let start = move || -> Result<Running, LabError> {
+        let (requests, inject) = bounded::<Work>(1);
         let (outbox, replies) = bounded(1);
         let thread = spawn_pinned(THREAD, there, move || {
             for work in inject {
@@ -204,33 +236,23 @@ fn crossbeam(stage: &Stage) -> Contestant {
         })?;
         Ok((requests, replies, thread))
     };
-    let run =
-        move |(requests, replies, _): &mut (crossbeam_channel::Sender<_>, _, JoinHandle<()>),
-              calls| {
-            let replies: &crossbeam_channel::Receiver<_> = replies;
-            let _here = Pin::to(here)?;
-            let mut meter = Meter::begin(clock, calls, tally.served());
-            for _ in 0..calls {
-                let start = meter.start();
-                let gone = "the channel's other end is gone";
-                requests
-                    .send(Tally::serve as fn(&Tally) -> Answer)
-                    .map_err(|_| lost(gone))?;
-                let answer = replies.recv().map_err(|_| lost(gone))?;
-                meter.stop(start, answer);
-            }
-            meter.finish(tally.served())
-        };
-    Contestant::new(
-        "crossbeam",
-        "bounded(1) each way",
-        start,
-        run,
-        |(requests, replies, thread)| {
-            drop((requests, replies));
-            join(thread, THREAD)
-        },
-    )
+    let run = move |(requests, replies, _): &mut Running, calls| {
+        let _here = Pin::to(here)?;
+        let gone = || lost("the channel's other end is gone");
+        timing.of_calls(
+            calls,
+            || tally.served(),
+            || {
+                requests.send(Tally::serve).map_err(|_| gone())?;
+                replies.recv().map_err(|_| gone())
+            },
+        )
+    };
+    let stop = |(requests, replies, thread): Running| {
+        drop((requests, replies));
+        join(thread, THREAD)
+    };
+    Contestant::new("crossbeam", "bounded(1) each way", start, run, stop)
 }
 
 /// tokio as it is commonly used: one multi-thread runtime, and a spawned task for each call.
@@ -321,77 +343,6 @@ fn tokio_two(stage: &Stage) -> Contestant {
     Contestant::new("tokio", variant, start, run, |(caller, jobs, thread)| {
         drop((caller, jobs));
         join(thread, THREAD)
-    })
-}
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let counters = results.table(
-        PLAN.text(),
-        "What doorbell counts, for each call",
-        |one| one.metric(doorbell::COUNTERS[0]).is_some(),
-        |one, name| known(one.metric(name)),
-    );
-    Conclusion {
-        tables: seed_table(results).into_iter().chain(counters).collect(),
-        ..Conclusion::default()
-    }
-}
-
-/// Settings of doorbell, the kernels that they follow, and the seed's figures.
-const SETTINGS: [(&str, &str, f64); 3] = [
-    (
-        "blocking, spinning, idle_notify=off",
-        "tip:sched/core",
-        1.00,
-    ),
-    (
-        "blocking, spinning, idle_notify=always_ring",
-        "tip + revert",
-        0.81,
-    ),
-    ("blocking, spinning", "tip + TIF_NOTIFY_IPI", 0.20),
-];
-
-/// The first seed's own table, reproduced: the cost of a call to a polling target under each way of
-/// notifying it, normalised to the seed's baseline.
-///
-/// Source: "Introducing `TIF_NOTIFY_IPI`", Linux, February 2024 (ipistorm between two CPUs of a 2 x 64C
-/// EPYC). In the seed the baseline's pass runs with interrupts disabled and so delays the next call. Here a
-/// pass looks at empty queues, so skipping it gains less.
-fn seed_table(results: &Results<'_>) -> Option<SideTable> {
-    // Divided by the limit of the same round, so a machine that changes speed between two rounds does
-    // not appear as variation.
-    let ratios = SETTINGS.map(|(how, ..)| {
-        let found = results.of("doorbell", how);
-        found
-            .map(|one| one.over_rounds("ratio_to_limit_x"))
-            .unwrap_or_default()
-    });
-    let base = median(&ratios[0])?;
-    let share = |value: f64| format!("{value:.2} [{:.2}]", 100.0 * (1.0 - value));
-    let rows = SETTINGS
-        .into_iter()
-        .zip(&ratios)
-        .map(|((how, kernel, seed), ratios)| {
-            Some(vec![
-                how.to_owned(),
-                kernel.to_owned(),
-                share(median(ratios)? / base),
-                known(variation_percent(ratios)),
-                share(seed),
-            ])
-        });
-    Some(SideTable {
-        caption: "Seed TIF_NOTIFY_IPI: time of a call to a spinning worker, normalised to its \
-                  baseline [per cent won]; lower is better",
-        titles: vec![
-            "doorbell",
-            "kernel",
-            "time [% won]",
-            "CV %",
-            "seed's ipistorm",
-        ],
-        rows: rows.collect::<Option<_>>()?,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The shared word of the two contestants without a library between caller and callee.
+//! The shared word of the contestants without a library between caller and callee.
 //!
 //! The caller makes call number n by writing 2n - 1, and the callee answers it by writing 2n.
 
@@ -10,12 +10,11 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use super::{Answer, FALLS_ASLEEP, Meter, miscounted, reports_cpu};
+use super::{Answer, Timing, miscounted, reports_cpu};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Stage};
 use crate::measure::{Pin, current_cpu, spawn_pinned};
 use crate::peers::join;
-use crate::tools::spin;
 
 const THREAD: &str = "word-callee";
 
@@ -35,179 +34,109 @@ struct Word {
     cpu: Apart<AtomicU32>,
 }
 
-/// A call, as the callee sees it.
-struct Request(u32);
-
 impl Word {
-    /// The word itself, to wait on.
-    fn raw(&self) -> &AtomicU32 {
-        &self.word.0
+    /// The word between two calls.
+    fn last(&self) -> u32 {
+        // ORDER: relaxed; only the caller reads it between calls, when it has acquired the last answer.
+        self.word.0.load(Ordering::Relaxed)
     }
 
-    /// How many calls have been answered.
-    fn served(&self) -> u64 {
-        // ORDER: relaxed; the caller reads it between calls, when it has acquired the last answer.
-        u64::from(self.word.0.load(Ordering::Relaxed) / 2)
-    }
-
-    /// Makes the next call. Returns the value that the word keeps until the answer.
     #[inline(always)]
-    fn ask(&self) -> u32 {
-        // ORDER: relaxed; between an answer and the next request only the caller writes. The release below
-        // pairs with the acquire in `peek`: the callee sees what the caller did before the call.
-        let asked = self.word.0.load(Ordering::Relaxed) + 1;
-        self.word.0.store(asked, Ordering::Release);
-        asked
-    }
-
-    /// The answer to `asked`, if it has come.
-    #[inline(always)]
-    fn answer_to(&self, asked: u32) -> Option<Answer> {
-        // ORDER: pairs with the release in `reply`: the caller sees the call's effects and its CPU.
-        let word = self.word.0.load(Ordering::Acquire);
-        if word == asked {
-            return None;
+    fn write<const WAKES: bool>(&self, value: u32) -> Result<(), LabError> {
+        // ORDER: pairs with the acquire in `other_than`: one side sees what the other did before.
+        self.word.0.store(value, Ordering::Release);
+        if WAKES {
+            let woken = futex::wake(&self.word.0, futex::Flags::PRIVATE, 1);
+            woken.map_err(LabError::system("waking a futex"))?;
         }
-        let serial = u64::from(word / 2);
-        // ORDER: relaxed; made visible by the acquire above.
+        Ok(())
+    }
+
+    /// Waits for a value other than `seen`.
+    #[inline(always)]
+    fn other_than<const PARKS: bool>(&self, seen: u32) -> Result<u32, LabError> {
+        loop {
+            // ORDER: pairs with the release in `write`.
+            let found = self.word.0.load(Ordering::Acquire);
+            if found != seen {
+                return Ok(found);
+            }
+            if PARKS {
+                match futex::wait(&self.word.0, futex::Flags::PRIVATE, seen, None) {
+                    Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(errno) => return Err(LabError::system("waiting for a futex")(errno)),
+                }
+            } else {
+                hint::spin_loop();
+            }
+        }
+    }
+
+    /// A call.
+    #[inline(always)]
+    fn call<const CALLER: bool, const CALLEE: bool>(&self) -> Result<Answer, LabError> {
+        let asked = self.last() + 1;
+        self.write::<CALLEE>(asked)?;
+        let serial = u64::from(self.other_than::<CALLER>(asked)? / 2);
+        // ORDER: relaxed; made visible by the acquire of the answer.
         let cpu = || self.cpu.0.load(Ordering::Relaxed);
-        Some(Answer {
+        Ok(Answer {
             serial,
             cpu: reports_cpu(serial).then(cpu),
         })
     }
 
-    /// Reads the word: its value, or the request that it holds.
-    #[inline(always)]
-    fn peek(&self) -> Seen {
-        // ORDER: pairs with the release in `ask` and in `stop`.
-        match self.word.0.load(Ordering::Acquire) {
-            STOP => Seen::Stop,
-            word if word % 2 == 1 => Seen::Call(Request(word)),
-            word => Seen::Nothing(word),
-        }
-    }
-
-    /// Runs the call and answers it.
-    #[inline(always)]
-    fn reply(&self, Request(asked): Request) {
-        let answer = asked + 1;
-        if reports_cpu(u64::from(answer / 2)) {
-            // ORDER: relaxed; made visible by the release below.
-            self.cpu.0.store(current_cpu(), Ordering::Relaxed);
-        }
-        // ORDER: pairs with the acquire in `answer_to`.
-        self.word.0.store(answer, Ordering::Release);
-    }
-
-    /// Tells the callee to end.
-    fn stop(&self) {
-        // ORDER: release pairs with the acquire in `peek`, as for every other write of the word.
-        self.word.0.store(STOP, Ordering::Release);
-    }
-}
-
-/// What the callee reads from the word.
-enum Seen {
-    /// No call; the value, to wait on.
-    Nothing(u32),
-    /// A call.
-    Call(Request),
-    /// The request to end.
-    Stop,
-}
-
-/// How one side waits while the word has this value, and how it tells the other one.
-type Wait = fn(&Word, u32) -> Result<(), LabError>;
-type Tell = fn(&Word) -> Result<(), LabError>;
-
-/// A thread that answers.
-#[derive(Debug)]
-struct Callee {
-    word: Arc<Word>,
-    thread: JoinHandle<Result<u64, LabError>>,
-    tell: Tell,
-}
-
-impl Callee {
-    fn start(
-        cpu: usize,
-        wait: impl Fn(&Word, u32) -> Result<(), LabError> + Send + 'static,
-        answered: impl Fn(&Word) -> Result<(), LabError> + Send + 'static,
-        tell: Tell,
-    ) -> Result<Self, LabError> {
-        let word = Arc::new(Word::default());
-        let shared = Arc::clone(&word);
-        let thread = spawn_pinned(THREAD, cpu, move || {
-            let mut served = 0;
-            loop {
-                match shared.peek() {
-                    Seen::Call(request) => {
-                        shared.reply(request);
-                        answered(&shared)?;
-                        served += 1;
-                    }
-                    Seen::Nothing(value) => wait(&shared, value)?,
-                    Seen::Stop => return Ok(served),
-                }
-            }
-        })?;
-        Ok(Self { word, thread, tell })
-    }
-
-    #[inline(always)]
-    fn call(&self, wait: Wait) -> Result<Answer, LabError> {
-        let asked = self.word.ask();
-        (self.tell)(&self.word)?;
+    /// Answers calls until told to end. How many.
+    fn answer<const CALLER: bool, const CALLEE: bool>(&self) -> Result<u64, LabError> {
+        let (mut seen, mut served) = (0, 0);
         loop {
-            if let Some(answer) = self.word.answer_to(asked) {
-                return Ok(answer);
+            let asked = self.other_than::<CALLEE>(seen)?;
+            if asked == STOP {
+                return Ok(served);
             }
-            wait(&self.word, asked)?;
+            seen = asked + 1;
+            served += 1;
+            if reports_cpu(served) {
+                // ORDER: relaxed; made visible by the release of the answer.
+                self.cpu.0.store(current_cpu(), Ordering::Relaxed);
+            }
+            self.write::<CALLER>(seen)?;
         }
     }
+}
 
-    fn stop(self) -> Result<(), LabError> {
-        let expected = self.word.served();
-        self.word.stop();
-        (self.tell)(&self.word)?;
-        let found = join(self.thread, THREAD)??;
-        if found == expected {
-            Ok(())
-        } else {
-            Err(miscounted(expected, found))
-        }
-    }
+/// Calls to a thread that answers. The two parameters say which side parks.
+fn word<const CALLER: bool, const CALLEE: bool>(
+    stage: &Stage,
+    name: &str,
+    variant: &str,
+) -> Contestant {
+    type Callee = (Arc<Word>, JoinHandle<Result<u64, LabError>>);
+    let ([here, there], timing) = (stage.cpus(), Timing::of(stage, CALLEE));
+    let start = move || {
+        let word = Arc::new(Word::default());
+        let theirs = Arc::clone(&word);
+        let answer = move || theirs.answer::<CALLER, CALLEE>();
+        Ok((word, spawn_pinned(THREAD, there, answer)?))
+    };
+    let run = move |(word, _): &mut Callee, calls| {
+        let _here = Pin::to(here)?;
+        let served = || u64::from(word.last() / 2);
+        timing.of_calls(calls, served, || word.call::<CALLER, CALLEE>())
+    };
+    Contestant::new(name, variant, start, run, |(word, thread): Callee| {
+        let expected = u64::from(word.last() / 2);
+        word.write::<CALLEE>(STOP)?;
+        let found = join(thread, THREAD)??;
+        (found == expected)
+            .then_some(())
+            .ok_or_else(|| miscounted(expected, found))
+    })
 }
 
 /// The physical limit: one cache line moves between two CPUs, without any software beyond loads and stores.
 pub(super) fn line(stage: &Stage) -> Contestant {
-    let (stage, there) = (stage.clone(), stage.placement.callee_cpu);
-    let start = move || Callee::start(there, spins, nothing, nothing);
-    let run = move |callee: &mut Callee, calls| {
-        let _here = Pin::to(stage.placement.caller_cpu)?;
-        let word = &*callee.word;
-        let mut meter = Meter::begin(stage.clock, calls, word.served());
-        for _ in 0..calls {
-            let start = meter.start();
-            let asked = word.ask();
-            let answer = loop {
-                if let Some(answer) = word.answer_to(asked) {
-                    break answer;
-                }
-                hint::spin_loop();
-            };
-            meter.stop(start, answer);
-        }
-        meter.finish(word.served())
-    };
-    Contestant::new(
-        "line",
-        "both sides spin: the limit",
-        start,
-        run,
-        Callee::stop,
-    )
+    word::<false, false>(stage, "line", "both sides spin: the limit")
 }
 
 /// A reading of the limit.
@@ -219,52 +148,13 @@ pub(super) fn limit_ns(stage: &Stage, calls: u32) -> Result<f64, LabError> {
     Ok(ran?.figures.get("p50_ns").copied().unwrap_or(0.0))
 }
 
-/// The cheapest call to a sleeping thread: one futex word.
+/// The cheapest calls to a sleeping thread: one futex word.
 ///
 /// If the caller also sleeps, each call costs four system calls (two waits, two wakes) and two interrupts;
 /// if it spins, half of that. Anything beyond this is a runtime's own cost.
-pub(super) fn futex(stage: &Stage, caller_parks: bool) -> Contestant {
-    let ([here, there], clock) = (stage.cpus(), stage.clock);
-    let (variant, wait, answered): (_, Wait, Tell) = if caller_parks {
-        ("both parked", park, wake)
-    } else {
-        ("callee parked", spins, nothing)
-    };
-    let start = move || Callee::start(there, park, answered, wake);
-    let run = move |callee: &mut Callee, calls| {
-        let _here = Pin::to(here)?;
-        let mut meter = Meter::begin(clock, calls, callee.word.served());
-        for _ in 0..calls {
-            spin(FALLS_ASLEEP);
-            let start = meter.start();
-            let answer = callee.call(wait)?;
-            meter.stop(start, answer);
-        }
-        meter.finish(callee.word.served())
-    };
-    Contestant::new("futex", variant, start, run, Callee::stop)
-}
-
-#[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
-#[inline(always)]
-fn spins(_: &Word, _: u32) -> Result<(), LabError> {
-    hint::spin_loop();
-    Ok(())
-}
-
-#[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
-fn nothing(_: &Word) -> Result<(), LabError> {
-    Ok(())
-}
-
-fn wake(word: &Word) -> Result<(), LabError> {
-    let woken = futex::wake(word.raw(), futex::Flags::PRIVATE, 1);
-    woken.map(drop).map_err(LabError::system("waking a futex"))
-}
-
-fn park(word: &Word, value: u32) -> Result<(), LabError> {
-    match futex::wait(word.raw(), futex::Flags::PRIVATE, value, None) {
-        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-        Err(errno) => Err(LabError::system("waiting for a futex")(errno)),
-    }
+pub(super) fn futex(stage: &Stage) -> [Contestant; 2] {
+    [
+        word::<false, true>(stage, "futex", "callee parked"),
+        word::<true, true>(stage, "futex", "both parked"),
+    ]
 }
