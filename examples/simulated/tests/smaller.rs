@@ -1,9 +1,10 @@
 //! A failure is made smaller: fewer faults, then fewer cores.
 
+mod lost;
+
 use doorbell::sim::{self, Config, Failed, Fault, Problem};
 use doorbell::time::{Duration, Instant, sleep};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 
 const ALL: [Fault; 4] = [
     Fault::Deschedule,
@@ -12,22 +13,8 @@ const ALL: [Fault; 4] = [
     Fault::LateWakes,
 ];
 
-/// Reads, awaits and writes back.
 async fn loses_updates() {
-    let total = Arc::new(Mutex::new(0));
-    let add = |total: Arc<Mutex<u64>>| async move {
-        let seen = *total.lock().unwrap();
-        sleep(Duration::from_micros(sim::random() % 50)).await;
-        *total.lock().unwrap() = seen + 1;
-    };
-    let tasks: Vec<_> = (0..4)
-        .map(|_| doorbell::spawn(add(Arc::clone(&total))))
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    let total = *total.lock().unwrap();
-    sim::check(total == 4, "an update was lost");
+    sim::check(lost::updates_of_four().await == 4, "an update was lost");
 }
 
 /// What fails is the run that the failure names.
