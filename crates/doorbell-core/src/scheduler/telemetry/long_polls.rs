@@ -39,11 +39,7 @@ impl LongPoll {
 
 /// The part of a name that is kept.
 fn cut(name: &str) -> &str {
-    let mut end = name.len().min(NAME_BYTES);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    &name[..end]
+    &name[..name.floor_char_boundary(NAME_BYTES)]
 }
 
 struct PollSlot<M: Machine> {
