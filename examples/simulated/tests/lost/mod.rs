@@ -18,6 +18,5 @@ pub(crate) async fn updates_of_four() -> u64 {
     for task in tasks {
         task.await.unwrap();
     }
-    let total = *total.lock().unwrap();
-    total
+    *total.lock().unwrap()
 }
