@@ -323,8 +323,8 @@ impl Builder {
         self
     }
 
-    /// Has an idle Fair worker spin this long each time before it parks: for measurements and tests. Replaces
-    /// [`Builder::idle`].
+    /// Has an idle Fair worker spin this long each time before it parks, and up to 100 µs before a timer: for measurements
+    /// and tests. Replaces [`Builder::idle`].
     #[must_use]
     pub fn spin(mut self, time: Duration) -> Self {
         let spin_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

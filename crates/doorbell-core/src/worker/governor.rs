@@ -43,6 +43,9 @@ const SAVED_OVER_NS: f64 = 20_000_000.0;
 /// CPU to another thread.
 const PREEMPTED_NS: u64 = 20_000;
 
+/// The OS wakes a sleeping thread within about this time after a timer.
+const EARLY_NS: u64 = 100_000;
+
 /// A worker that was preempted does not spin for this long.
 const BLIND_NS: u64 = 10_000_000;
 
@@ -87,12 +90,16 @@ impl Governor {
         self.policy != IdlePolicy::NeverPark
     }
 
-    /// Whether a timer that ended the last park is a reason not to spin.
-    pub(super) fn heeds_deadlines(&self) -> bool {
-        self.parks()
+    /// How long before a timer the OS is to wake the worker, which then spins up to the timer: a worker that spins for a
+    /// fixed time is to be on time.
+    pub(super) fn early_ns(&self) -> u64 {
+        match self.policy {
+            IdlePolicy::Spin { spin_ns } => spin_ns.min(EARLY_NS),
+            _ => 0,
+        }
     }
 
-    /// Whether the governor needs to know how long a park lasted.
+    /// Whether the governor needs to know how long a park lasted, and whether a timer ended it.
     pub(super) fn learns(&self) -> bool {
         matches!(self.policy, IdlePolicy::Adaptive { .. })
     }

@@ -6,7 +6,7 @@
 //! | the clock | after at most [`POLLS_PER_READING`] polls; after fewer if they are longer, so about every [`READING_NS`] | 8 long polls, if tiny ones of the same queue come before them |
 //! | timers of the worker and of its sleepers, groups | at each reading of the clock | as above |
 //! | descriptors, common mailbox, stuck workers: a full pass | at the first reading [`LOOK_NS`] after the last one | `LOOK_NS` and one reading |
-//! | a full pass before a deferred task | if the last one is [`SOON_NS`] old, or the last deferred slice took [`LOOK_NS`] | one deferred poll |
+//! | a full pass before a deferred task | if the last one is [`SLICE_NS`] old, or the last deferred slice took [`LOOK_NS`] | one deferred poll |
 //!
 //! By rank and by share the worker reads the clock after each poll, because a late timer or charge would change which task
 //! is next.
@@ -18,8 +18,9 @@ use std::cell::Cell;
 /// waits so long; a pass costs about a microsecond.
 pub(super) const LOOK_NS: u64 = 100_000;
 
-/// Before a task that can wait the worker makes a pass if the last one is this old.
-pub(super) const SOON_NS: u64 = 25_000;
+/// A slice of the deferred queue lasts for this long, or for one poll if that is longer. The worker makes a pass before it if
+/// the last one is this old. It reads the clock every [`READING_NS`], so a socket beside tiny polls waits for 30 µs.
+pub(super) const SLICE_NS: u64 = 20_000;
 
 /// The worker reads the clock about this often. Not less often: this worker also fires
 /// timers of sleeping workers, which would otherwise be late.
@@ -102,7 +103,7 @@ impl Pace {
 
     /// Whether a deferred task, whose last slice took so long, must wait for a full pass.
     pub(super) fn is_old(&self, takes_ns: u64) -> bool {
-        let old_ns = if takes_ns >= LOOK_NS { 0 } else { SOON_NS };
+        let old_ns = if takes_ns >= LOOK_NS { 0 } else { SLICE_NS };
         !self.is_fresh.get() && Self::is_over(self.looked_ns.get(), self.read_ns.get(), old_ns)
     }
 

@@ -132,7 +132,9 @@ impl<M: Machine> Worker<M> {
     /// Sleeps, and counts what ended the sleep.
     pub(super) fn sleep(&self, form: ParkIn) {
         let tally = &self.shared.tally;
+        let early_ns = self.spinning.governor().early_ns();
         let until_ns = self.leave_timers();
+        let until_ns = until_ns.map(|ns| ns.saturating_sub(early_ns));
         let look_ns = self.next_look();
         let until_ns = [until_ns, look_ns];
         let until_ns = until_ns.into_iter().flatten().min();

@@ -164,7 +164,7 @@ impl<M: Machine> Worker<M> {
             || self.is_cpu_wanted()
             || self.shared.clock.is_frozen()
             || self.waits_for_descriptors()
-            || (self.spinning.after_deadline.get() && self.spinning.governor.heeds_deadlines())
+            || (self.spinning.after_deadline.get() && self.spinning.governor.learns())
     }
 
     /// Whether posts and requests have kept this idle worker from looking at others for [`PASS_INTERVAL_NS`].
@@ -210,8 +210,8 @@ impl<M: Machine> Worker<M> {
             self.spinning.governor.note_vain(quiet_ns);
             let tally = &self.shared.tally;
             tally.spun_vain_ns.add_owned(quiet_ns);
-            // A worker that never parks makes a pass, which fires timers, and comes back.
-            let parks = self.spinning.governor.parks();
+            // A pass fires the timers that are due. A worker that never parks makes one and comes back.
+            let parks = self.spinning.governor.parks() && !self.local.needs_a_look();
             return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
         }
         let has_events = self.has_sources() && self.look_at_descriptors();

@@ -36,7 +36,7 @@ impl<L: Listener> Server<L> {
     /// connection, read the request and write the answer. Contract: *no Fair poll takes longer than p, and the
     /// last four polls of the connection were short ⇒ a worker reads the request within p and 200 µs, behind the
     /// tasks that were ready before it, and begins to write the answer that long after the handler made it; if
-    /// other tasks with short polls are always ready, each takes p, 25 µs and two of their polls longer.* The
+    /// other tasks with short polls are always ready, each takes p, 20 µs and two of their polls longer.* The
     /// times in µs are those of a simulated machine.
     ///
     /// A poll is short if it takes less than 200 µs of CPU time, or less than an eighth of the last one of a task

@@ -12,16 +12,10 @@ use super::{Fuzzed, MarkRow};
 pub const RARE_PERCENT: f64 = 1.0;
 
 /// The marks that are rare in a run of all shapes. Each reason is one line.
-const EXPLAINED: &[(Mark, &str)] = &[
-    (
-        Mark::TaskDelegatedTwice,
-        "the worker of a parcel must begin to run between a waker's look at it and its post",
-    ),
-    (
-        Mark::PullRefused,
-        "a sleeper must wake, or another worker must visit it, at the moment of a visit",
-    ),
-];
+const EXPLAINED: &[(Mark, &str)] = &[(
+    Mark::TaskDelegatedTwice,
+    "the worker of a parcel must begin to run between a waker's look at it and its post",
+)];
 
 /// Why a mark is rare in a run of all shapes; `None` if it should not be rare.
 #[must_use]

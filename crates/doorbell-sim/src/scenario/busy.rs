@@ -23,7 +23,7 @@ const LOOK_NS: u64 = 100 * US;
 /// What looks, wakes and switches take on the simulated machine.
 const COSTS_NS: u64 = 75 * US;
 /// A slice of the deferred queue ends with the first poll behind so long.
-const SLICE_NS: u64 = 25 * US;
+const SLICE_NS: u64 = 20 * US;
 /// Rounds of everything that comes from outside.
 const ROUNDS: u64 = 24;
 

@@ -4,14 +4,14 @@
 //!
 //! They run when nothing else is ready, behind a pass if the last one is old ([`Pace::is_old`]). While other tasks are
 //! always ready, they get half of the worker's time, in slices. The next slice comes when the others have run as long as
-//! the last slice took, and at least [`SOON_NS`]. A slice lasts `SOON_NS`, or one poll if that is longer.
+//! the last slice took, and at least [`SLICE_NS`]. A slice lasts `SLICE_NS`, or one poll if that is longer.
 
 use super::Local;
 use crate::link::Node;
 use crate::queue::{Ready, Round, Share};
 use crate::task::length::PollLength;
 use crate::task::queue_node::own_of;
-use crate::worker::pace::{LOOK_NS, Pace, Passed, READING_NS, SOON_NS};
+use crate::worker::pace::{LOOK_NS, Pace, Passed, READING_NS, SLICE_NS};
 use crate::worker::watch::{LONG_NS, WATCHED_NS};
 use doorbell_machine::{Bug, Machine};
 use std::cell::Cell;
@@ -64,7 +64,7 @@ impl<M: Machine> Deferred<M> {
         let since_ns = self.since_ns.get();
         match (self.has_slice.get(), has_run) {
             // The slice ends only after a deferred task has run: a stolen task goes before it.
-            (true, true) if is_empty || Pace::is_over(since_ns, now_ns, SOON_NS) => {
+            (true, true) if is_empty || Pace::is_over(since_ns, now_ns, SLICE_NS) => {
                 self.note_slice(now_ns.saturating_sub(since_ns), now_ns);
             }
             (false, true) => {
@@ -72,7 +72,9 @@ impl<M: Machine> Deferred<M> {
                 let is_one = passed.polls == 1 && passed.ns > READING_NS;
                 self.note_slice(if is_one { passed.ns } else { 0 }, now_ns);
             }
-            (false, false) if Pace::is_over(since_ns, now_ns, self.slice_ns.get().max(SOON_NS)) => {
+            (false, false)
+                if Pace::is_over(since_ns, now_ns, self.slice_ns.get().max(SLICE_NS)) =>
+            {
                 self.since_ns.set(now_ns);
                 self.has_slice.set(true);
             }
@@ -282,11 +284,11 @@ impl<M: Machine> Local<M> {
     }
 }
 
-const _: () = assert!(LONG_NS >= LOOK_NS && SOON_NS <= LOOK_NS);
+const _: () = assert!(LONG_NS >= LOOK_NS && SLICE_NS <= LOOK_NS);
 
 #[cfg(test)]
 mod tests {
-    use super::{Deferred, LONG_NS, Passed, READING_NS, SLICE_MAX_NS, SOON_NS};
+    use super::{Deferred, LONG_NS, Passed, READING_NS, SLICE_MAX_NS, SLICE_NS};
     use doorbell_machine::Host;
 
     /// A connection beside tasks that compute for 10 ms: its polls are short only beside theirs.
@@ -342,7 +344,7 @@ mod tests {
             "the last slice was that long"
         );
         let waited_ns = waits(&deferred);
-        assert!(waited_ns <= SOON_NS + READING_NS, "{waited_ns}");
+        assert!(waited_ns <= SLICE_NS + READING_NS, "{waited_ns}");
         deferred.note_idle();
         assert!(deferred.is_long(LONG_NS), "nothing is known any more");
     }

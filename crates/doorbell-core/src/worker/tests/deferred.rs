@@ -9,7 +9,7 @@ use crate::task::{Join, Kind};
 use crate::testing::{launch_as, spawn};
 use crate::worker::Worker;
 use crate::worker::local::Ran;
-use crate::worker::pace::{LOOK_NS, SOON_NS};
+use crate::worker::pace::{LOOK_NS, SLICE_NS};
 use crate::worker::watch::{LONG_NS, WATCHED_NS};
 use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
@@ -107,10 +107,10 @@ fn w29_tasks_that_yield_and_a_pass_that_is_old() {
         pace.note_look(0);
         assert_eq!(local.run_next(), Ran::One);
         assert!(pace.count());
-        local.note_time(SOON_NS - 1);
+        local.note_time(SLICE_NS - 1);
         assert_eq!(local.run_next(), Ran::One);
         assert!(pace.count());
-        local.note_time(SOON_NS);
+        local.note_time(SLICE_NS);
         assert_eq!(local.run_next(), Ran::PassFirst);
         turns.once(&worker, 2);
         assert_eq!(local.run_next(), Ran::One, "it is ready");
@@ -126,7 +126,7 @@ fn w29_tasks_that_yield_and_a_pass_that_is_old() {
 /// Beside tasks that are always ready, those of the deferred queue get half of the time, in turns.
 #[test]
 fn w29_what_yields_gets_half_of_a_worker_whatever_is_ready() {
-    for (ready_ns, behind_ns) in [(10_000, 10_000), (1_000, 40 * SOON_NS), (SOON_NS, 1_000)] {
+    for (ready_ns, behind_ns) in [(10_000, 10_000), (1_000, 40 * SLICE_NS), (SLICE_NS, 1_000)] {
         for kind in KINDS {
             let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
             worker.local.enter(|| {
@@ -144,7 +144,7 @@ fn w29_what_yields_gets_half_of_a_worker_whatever_is_ready() {
                     }
                     now_ns += poll_ns;
                     spent_ns[who] += poll_ns;
-                    if worker.local.pace().count() || poll_ns >= SOON_NS {
+                    if worker.local.pace().count() || poll_ns >= SLICE_NS {
                         worker.local.note_time(now_ns);
                     }
                 }
@@ -153,7 +153,7 @@ fn w29_what_yields_gets_half_of_a_worker_whatever_is_ready() {
                     (0.4..=0.6).contains(&share),
                     "{kind:?} {ready_ns} {behind_ns}: {share}"
                 );
-                let most_ns = behind_ns.max(SOON_NS) + 8 * ready_ns;
+                let most_ns = behind_ns.max(SLICE_NS) + 8 * ready_ns;
                 assert!(longest_ns <= most_ns, "{longest_ns} of {most_ns}");
                 worker.local.close();
             });
@@ -562,9 +562,9 @@ fn time_that_was_idle_is_no_slice() {
     worker.local.enter(|| {
         drop(turns.yields(&worker, 1, Kind::Task));
         turns.once(&worker, 0);
-        let mut now_ns = runs(&worker, 2, SOON_NS, 0);
+        let mut now_ns = runs(&worker, 2, SLICE_NS, 0);
         turns.once(&worker, 0);
-        now_ns = runs(&worker, 1, SOON_NS, now_ns);
+        now_ns = runs(&worker, 1, SLICE_NS, now_ns);
         assert!(worker.local.has_slice());
         worker.local.note_idle();
         now_ns = runs(&worker, 1, 10_000 * MS, now_ns);

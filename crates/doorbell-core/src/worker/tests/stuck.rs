@@ -4,6 +4,7 @@ use super::descriptors::read_on;
 use super::hand_on::{MS, counts, end, gets, looks_after_its_first_pass};
 use super::scheduler_by_hand;
 use crate::scheduler::idle::Watchdog;
+use crate::testing::spawn;
 use crate::worker::timer::RawTimer;
 use crate::worker::watch::{OVERDUE_BUSY_NS, Observation};
 use doorbell_machine::{Host, Machine};
@@ -109,6 +110,32 @@ fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
     stuck.shared.remote().beat();
     assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [2, 2]);
     gets(stuck, 0, 2);
+    end(workers);
+}
+
+/// Both workers make long polls; the first that is between two of them runs what was posted.
+#[test]
+fn a_worker_with_work_of_its_own_takes_what_was_posted_to_one_that_makes_progress() {
+    let workers = scheduler_by_hand();
+    let [moves, checker] = &workers;
+    // It has a task of its own, which is left to it.
+    gets(moves, 2, 1);
+    let remote = moves.shared.remote();
+    looks_after_its_first_pass(checker);
+    remote.beat();
+    drop(spawn(remote, async {}));
+    let stolen_at = |now_ns| {
+        checker.local.enter(|| {
+            checker.check_stuck(now_ns);
+            while checker.local.run_one() {}
+        });
+        counts(checker).stolen
+    };
+    assert_eq!(stolen_at(2 * MS), 1);
+    assert!(!remote.has_injected());
+    remote.beat();
+    assert_eq!(stolen_at(3 * MS), 1, "nothing was posted");
+    gets(moves, 0, 1);
     end(workers);
 }
 

@@ -34,7 +34,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Checks the others: takes one task from a worker that is stuck, expires its timers, polls its descriptors.
+    /// Checks the others: takes one task from a worker that is stuck or has something posted, expires a stuck worker's
+    /// timers, polls its descriptors.
     pub(in crate::worker) fn check_stuck(&self, now_ns: u64) {
         let hurries = self.watch.hurries.replace(false);
         if !self.has_others() || !self.watch.is_busy_look_due(now_ns, hurries) {
@@ -52,6 +53,9 @@ impl<M: Machine> Worker<M> {
             let _ = self.expire_for(other, seen);
             let _ = self.look_for(other, seen);
             if !seen.is_stuck() {
+                if seen.is_inside && other.has_injected() && self.take_posted(other) {
+                    break;
+                }
                 continue;
             }
             let relieves = || seen.stands_ns >= RELIEVED_NS && self.local.relieve_deferred(other);
@@ -66,6 +70,19 @@ impl<M: Machine> Worker<M> {
         }
         // The stolen task runs before this worker's own, and may take long here too.
         self.offer_surplus();
+    }
+
+    /// Takes what was posted to another worker, and waits there for the end of a poll. This worker is between two polls.
+    /// Returns whether there was something.
+    fn take_posted(&self, other: &Member<M>) -> bool {
+        let Some((chain, count)) = other.take_injected() else {
+            return false;
+        };
+        self.local.push_chain(chain);
+        self.shared.tally.thefts.add_owned(1);
+        self.shared.tally.stolen.add_owned(count);
+        self.offer_new_surplus();
+        true
     }
 
     /// Expires overdue timers of a worker that is inside a poll, and of the sleepers that it looks after. Returns
