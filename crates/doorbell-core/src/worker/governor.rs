@@ -14,7 +14,7 @@ use std::cell::Cell;
 pub enum IdlePolicy {
     /// It parks at once.
     Park,
-    /// It spins for a fixed time whenever it is idle; then it parks.
+    /// It spins for a fixed time, then it parks, until shortly before its first timer; then it spins again.
     Spin {
         /// For how long, in ns; zero is `Park`.
         spin_ns: u64,
@@ -43,7 +43,8 @@ const SAVED_OVER_NS: f64 = 20_000_000.0;
 /// CPU to another thread.
 const PREEMPTED_NS: u64 = 20_000;
 
-/// The OS wakes a sleeping thread within about this time after a timer.
+/// A worker with the policy `Spin` is woken at most this long before its timer. The OS wakes a thread later than asked, mostly
+/// by less than this.
 const EARLY_NS: u64 = 100_000;
 
 /// A worker that was preempted does not spin for this long.
@@ -90,8 +91,7 @@ impl Governor {
         self.policy != IdlePolicy::NeverPark
     }
 
-    /// How long before a timer the OS is to wake the worker, which then spins up to the timer: a worker that spins for a
-    /// fixed time is to be on time.
+    /// How long before a timer the OS is to wake the worker, which then spins up to the timer.
     pub(super) fn early_ns(&self) -> u64 {
         match self.policy {
             IdlePolicy::Spin { spin_ns } => spin_ns.min(EARLY_NS),

@@ -5,8 +5,8 @@
 //! | mailbox, inject queue, requests for a pass | between any two polls | one poll |
 //! | the clock | after at most [`POLLS_PER_READING`] polls; after fewer if they are longer, so about every [`READING_NS`] | 8 long polls, if tiny ones of the same queue come before them |
 //! | timers of the worker and of its sleepers, groups | at each reading of the clock | as above |
-//! | descriptors, common mailbox, stuck workers: a full pass | at the first reading [`LOOK_NS`] after the last one | `LOOK_NS` and one reading |
-//! | a full pass before a deferred task | if the last one is [`SLICE_NS`] old, or the last deferred slice took [`LOOK_NS`] | one deferred poll |
+//! | descriptors: a full pass; common mailbox and stuck workers in each pass | at the first reading [`LOOK_NS`] after the last one | `LOOK_NS` and one reading |
+//! | by arrival: a full pass before a deferred task | if the last one is [`SLICE_NS`] old, or the last deferred slice took [`LOOK_NS`] | one deferred poll |
 //!
 //! By rank and by share the worker reads the clock after each poll, because a late timer or charge would change which task
 //! is next.
@@ -14,12 +14,13 @@
 use super::watch::LONG_NS;
 use std::cell::Cell;
 
-/// Between two passes a busy worker runs for about this long, or for one poll if that is longer. What comes from outside
-/// waits so long; a pass costs about a microsecond.
+/// Between two passes a busy worker runs for about this long, or for one poll if that is longer. A ready
+/// descriptor waits so long; a pass costs about a microsecond.
 pub(super) const LOOK_NS: u64 = 100_000;
 
 /// A slice of the deferred queue lasts for this long, or for one poll if that is longer. The worker makes a pass before it if
-/// the last one is this old. It reads the clock every [`READING_NS`], so a socket beside tiny polls waits for 30 µs.
+/// the last one is this old. It reads the clock about every [`READING_NS`], so where only tiny deferred polls run, a ready
+/// socket is seen within 30 µs.
 pub(super) const SLICE_NS: u64 = 20_000;
 
 /// The worker reads the clock about this often. Not less often: this worker also fires

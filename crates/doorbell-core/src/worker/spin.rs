@@ -66,7 +66,7 @@ struct Progress {
     quiet_from_ns: Option<u64>,
     /// When the clock was read last.
     looked_ns: u64,
-    /// A timer that needs the worker at this moment ends the spin. The park that follows ends exactly then.
+    /// A timer that needs the worker at this moment ends the spin. The pass that follows fires it.
     wake_ns: u64,
     /// The last take brought only calls without a waiting caller.
     in_burst: bool,
@@ -158,7 +158,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether the worker parks at once. The CPU of a core that is off is left to others, by every policy; a paused
     /// clock waits for the worker to sleep.
-    fn skips_spin(&self) -> bool {
+    pub(super) fn skips_spin(&self) -> bool {
         !self.spinning.governor.spins()
             || self.local.is_off()
             || self.is_cpu_wanted()

@@ -3,7 +3,7 @@
 //! groups, only the default group has one.
 //!
 //! They run when nothing else is ready, behind a pass if the last one is old ([`Pace::is_old`]). While other tasks are
-//! always ready, they get half of the worker's time, in slices. The next slice comes when the others have run as long as
+//! always ready, they get half of the worker's time (less if their polls take more than 10 ms), in slices. The next slice comes when the others have run as long as
 //! the last slice took, and at least [`SLICE_NS`]. A slice lasts `SLICE_NS`, or one poll if that is longer.
 
 use super::Local;

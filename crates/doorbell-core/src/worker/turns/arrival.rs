@@ -1,5 +1,5 @@
 //! By arrival: what became ready first runs first, pinned and movable tasks in rounds. Tasks that yield or make long
-//! polls are [deferred](crate::worker::local). All of it holds for the default group by share, too.
+//! polls are [deferred](crate::worker::local). All of it holds for the default group by share, too, but for the pass before a deferred task.
 
 use crate::link::Node;
 use crate::queue::{Greed, Loot};

@@ -95,8 +95,11 @@ fn a_deferred_queue_that_starves_is_noticed() {
     is_noticed(Bug::DeferredStarves);
 }
 
-/// Sleeps of one task on a worker that never parks: how late the latest is.
-fn spins_past(workers: usize, for_ns: u64) -> u64 {
+/// How often one task sleeps.
+const SLEEPS: u64 = 20;
+
+/// Sleeps of one task where workers idle by this policy: how late the latest is, and how often its worker parked.
+fn spins_past(workers: usize, idle: IdlePolicy, for_ns: u64) -> (u64, u64) {
     let config = Config {
         machine: machine_for(workers + 1, None),
         ..Config::default()
@@ -104,12 +107,12 @@ fn spins_past(workers: usize, for_ns: u64) -> u64 {
     result_of(config, move || {
         Sim::<0>::bind_thread(&[workers]).unwrap();
         let mut config = one_scheduler(workers);
-        config.idle = IdlePolicy::NeverPark;
+        config.idle = idle;
         let (workers, threads) = Workers::<0>::start(config, Arc::default()).unwrap();
         let (its, late_ns) = (Arc::clone(&workers), Arc::<SimCounter>::default());
         let theirs = Arc::clone(&late_ns);
         let sleeps: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            for _ in 0..20 {
+            for _ in 0..SLEEPS {
                 let due_ns = sim::time_ns() + for_ns;
                 Sleep::new(&its, 0, for_ns).await;
                 let late_ns = sim::time_ns().saturating_sub(due_ns);
@@ -118,9 +121,10 @@ fn spins_past(workers: usize, for_ns: u64) -> u64 {
         });
         let slept = workers.wait_for(workers.launch(0, Kind::Task, sleeps), 0);
         assert!(slept.is_ok());
+        let parks = workers.counts()[0].parks;
         workers.close(threads);
         oracle::check_freed(workers);
-        late_ns.get()
+        (late_ns.get(), parks)
     })
     .unwrap()
 }
@@ -129,10 +133,31 @@ fn spins_past(workers: usize, for_ns: u64) -> u64 {
 fn a_worker_that_never_parks_wakes_for_its_timers_in_time() {
     for workers in [1, 2, 4] {
         for for_ns in [200 * US, MS, 5 * MS, 20 * MS] {
-            let late_ns = spins_past(workers, for_ns);
+            let (late_ns, parks) = spins_past(workers, IdlePolicy::NeverPark, for_ns);
             assert!(
                 late_ns <= 30 * US,
                 "{workers} workers, {for_ns}: {late_ns} ns"
+            );
+            assert_eq!(parks, 0);
+        }
+    }
+}
+
+/// It parks once in a sleep that is longer than its spin, until shortly before the timer.
+#[test]
+fn a_worker_that_spins_for_a_fixed_time_wakes_for_its_timers_in_time() {
+    let idle = IdlePolicy::Spin { spin_ns: 5 * MS };
+    for workers in [1, 2] {
+        for (for_ns, parks_once) in [(200 * US, false), (MS, false), (20 * MS, true)] {
+            let (late_ns, parks) = spins_past(workers, idle, for_ns);
+            assert!(
+                late_ns <= 30 * US,
+                "{workers} workers, {for_ns}: {late_ns} ns"
+            );
+            let expected = if parks_once { SLEEPS } else { 0 };
+            assert!(
+                (expected..=expected + 1).contains(&parks),
+                "{workers} workers, {for_ns}: {parks} parks"
             );
         }
     }
