@@ -5,11 +5,15 @@ use super::hand_on::{MS, counts, end, gets, looks_after_its_first_pass};
 use super::scheduler_by_hand;
 use crate::scheduler::idle::Watchdog;
 use crate::testing::spawn;
+use crate::worker::pace::SLICE_NS;
 use crate::worker::timer::RawTimer;
-use crate::worker::watch::{OVERDUE_BUSY_NS, Observation};
-use doorbell_machine::{Host, Machine};
+use crate::worker::watch::{OVERDUE_BUSY_NS, Observation, POLLS_BETWEEN_THEFTS};
+use doorbell_machine::{Counter, Host, Machine};
+use std::future::poll_fn;
 use std::io::Write as _;
-use std::task::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Poll, Waker};
 
 /// By how much the timer is late at a look, if this computer is not slow.
 const LATE_NS: u64 = 200_000;
@@ -100,6 +104,7 @@ fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
         checker.local.enter(|| {
             checker.check_stuck(now_ns);
             while checker.local.run_one() {}
+            checker.shared.tally.polls.add_owned(POLLS_BETWEEN_THEFTS);
         });
         counts(checker).stolen
     };
@@ -110,6 +115,52 @@ fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
     stuck.shared.remote().beat();
     assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [2, 2]);
     gets(stuck, 0, 2);
+    end(workers);
+}
+
+/// The thief has a task that yields. Each stolen task takes so long that the thief makes a pass before that task's turn.
+#[test]
+fn w45_what_yields_has_its_turn_between_two_stolen_tasks() {
+    const TASKS: usize = 40;
+    let workers = scheduler_by_hand();
+    let [stuck, thief] = &workers;
+    let ran = Arc::new([const { AtomicUsize::new(0) }; 2]);
+    let behind = Arc::new(AtomicUsize::new(0));
+    stuck.local.enter(|| {
+        for _ in 0..=TASKS {
+            let (ran, behind) = (Arc::clone(&ran), Arc::clone(&behind));
+            drop(spawn(stuck.shared.remote(), async move {
+                let began_ns = Host::now_ns();
+                while Host::now_ns() < began_ns + 2 * SLICE_NS {}
+                ran[0].fetch_add(1, Relaxed);
+                behind.fetch_add(1, Relaxed);
+            }));
+        }
+        assert!(stuck.local.run_one());
+    });
+    let longest = thief.local.enter(|| {
+        let (theirs, since, longest) = (Arc::clone(&ran), Arc::clone(&behind), AtomicUsize::new(0));
+        let longest = Arc::new(longest);
+        let most = Arc::clone(&longest);
+        drop(spawn(
+            thief.shared.remote(),
+            poll_fn(move |cx| {
+                theirs[1].fetch_add(1, Relaxed);
+                most.fetch_max(since.swap(0, Relaxed), Relaxed);
+                cx.waker().wake_by_ref();
+                Poll::<()>::Pending
+            }),
+        ));
+        let deadline_ns = Host::now_ns() + 30_000 * MS;
+        while ran[0].load(Relaxed) <= TASKS && Host::now_ns() < deadline_ns {
+            let _ = thief.pass();
+            thief.note_pass();
+            thief.run_ready();
+        }
+        longest.load(Relaxed).max(behind.load(Relaxed))
+    });
+    assert!(ran[0].load(Relaxed) > TASKS, "{ran:?}");
+    assert!(longest <= 2, "{longest} stolen tasks in a row");
     end(workers);
 }
 

@@ -9,7 +9,7 @@ mod watchdog;
 
 pub(super) use limits::{LONG_NS, WATCHED_NS};
 #[cfg(test)]
-pub(super) use limits::{OVERDUE_BUSY_NS, OVERDUE_NS, SOON_NS};
+pub(super) use limits::{OVERDUE_BUSY_NS, OVERDUE_NS, POLLS_BETWEEN_THEFTS, SOON_NS};
 #[cfg(test)]
 pub(super) use observe::Observation;
 
@@ -36,8 +36,8 @@ pub(super) struct Watch {
     busy_look_ns: Cell<u64>,
     /// It was idle, and has made no pass since.
     was_idle: Cell<bool>,
-    /// More tasks wait where it has just taken one.
-    hurries: Cell<bool>,
+    /// It took a task from a worker that was stuck: from this count of its polls on it looks for the next one. 0 if not.
+    next_theft: Cell<u64>,
 }
 
 impl Watch {
@@ -53,7 +53,7 @@ impl Watch {
             searchers_ns: Cell::new(0),
             busy_look_ns: Cell::new(0),
             was_idle: Cell::new(true),
-            hurries: Cell::new(false),
+            next_theft: Cell::new(0),
         }
     }
 

@@ -8,6 +8,7 @@ use super::limits::{
 use super::observe::Observation;
 use crate::queue::Greed;
 use crate::scheduler::Member;
+use crate::switches::IdleClaim;
 use crate::worker::Worker;
 use doorbell_machine::{Counter, Machine};
 
@@ -37,7 +38,12 @@ impl<M: Machine> Worker<M> {
     /// Checks the others: takes one task from a worker that is stuck or has something posted, expires a stuck worker's
     /// timers, polls its descriptors.
     pub(in crate::worker) fn check_stuck(&self, now_ns: u64) {
-        let hurries = self.watch.hurries.replace(false);
+        let polls = self.shared.tally.polls.get();
+        // Its own tasks have a turn between two stolen ones.
+        if polls < self.watch.next_theft.get() {
+            return;
+        }
+        let hurries = self.watch.next_theft.replace(0) > 0;
         if !self.has_others() || !self.watch.is_busy_look_due(now_ns, hurries) {
             return;
         }
@@ -53,15 +59,15 @@ impl<M: Machine> Worker<M> {
             let _ = self.expire_for(other, seen);
             let _ = self.look_for(other, seen);
             if !seen.is_stuck() {
-                if seen.is_inside && other.has_injected() && self.take_posted(other) {
-                    break;
+                if seen.is_inside {
+                    self.take_posted(other);
                 }
                 continue;
             }
             let relieves = || seen.stands_ns >= RELIEVED_NS && self.local.relieve_deferred(other);
             if self.rob(other, Greed::Single) || relieves() {
+                self.watch.next_theft.set(polls + POLLS_BETWEEN_THEFTS);
                 if other.has_work() {
-                    self.watch.hurries.set(true);
                     self.local.pace().ask_after(POLLS_BETWEEN_THEFTS);
                 }
                 // The next look finds what waits at the others.
@@ -73,16 +79,19 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Takes what was posted to another worker, and waits there for the end of a poll. This worker is between two polls.
-    /// Returns whether there was something.
-    fn take_posted(&self, other: &Member<M>) -> bool {
+    /// Not by rank, where a task goes to the worker that runs the lowest one.
+    fn take_posted(&self, other: &Member<M>) {
+        let is_left = self.local.turns().is_exact() || other.idle_claim() == IdleClaim::Base;
+        if is_left || !other.has_injected() {
+            return;
+        }
         let Some((chain, count)) = other.take_injected() else {
-            return false;
+            return;
         };
         self.local.push_chain(chain);
         self.shared.tally.thefts.add_owned(1);
         self.shared.tally.stolen.add_owned(count);
         self.offer_new_surplus();
-        true
     }
 
     /// Expires overdue timers of a worker that is inside a poll, and of the sleepers that it looks after. Returns
