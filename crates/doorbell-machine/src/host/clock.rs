@@ -38,8 +38,8 @@ pub fn reads_tsc() -> bool {
 
 /// The kernel's own monotonic clock.
 ///
-/// Read through the C library, which learned at the start of the process whether there is a vDSO. rustix asks
-/// the kernel for its address, and crashes if a tool like valgrind has removed the vDSO from the process.
+/// Read through the C library, which learned at the start of the process whether there is a vDSO. A tool like valgrind
+/// may have removed it from the process.
 pub(crate) fn kernel_now_ns() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,

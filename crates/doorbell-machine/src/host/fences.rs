@@ -1,7 +1,6 @@
 //! The fences: the one after a read-modify-write, and the asymmetric pair.
 
 use crate::{Fenced, Ordering};
-use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::atomic::AtomicU8;
 #[cfg(doorbell_tsan)]
 use std::sync::atomic::AtomicU32;
@@ -78,10 +77,17 @@ pub(super) fn heavy() -> Fenced {
         return Fenced::Yes;
     }
     // This process is registered, but a filter of system calls may refuse the call nevertheless.
-    match membarrier(MembarrierCommand::PrivateExpedited) {
-        Ok(()) => Fenced::Yes,
-        Err(_) => Fenced::Refused,
+    if membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED as _) {
+        Fenced::Yes
+    } else {
+        Fenced::Refused
     }
+}
+
+/// Whether the kernel did this.
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: the call takes a command and no flags, and touches no memory of the caller.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
 /// Registers this process for membarrier(2), unless a thread has tried before.
@@ -93,11 +99,10 @@ pub(super) fn prepare() {
     // Miri and ThreadSanitizer do not know what the kernel does in that call.
     let known = if cfg!(miri) || cfg!(doorbell_tsan) {
         MISSING
+    } else if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED as _) {
+        READY
     } else {
-        match membarrier(MembarrierCommand::RegisterPrivateExpedited) {
-            Ok(()) => READY,
-            Err(_) => MISSING,
-        }
+        MISSING
     };
     // Stored once, because a light side that has seen READY relies on it.
     // ORDER: Relaxed; a light side that still sees UNKNOWN makes a real fence, which is enough.

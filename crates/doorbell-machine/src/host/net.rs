@@ -1,11 +1,8 @@
 //! Socket operations that the standard library does not have.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, connect,
-};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg, socket_with};
-use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use super::os;
+use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,8 +13,6 @@ use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
-
 /// As many connections may wait to be accepted as the OS allows: it takes its own limit for a larger number.
 const BACKLOG: i32 = i32::MAX;
 
@@ -27,10 +22,16 @@ const BACKLOG: i32 = i32::MAX;
 /// # Errors
 /// The OS's error; [`io::ErrorKind::WouldBlock`] if no connection waits.
 pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
-    let (socket, from) = acceptfrom_with(listener, FLAGS)?;
-    let from = from.and_then(|from: SocketAddrAny| SocketAddr::try_from(from).ok());
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the kernel writes the address and its length there, and the descriptor is new.
+    let accepted = unsafe {
+        SockAddr::try_init(|from, len| {
+            os::opened(libc::accept4(listener.as_raw_fd(), from.cast(), len, flags))
+        })
+    };
+    let (socket, from) = accepted?;
     let stream = TcpStream::from(socket);
-    let from = from.map_or_else(|| stream.peer_addr(), Ok)?;
+    let from = from.as_socket().map_or_else(|| stream.peer_addr(), Ok)?;
     Ok((stream, from))
 }
 
@@ -42,15 +43,15 @@ pub fn new_socket(family: Family, kind: Kind) -> io::Result<OwnedFd> {
     #[cfg(feature = "sim")]
     crate::sim::refuse_os()?;
     let family = match family {
-        Family::V4 => AddressFamily::INET,
-        Family::V6 => AddressFamily::INET6,
-        Family::Unix => AddressFamily::UNIX,
+        Family::V4 => Domain::IPV4,
+        Family::V6 => Domain::IPV6,
+        Family::Unix => Domain::UNIX,
     };
     let kind = match kind {
-        Kind::Stream => SocketType::STREAM,
-        Kind::Datagram => SocketType::DGRAM,
+        Kind::Stream => Type::STREAM,
+        Kind::Datagram => Type::DGRAM,
     };
-    Ok(socket_with(family, kind, FLAGS, None)?)
+    Ok(Socket::new(family, kind.nonblocking(), None)?.into())
 }
 
 /// The addresses that a socket takes.
@@ -86,7 +87,7 @@ pub fn bind(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
 /// # Errors
 /// The OS's error; [`io::ErrorKind::InvalidInput`] if it is the address of a socket without a name.
 pub fn bind_unix(socket: impl AsFd, address: &UnixAddr) -> io::Result<()> {
-    Ok(rustix::net::bind(socket, &named(address)?)?)
+    SockRef::from(&socket).bind(&named(address)?)
 }
 
 /// The address of an IP socket.
@@ -117,11 +118,12 @@ pub fn begin_to_connect(address: SocketAddr) -> io::Result<TcpStream> {
 /// # Errors
 /// The OS's error.
 pub fn begin_to_connect_by(socket: OwnedFd, address: SocketAddr) -> io::Result<TcpStream> {
-    match connect(&socket, &address) {
-        Ok(()) | Err(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
+    match SockRef::from(&socket).connect(&address.into()) {
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
+            Err(error)
+        }
+        _ => Ok(TcpStream::from(socket)),
     }
-    Ok(TcpStream::from(socket))
 }
 
 /// The address of a Unix socket that a path names. A path that begins with a zero byte is an abstract name: that
@@ -152,13 +154,13 @@ pub fn connect_unix(address: &UnixAddr) -> io::Result<UnixStream> {
 /// # Errors
 /// As for [`connect_unix`].
 pub fn connect_unix_by(socket: impl AsFd, address: &UnixAddr) -> io::Result<()> {
-    Ok(connect(socket, &named(address)?)?)
+    SockRef::from(&socket).connect(&named(address)?)
 }
 
-fn named(address: &UnixAddr) -> io::Result<SocketAddrUnix> {
+fn named(address: &UnixAddr) -> io::Result<SockAddr> {
     match (address.as_pathname(), address.as_abstract_name()) {
-        (Some(path), _) => Ok(SocketAddrUnix::new(path)?),
-        (None, Some(name)) => Ok(SocketAddrUnix::new_abstract_name(name)?),
+        (Some(path), _) => SockAddr::unix(path),
+        (None, Some(name)) => SockAddr::unix(OsStr::from_bytes(&[b"\0", name].concat())),
         (None, None) => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
@@ -197,7 +199,7 @@ pub fn listen(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> 
 /// The OS's error.
 pub fn listen_by(socket: impl AsFd, most: u32) -> io::Result<()> {
     let most = i32::try_from(most).unwrap_or(BACKLOG);
-    Ok(rustix::net::listen(socket, most)?)
+    SockRef::from(&socket).listen(most)
 }
 
 /// The connections that wait at a TCP listener to be accepted.
@@ -264,16 +266,13 @@ fn option<T: Plain>(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result
     Ok(unsafe { value.assume_init() })
 }
 
-/// The most buffers that one syscall takes (`UIO_MAXIOV`).
-const BUFFERS_MAX: usize = 1_024;
-
 /// Sends bytes, or one datagram, to the other end; returns how many bytes went. If that end is closed, this is
 /// an error and no signal, whatever the process does with `SIGPIPE`.
 ///
 /// # Errors
 /// The OS's error.
 pub fn write(socket: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
-    Ok(send(socket, buffer, SendFlags::NOSIGNAL)?)
+    SockRef::from(&socket).send_with_flags(buffer, libc::MSG_NOSIGNAL)
 }
 
 /// As [`write()`], from several buffers in order. Of very many it sends only some.
@@ -284,14 +283,8 @@ pub fn write_slices(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<us
     // Without the empty ones in front: of these alone nothing would go.
     let empty = buffers.iter().take_while(|buffer| buffer.is_empty());
     let buffers = &buffers[empty.count()..];
-    let buffers = &buffers[..buffers.len().min(BUFFERS_MAX)];
-    let mut nothing_else = SendAncillaryBuffer::default();
-    Ok(sendmsg(
-        socket,
-        buffers,
-        &mut nothing_else,
-        SendFlags::NOSIGNAL,
-    )?)
+    let buffers = &buffers[..buffers.len().min(os::BUFFERS_MAX)];
+    SockRef::from(&socket).send_vectored_with_flags(buffers, libc::MSG_NOSIGNAL)
 }
 
 /// Reads into several buffers in order; returns how many bytes they got. Of very many it fills only some.
@@ -299,9 +292,7 @@ pub fn write_slices(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<us
 /// # Errors
 /// The OS's error.
 pub fn read_slices(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let empty = buffers.iter().take_while(|buffer| buffer.is_empty());
-    let empty = empty.count();
-    Ok(rustix::io::readv(socket, &mut buffers[empty..])?)
+    os::read_slices(socket.as_fd(), buffers)
 }
 
 /// Reads into initialised memory; returns how many bytes it filled, from the front.
@@ -309,8 +300,8 @@ pub fn read_slices(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Res
 /// # Errors
 /// The OS's error.
 pub fn read_into(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let (read, _) = recv(socket, buffer, RecvFlags::empty())?;
-    Ok(read)
+    // SAFETY: the kernel writes what is initialised.
+    read(socket, unsafe { os::may_be_uninit(buffer) })
 }
 
 /// Reads into uninitialised memory; returns how many bytes it filled, from the front.
@@ -318,8 +309,7 @@ pub fn read_into(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// # Errors
 /// The OS's error.
 pub fn read(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-    let ((read, _), _) = recv(socket, buffer, RecvFlags::empty())?;
-    Ok(read.len())
+    SockRef::from(&socket).recv(buffer)
 }
 
 /// The sender of the next datagram, which stays in the socket.
@@ -369,8 +359,8 @@ pub fn read_from_unix(
 /// # Errors
 /// The OS's error.
 pub fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let (read, _) = recv(socket, buffer, RecvFlags::PEEK)?;
-    Ok(read)
+    // SAFETY: the kernel writes what is initialised.
+    SockRef::from(&socket).peek(unsafe { os::may_be_uninit(buffer) })
 }
 
 /// Closes one direction of a connection, or both.
@@ -437,7 +427,7 @@ pub struct PeerCred {
 /// # Errors
 /// The OS's error.
 pub fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
-    // Not rustix's function: its type cannot hold the 0 that the OS gives for a process of another namespace.
+    // The OS gives 0 for a process of another namespace.
     let cred: libc::ucred = option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(PeerCred {
         pid: (cred.pid != 0).then_some(cred.pid),
@@ -465,7 +455,12 @@ pub fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
 /// # Errors
 /// The OS's error.
 pub fn is_readable(socket: impl AsFd) -> io::Result<bool> {
-    let mut polled = [PollFd::new(&socket, PollFlags::IN)];
-    let now = Timespec::default();
-    Ok(poll(&mut polled, Some(&now))? > 0)
+    let mut polled = libc::pollfd {
+        fd: socket.as_fd().as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: the kernel writes to this one, which outlives the call.
+    let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
+    Ok(os::counted(ready as isize)? > 0)
 }

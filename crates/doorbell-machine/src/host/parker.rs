@@ -3,10 +3,8 @@
 
 use super::{Host, HostPoller};
 use crate::{ParkEnd, ParkIn, Parker, Poller, PollerError};
-use rustix::io::Errno;
-use rustix::thread::futex;
-use std::num::NonZeroU32;
-use std::ptr::null_mut;
+use std::io;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// A futex needs no memory here, because it is the bell word. A poller is added once the thread has
@@ -100,19 +98,26 @@ impl Parker<Host> for HostParker {
     fn park(&self, word: &AtomicU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
         // FUTEX_WAIT_BITSET takes an absolute deadline on CLOCK_MONOTONIC.
         let deadline = until_ns.map(timespec);
-        let ended = futex::wait_bitset(
-            word,
-            futex::Flags::PRIVATE,
-            seen,
-            deadline.as_ref(),
-            NonZeroU32::MAX,
-        );
-        match ended {
-            Ok(()) => ParkEnd::Rung,
-            Err(Errno::AGAIN) => ParkEnd::Changed,
-            Err(Errno::TIMEDOUT) => ParkEnd::Deadline,
+        // SAFETY: the kernel reads the word and the deadline, which outlive the call.
+        let ended = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+                seen,
+                deadline.as_ref().map_or(null(), std::ptr::from_ref),
+                null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
+            )
+        };
+        if ended == 0 {
+            return ParkEnd::Rung;
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EAGAIN) => ParkEnd::Changed,
+            Some(libc::ETIMEDOUT) => ParkEnd::Deadline,
             // EINTR. After any other error too, the caller looks at the word again.
-            Err(_) => ParkEnd::Spurious,
+            _ => ParkEnd::Spurious,
         }
     }
 
@@ -123,10 +128,6 @@ impl Parker<Host> for HostParker {
             return poller.ring();
         }
         // An error would mean that the word is not mapped; then no thread is parked on it.
-        #[cfg(not(miri))]
-        let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
-        // The same call. rustix makes a pointer from an integer, which Miri with strict provenance rejects.
-        #[cfg(miri)]
         // SAFETY: FUTEX_WAKE only uses the word's address.
         let _ = unsafe {
             let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
@@ -136,9 +137,9 @@ impl Parker<Host> for HostParker {
 }
 
 /// Saturates at the latest deadline that the kernel can wait for, about 292 years.
-fn timespec(ns: u64) -> rustix::fs::Timespec {
+fn timespec(ns: u64) -> libc::timespec {
     let ns = ns.min(i64::MAX as u64);
-    rustix::fs::Timespec {
+    libc::timespec {
         tv_sec: (ns / 1_000_000_000).cast_signed(),
         tv_nsec: (ns % 1_000_000_000).cast_signed(),
     }

@@ -1,20 +1,20 @@
 //! Pipes and FIFOs.
 
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
-use rustix::io::{Errno, ReadWriteFlags, ioctl_fionbio, pwritev2, readv, writev};
+use super::os;
+use std::ffi::c_int;
 use std::fs::OpenOptions;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `RWF_NOSIGNAL`, since Linux 6.18: a write to a pipe without a reader raises no `SIGPIPE`.
-const NO_SIGNAL: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x100);
+const NO_SIGNAL: c_int = 0x100;
 
 /// The offset of a file that has none: where it stands.
-const HERE: u64 = u64::MAX;
+const HERE: libc::c_long = -1;
 
 /// Whether the OS knows no such writes to pipes.
 static SIGNALS: AtomicBool = AtomicBool::new(false);
@@ -48,7 +48,12 @@ pub fn open(path: &Path, access: Access) -> io::Result<OwnedFd> {
 /// # Errors
 /// The OS's error.
 pub fn is_pipe(fd: impl AsFd) -> io::Result<bool> {
-    Ok(FileType::from_raw_mode(fstat(fd)?.st_mode).is_fifo())
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel writes all of it, if it succeeds.
+    os::done(unsafe { libc::fstat(fd.as_fd().as_raw_fd(), stat.as_mut_ptr()) })?;
+    // SAFETY: it succeeded.
+    let mode = unsafe { stat.assume_init() }.st_mode;
+    Ok(mode & libc::S_IFMT == libc::S_IFIFO)
 }
 
 /// Whether this access is open.
@@ -56,11 +61,14 @@ pub fn is_pipe(fd: impl AsFd) -> io::Result<bool> {
 /// # Errors
 /// The OS's error.
 pub fn has_access(fd: impl AsFd, access: Access) -> io::Result<bool> {
-    let mode = fcntl_getfl(fd)? & OFlags::RWMODE;
-    Ok(mode == OFlags::RDWR
+    // SAFETY: the call touches no memory of the caller.
+    let flags = unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_GETFL) };
+    os::done(flags)?;
+    let mode = flags & libc::O_ACCMODE;
+    Ok(mode == libc::O_RDWR
         || match access {
-            Access::Read => mode == OFlags::RDONLY,
-            Access::Write => mode == OFlags::WRONLY,
+            Access::Read => mode == libc::O_RDONLY,
+            Access::Write => mode == libc::O_WRONLY,
             Access::Both => false,
         })
 }
@@ -70,7 +78,9 @@ pub fn has_access(fd: impl AsFd, access: Access) -> io::Result<bool> {
 /// # Errors
 /// The OS's error.
 pub fn set_nonblocking(fd: impl AsFd, is_nonblocking: bool) -> io::Result<()> {
-    Ok(ioctl_fionbio(fd, is_nonblocking)?)
+    let on = c_int::from(is_nonblocking);
+    // SAFETY: the kernel reads one `c_int`, which outlives the call.
+    os::done(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::FIONBIO, &raw const on) })
 }
 
 /// Reads; returns how many bytes it filled, from the front.
@@ -78,7 +88,8 @@ pub fn set_nonblocking(fd: impl AsFd, is_nonblocking: bool) -> io::Result<()> {
 /// # Errors
 /// The OS's error.
 pub fn read_into(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    Ok(rustix::io::read(fd, buffer)?)
+    // SAFETY: the kernel writes what is initialised.
+    read(fd, unsafe { os::may_be_uninit(buffer) })
 }
 
 /// Reads into uninitialised memory; returns how many bytes it filled, from the front.
@@ -86,8 +97,9 @@ pub fn read_into(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// # Errors
 /// The OS's error.
 pub fn read(fd: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-    let (read, _) = rustix::io::read(fd, buffer)?;
-    Ok(read.len())
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `len` bytes there.
+    os::counted(unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) })
 }
 
 /// Reads into several buffers in order; returns how many bytes they got. Of very many it fills only some.
@@ -95,9 +107,7 @@ pub fn read(fd: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> 
 /// # Errors
 /// The OS's error.
 pub fn read_slices(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let empty = buffers.iter().take_while(|buffer| buffer.is_empty());
-    let empty = empty.count();
-    Ok(readv(fd, &mut buffers[empty..])?)
+    os::read_slices(fd.as_fd(), buffers)
 }
 
 /// Writes from several buffers in order; returns how many bytes went. Of very many it writes only some. If nobody
@@ -110,16 +120,44 @@ pub fn write_slices(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize>
     let buffers = &buffers[empty.count()..];
     // ORDER: Relaxed; a hint that each call can find out for itself.
     if !SIGNALS.load(Ordering::Relaxed) {
-        match pwritev2(&fd, buffers, HERE, NO_SIGNAL) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
+        match write_without_signal(fd.as_fd(), buffers) {
+            Err(error) if is_unknown(&error) => {
                 // Of what is not a pipe, that says nothing about pipes.
                 if is_pipe(&fd)? {
                     // ORDER: Relaxed; as above.
                     SIGNALS.store(true, Ordering::Relaxed);
                 }
             }
-            written => return Ok(written?),
+            written => return written,
         }
     }
-    Ok(writev(fd, buffers)?)
+    let (fd, count) = (fd.as_fd().as_raw_fd(), os::buffers_of(buffers.len()));
+    // SAFETY: an `IoSlice` has the layout of an `iovec`.
+    os::counted(unsafe { libc::writev(fd, buffers.as_ptr().cast(), count) })
+}
+
+/// By pwritev2(2), which not every C library has.
+fn write_without_signal(fd: BorrowedFd<'_>, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    // SAFETY: an `IoSlice` has the layout of an `iovec`. The kernel takes the offset in two halves.
+    let written = unsafe {
+        libc::syscall(
+            libc::SYS_pwritev2,
+            fd.as_raw_fd(),
+            buffers.as_ptr(),
+            buffers.len().min(os::BUFFERS_MAX),
+            HERE,
+            HERE,
+            NO_SIGNAL,
+        )
+    };
+    os::counted(written as isize)
+}
+
+/// Whether the error says that the OS does not know such a write, or that a filter of syscalls does not.
+fn is_unknown(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    matches!(
+        number,
+        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::EPERM)
+    )
 }

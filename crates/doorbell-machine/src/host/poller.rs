@@ -7,12 +7,12 @@
 //! for ever. Each call keeps them open while it runs, so that no call writes to a descriptor number that the
 //! OS has reused.
 
-use super::{Host, clock, thread};
+use super::{Host, clock, os, thread};
 use crate::{PollEvents, Poller, PollerError, Readiness, WaitEnd};
-use rustix::event::{EventfdFlags, epoll, eventfd};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -23,11 +23,8 @@ const ASKED_I32: i32 = 256;
 const _: () = assert!(ASKED == ASKED_I32 as usize);
 
 /// The events for which a descriptor is added.
-const EDGES: epoll::EventFlags = epoll::EventFlags::IN
-    .union(epoll::EventFlags::OUT)
-    .union(epoll::EventFlags::RDHUP)
-    .union(epoll::EventFlags::PRI)
-    .union(epoll::EventFlags::ET);
+const EDGES: c_int =
+    libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET;
 
 /// The token of the eventfd.
 const BELL: u64 = <HostPoller as Poller<Host>>::TOKEN_RESERVED;
@@ -62,13 +59,28 @@ pub(super) struct Steps {
 
 /// The syscalls of the OS.
 pub(super) const STEPS: Steps = Steps {
-    set: || Ok(epoll::create(epoll::CreateFlags::CLOEXEC)?),
-    bell: || Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
-    join: |set, bell| {
-        let token = epoll::EventData::new_u64(BELL);
-        Ok(epoll::add(set, bell, token, epoll::EventFlags::IN)?)
-    },
+    // SAFETY: the descriptor is new.
+    set: || unsafe { os::opened(libc::epoll_create1(libc::EPOLL_CLOEXEC)) },
+    // SAFETY: the descriptor is new.
+    bell: || unsafe { os::opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) },
+    join: |set, bell| control(set, libc::EPOLL_CTL_ADD, bell, BELL, libc::EPOLLIN),
 };
+
+/// Changes what an epoll set does about a descriptor.
+fn control(
+    set: BorrowedFd<'_>,
+    change: c_int,
+    fd: BorrowedFd<'_>,
+    token: u64,
+    events: c_int,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event {
+        events: events.cast_unsigned(),
+        u64: token,
+    };
+    // SAFETY: the kernel reads one event, which outlives the call.
+    os::done(unsafe { libc::epoll_ctl(set.as_raw_fd(), change, fd.as_raw_fd(), &raw mut event) })
+}
 
 /// How long a poll waits.
 #[derive(Clone, Copy)]
@@ -110,9 +122,8 @@ impl HostPoller {
         if token == BELL {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let token = epoll::EventData::new_u64(token);
         let fds = self.fds().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(epoll::add(&fds.set, fd, token, EDGES)?)
+        control(fds.set.as_fd(), libc::EPOLL_CTL_ADD, fd, token, EDGES)
     }
 
     /// Takes a descriptor out.
@@ -121,7 +132,7 @@ impl HostPoller {
     /// As for [`Poller::remove`].
     pub fn remove_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         match self.fds() {
-            Some(fds) => Ok(epoll::delete(&fds.set, fd)?),
+            Some(fds) => control(fds.set.as_fd(), libc::EPOLL_CTL_DEL, fd, 0, 0),
             // It was removed when the set was closed.
             None => Ok(()),
         }
@@ -132,15 +143,10 @@ impl HostPoller {
     /// # Errors
     /// As for [`Poller::set_muted`].
     pub fn set_fd_muted(&self, fd: BorrowedFd<'_>, token: u64, is_muted: bool) -> io::Result<()> {
-        let flags = if is_muted {
-            epoll::EventFlags::ET
-        } else {
-            EDGES
-        };
-        // A descriptor that is ready for the new flags makes an edge at once.
-        let token = epoll::EventData::new_u64(token);
+        let events = if is_muted { libc::EPOLLET } else { EDGES };
+        // A descriptor that is ready for the new events makes an edge at once.
         match self.fds() {
-            Some(fds) => Ok(epoll::modify(&fds.set, fd, token, flags)?),
+            Some(fds) => control(fds.set.as_fd(), libc::EPOLL_CTL_MOD, fd, token, events),
             // It was removed when the set was closed.
             None => Ok(()),
         }
@@ -223,9 +229,11 @@ impl HostPoller {
 impl Fds {
     /// Empties the eventfd.
     fn read_bell(&self) {
-        let mut count = [0; 8];
+        let mut count = 0_u64;
+        let bell = self.bell.as_raw_fd();
         // An error means that the eventfd is empty already.
-        let _ = rustix::io::read(&self.bell, &mut count);
+        // SAFETY: the kernel writes eight bytes there.
+        let _ = unsafe { libc::read(bell, (&raw mut count).cast(), size_of::<u64>()) };
     }
 }
 
@@ -337,7 +345,15 @@ impl Poller<Host> for HostPoller {
         // Once the descriptors are closed, no thread waits.
         if let Some(fds) = self.fds() {
             // It fails only if the eventfd's counter is full; then the owner is rung anyway.
-            let _ = rustix::io::write(&fds.bell, &1_u64.to_ne_bytes());
+            let one = 1_u64;
+            // SAFETY: the kernel reads eight bytes there.
+            let _ = unsafe {
+                libc::write(
+                    fds.bell.as_raw_fd(),
+                    (&raw const one).cast(),
+                    size_of::<u64>(),
+                )
+            };
         }
     }
 

@@ -5,8 +5,8 @@ use super::{Host, HostParker, HostPoller};
 use crate::{
     Machine, ParkEnd, ParkIn, Parker, PollEvents, Poller, PollerError, Readiness, WaitEnd,
 };
-use rustix::fd::AsFd;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};

@@ -1,7 +1,7 @@
 //! Threads, and the CPUs on which they may run.
 
+use super::os;
 use crate::{ThreadError, ThreadHandle, ThreadSpec};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Once, mpsc};
 
@@ -27,11 +27,21 @@ impl ThreadHandle for HostThread {
     }
 }
 
+/// As many CPUs as a set of the C library holds.
+const CPUS_MAX: usize = 1_024;
+
+/// A set of CPUs, as the kernel takes it: a bit each.
+type CpuSet = [usize; CPUS_MAX / WORD];
+const WORD: usize = usize::BITS as usize;
+
 /// The CPUs of the calling thread's affinity mask, in ascending order.
 pub(super) fn allowed_cpus() -> Vec<usize> {
-    match sched_getaffinity(None) {
-        Ok(set) => (0..CpuSet::MAX_CPU)
-            .filter(|&cpu| set.is_set(cpu))
+    let mut set = CpuSet::default();
+    // SAFETY: the kernel writes at most a whole set there.
+    let got = unsafe { libc::sched_getaffinity(0, size_of::<CpuSet>(), set.as_mut_ptr().cast()) };
+    match os::done(got) {
+        Ok(()) => (0..CPUS_MAX)
+            .filter(|cpu| set[cpu / WORD] >> (cpu % WORD) & 1 != 0)
             .collect(),
         // There are more CPUs than a set holds, or the kernel lacks the call: take as many as std counts.
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
@@ -94,14 +104,15 @@ pub(super) fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
 }
 
 fn bind(cpus: &[usize]) -> std::io::Result<()> {
-    let mut set = CpuSet::new();
+    let mut set = CpuSet::default();
     for &cpu in cpus {
-        if cpu >= CpuSet::MAX_CPU {
+        let Some(word) = set.get_mut(cpu / WORD) else {
             return Err(std::io::ErrorKind::InvalidInput.into());
-        }
-        set.set(cpu);
+        };
+        *word |= 1 << (cpu % WORD);
     }
-    Ok(sched_setaffinity(None, &set)?)
+    // SAFETY: the kernel reads a whole set there.
+    os::done(unsafe { libc::sched_setaffinity(0, size_of::<CpuSet>(), set.as_ptr().cast()) })
 }
 
 /// How often this process and those before it have forked since one of them asked first.
