@@ -8,7 +8,10 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Class, ClassKind, Policy, Runtime, StallKind};
+use doorbell::{
+    Builder, Class, ClassKind, Runtime,
+    metrics::{Policy, StallKind},
+};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -329,13 +332,13 @@ fn spawn_local_of_tokio_says_what_is_missing() {
 }
 
 /// The class of the worker of the first stall that is told.
-fn told(hears: &mpsc::Receiver<doorbell::Stall>) -> Option<ClassKind> {
+fn told(hears: &mpsc::Receiver<doorbell::metrics::Stall>) -> Option<ClassKind> {
     let stall = hears.recv_timeout(LONG).unwrap();
     assert_eq!(stall.kind(), StallKind::Poll);
     stall.worker().map(|worker| worker.class())
 }
 
-fn telling(cores: usize) -> (Runtime, mpsc::Receiver<doorbell::Stall>) {
+fn telling(cores: usize) -> (Runtime, mpsc::Receiver<doorbell::metrics::Stall>) {
     let (says, hears) = mpsc::channel();
     let rt = doorbell_tokio::builder()
         .cores(cores)

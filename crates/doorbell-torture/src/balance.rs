@@ -1,6 +1,6 @@
 //! What a runtime's counters must say once nothing is left to do.
 
-use doorbell::{Handle, Metrics, WorkerCounts};
+use doorbell::{Handle, metrics::Metrics, metrics::raw::WorkerCounts};
 
 /// The work that a runtime was given.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,7 +75,7 @@ pub(super) fn findings(counts: &[WorkerCounts], asked: Asked) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{Asked, findings};
-    use doorbell::WorkerCounts;
+    use doorbell::metrics::raw::WorkerCounts;
 
     #[test]
     fn what_does_not_add_up_is_found() {

@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use doorbell::{
-    CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, ManyResults, RtPush, Switches,
-    TimerPull,
+    CallError, CoreId, Handle,
+    call::ManyResults,
+    switches::{CallCoalesce, IdleClaim, IdleNotify, RtPush, Switches, TimerPull},
 };
 
 use super::cores::Turns;

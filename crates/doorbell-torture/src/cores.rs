@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use doorbell::{CallError, CoreError, CoreId, Handle, SpawnError, current_core, yield_now};
+use doorbell::{CallError, CoreId, Handle, SpawnError, current_core, error::CoreError, yield_now};
 
 use super::dice::Dice;
 use super::ledger::Ledger;

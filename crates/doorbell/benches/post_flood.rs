@@ -81,7 +81,7 @@ fn main() {
         let mut rates: Vec<f64> = (0..ROUNDS).map(|_| flood(&runtime, count)).collect();
         let after = runtime.metrics();
         rates.sort_by(f64::total_cmp);
-        let worker = |metrics: &doorbell::Metrics| metrics.workers[0].counts;
+        let worker = |metrics: &doorbell::metrics::Metrics| metrics.workers[0].raw();
         let done = worker(&after).since(&worker(&before));
         println!(
             "{count:>9}  {:>8.1}  {:>6.1}  {:>6.1}  {:>9.1}  {:>11.1}",

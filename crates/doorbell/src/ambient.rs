@@ -9,7 +9,11 @@ use crate::here::on_its_machine;
 use crate::metrics::Metrics;
 use crate::net::Registered;
 use crate::worker_local::Locals;
-use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
+use crate::{
+    Class, ClassKind, CoreId,
+    metrics::{Policy, WorkerPolicy},
+    switches::Switches,
+};
 use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{ErasedCall, ManyTable, RawMany};
 use doorbell_core::mailbox::Gone;
@@ -50,7 +54,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If the OS does not let the worker move to other CPUs; all else has been done.
-    fn follow_core(&self, core: usize) -> Result<(), crate::ThreadError>;
+    fn follow_core(&self, core: usize) -> Result<(), crate::error::ThreadError>;
 
     /// Starts the workers of a class, unless they have been started. Tasks launched for a class without
     /// workers go to the Fair workers.
@@ -415,7 +419,7 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
 pub(crate) fn expect_current() -> Rc<Frame> {
     match current() {
         Some(frame) => frame,
-        None => panic!("{}", crate::NoRuntime),
+        None => panic!("{}", crate::error::NoRuntime),
     }
 }
 

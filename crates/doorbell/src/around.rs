@@ -1,10 +1,10 @@
 //! [`Builder::around_threads`]: closures around all that a thread does for a runtime.
 
-#[cfg(doc)]
-use crate::Metrics;
 use crate::handle::Handle;
+#[cfg(doc)]
+use crate::metrics::Metrics;
 use crate::rt::Rt;
-use crate::{Builder, WorkerInfo};
+use crate::{Builder, metrics::WorkerInfo};
 use doorbell_core::quiet::{Quiet, drop_quietly};
 use doorbell_machine::{Counter, Machine};
 use std::error::Error;

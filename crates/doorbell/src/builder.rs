@@ -8,7 +8,10 @@ use crate::rt_budget::RtBudget;
 use crate::rt_plan::RtPlan;
 use crate::runtime::Runtime;
 use crate::telemetry::TelemetryOptions;
-use crate::{SwitchError, Switches, room, stack_size};
+use crate::{
+    room, stack_size,
+    switches::{SwitchError, Switches},
+};
 use doorbell_core::worker::IdlePolicy as WorkerIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
 use std::time::Duration;
@@ -63,13 +66,14 @@ pub enum BuildError {
     },
     /// A CPU of [`Builder::core_list`] is not in the affinity mask of the thread that builds.
     #[error(
-        "CPU {cpu} is not among the CPUs that this process may use ({allowed}); choose from those, or widen the mask (taskset, cpuset)"
+        "CPU {cpu} is not among the CPUs that this process may use ({}); choose from those, or widen the mask (taskset, cpuset)",
+        listed(allowed)
     )]
     CpuNotAllowed {
         /// The CPU asked for.
         cpu: usize,
         /// The CPUs of the mask.
-        allowed: CpuList,
+        allowed: Vec<usize>,
     },
     /// A CPU is in [`Builder::core_list`] twice.
     #[error("CPU {cpu} stands in the list twice; name each CPU once")]
@@ -147,18 +151,10 @@ pub enum BuildError {
     Thread(#[from] ThreadError),
 }
 
-/// A list of CPUs, shown as numbers and commas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CpuList(pub Vec<usize>);
-
-impl std::fmt::Display for CpuList {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (i, cpu) in self.0.iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{cpu}")?;
-        }
-        Ok(())
-    }
+/// CPUs as numbers and commas.
+fn listed(cpus: &[usize]) -> String {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    cpus.join(", ")
 }
 
 #[derive(Clone, Debug)]
@@ -539,7 +535,7 @@ fn neighbours(cpus: &[usize], count: usize, lot: u64) -> Vec<usize> {
 fn check_list(list: &[usize], allowed: &[usize]) -> Result<Vec<usize>, BuildError> {
     for (i, &cpu) in list.iter().enumerate() {
         if !allowed.contains(&cpu) {
-            let allowed = CpuList(allowed.to_vec());
+            let allowed = allowed.to_vec();
             return Err(BuildError::CpuNotAllowed { cpu, allowed });
         }
         if list[..i].contains(&cpu) {

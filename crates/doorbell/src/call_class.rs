@@ -1,6 +1,6 @@
 //! Calls of a class: closures that run on the worker that the class has on a core.
 
-use crate::call::{self, Call, CallError};
+use crate::call_on::{self, Call, CallError};
 use crate::class_workers::OpenError;
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
@@ -84,10 +84,10 @@ impl CallBuilder {
         R: Send + 'static,
     {
         if self.class.kind() == ClassKind::Fair {
-            return call::post(&self.handle, core, f);
+            return call_on::post(&self.handle, core, f);
         }
         match self.check(core) {
-            Ok(number) => call::post_to_class(&self.handle, number, self.class, self.urged(f)),
+            Ok(number) => call_on::post_to_class(&self.handle, number, self.class, self.urged(f)),
             Err(error) => Call::refused(error),
         }
     }
@@ -121,19 +121,19 @@ impl CallBuilder {
         R: Send,
     {
         if self.class.kind() == ClassKind::Fair {
-            return call::blocking(&self.handle, core, f);
+            return call_on::blocking(&self.handle, core, f);
         }
         if ambient::on_a_worker() {
-            call::check(&self.handle, core)?;
+            call_on::check(&self.handle, core)?;
             return Err(CallError::InsideWorker);
         }
         let number = self.check(core)?;
-        call::wait_on(&self.handle, number, self.class.kind(), self.urged(f))
+        call_on::wait_on(&self.handle, number, self.class.kind(), self.urged(f))
     }
 
     /// Checks that the core can be called, and starts the workers of the class.
     fn check(&self, core: CoreId) -> Result<usize, CallError> {
-        let number = call::check(&self.handle, core)?;
+        let number = call_on::check(&self.handle, core)?;
         let class = self.class;
         match self.handle.open_workers(class.kind()) {
             Ok(()) => Ok(number),

@@ -1,6 +1,6 @@
 //! Calls of one closure on many cores at once.
 
-use crate::call::{CallError, check};
+use crate::call_on::{CallError, check};
 use crate::core_state::online;
 use crate::handle::Handle;
 use crate::large::boxed_if_large;

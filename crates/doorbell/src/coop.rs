@@ -30,6 +30,7 @@
 
 use crate::ambient;
 use crate::here::on_its_machine;
+pub use crate::yield_now::YieldNow;
 use doorbell_core::worker::{Lifted, Local, PollBudget};
 use pin_project_lite::pin_project;
 use std::future::poll_fn;

@@ -4,7 +4,7 @@ use crate::class_workers::{OpenError, Opened};
 use crate::coop::consume_budget;
 use crate::handle::Handle;
 use crate::task::launch_call;
-use crate::{Class, ClassKind, CoreId, ThreadError};
+use crate::{Class, ClassKind, CoreId, error::ThreadError};
 use doorbell_core::task::{Join, Once};
 
 /// Why a core was not taken off or put back.

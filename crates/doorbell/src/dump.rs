@@ -1,9 +1,10 @@
 //! [`Handle::dump`]: lists the tasks of a runtime and what they do.
 
-use crate::call::{Call, post_to_class};
+use crate::call_on::{Call, post_to_class};
 use crate::handle::Handle;
 use crate::{
-    BlockOnError, CallError, Class, ClassKind, CoreId, ManyResults, TaskId, TaskName, ambient,
+    CallError, Class, ClassKind, CoreId, TaskId, TaskName, ambient, call::ManyResults,
+    error::BlockOnError,
 };
 use doorbell_core::task::Phase;
 use doorbell_core::worker::TaskSeen;
@@ -110,13 +111,13 @@ impl Handle {
     /// A call has each worker walk its own list. So nothing is locked, and every task is listed once,
     /// wherever it runs. But the dump waits for a worker that is inside a long poll, and the tasks of
     /// different workers are not seen at the same moment. To find a stuck worker without waiting for it, use
-    /// [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll).
+    /// [`WorkerMetrics::current_poll`](crate::metrics::WorkerMetrics::current_poll).
     ///
     /// The list is empty if the runtime is gone. The calls are posted before this returns. Dropping the
     /// future withdraws them.
     ///
     /// ```
-    /// use doorbell::{CoreId, Handle, TaskState};
+    /// use doorbell::{CoreId, Handle, metrics::TaskState};
     ///
     /// # #[doorbell::main(cores = 2)]
     /// # async fn main() {

@@ -1,16 +1,20 @@
 //! [`Handle`]: refers to a runtime, without keeping it running.
 
 use crate::ambient::{self, Ambient};
-use crate::call::{self, Call, CallError};
 use crate::call_class::CallBuilder;
 use crate::call_many::{self, CallMany, ManyResults};
+use crate::call_on::{self, Call, CallError};
 use crate::class_workers::OpenError;
 use crate::core_state::online;
 use crate::large::boxed_if_large;
 use crate::metrics::Metrics;
 use crate::post;
 use crate::task::{JoinHandle, SpawnError, TaskBuilder};
-use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
+use crate::{
+    Class, ClassKind, CoreId,
+    metrics::{Policy, WorkerPolicy},
+    switches::Switches,
+};
 use doorbell_core::bell::WorkerState;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -131,7 +135,7 @@ impl Handle {
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
     /// let handle = runtime.handle().clone();
     /// let thread = std::thread::spawn(move || handle.schedule_thread_as(ClassKind::Batch));
-    /// assert_eq!(thread.join().unwrap(), Some(doorbell::Policy::Idle));
+    /// assert_eq!(thread.join().unwrap(), Some(doorbell::metrics::Policy::Idle));
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
     pub fn schedule_thread_as(&self, class: ClassKind) -> Option<Policy> {
@@ -280,7 +284,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        boxed_if_large!(f: F, Box::new => call::post(self, core.into(), f))
+        boxed_if_large!(f: F, Box::new => call_on::post(self, core.into(), f))
     }
 
     /// Runs a closure on the Fair worker of a core, without a result to await. See
@@ -400,7 +404,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        boxed_if_large!(f: F, Box::new => call::try_post(self, core.into(), f))
+        boxed_if_large!(f: F, Box::new => call_on::try_post(self, core.into(), f))
     }
 
     /// Runs a closure on the Fair worker of a core, and blocks the calling thread until it has run. For
@@ -418,7 +422,7 @@ impl Handle {
         F: FnOnce() -> R + Send,
         R: Send,
     {
-        boxed_if_large!(f: F, Box::new => call::blocking(self, core.into(), f))
+        boxed_if_large!(f: F, Box::new => call_on::blocking(self, core.into(), f))
     }
 
     /// Runs a future on the calling thread; see [`Runtime::block_on`](crate::Runtime::block_on).

@@ -1,7 +1,7 @@
 //! Closures that a runtime calls when its workers and tasks begin, end or park.
 
 use crate::ambient;
-use crate::{Builder, ClassKind, CoreId, Metrics, TaskId};
+use crate::{Builder, ClassKind, CoreId, TaskId, metrics::Metrics};
 use doorbell_core::scheduler::telemetry::{TaskEvent, TaskHook, WorkerHook};
 use std::panic::Location;
 use std::sync::Arc;

@@ -135,9 +135,18 @@
 //! A loop that computes calls [`coop::consume_budget`] now and then.
 //!
 //! To find polls that take long, switch on [`Builder::poll_times`]. While such a poll lasts,
-//! [`WorkerMetrics::current_poll`] shows the core, the class and the time so far. When it has ended,
-//! [`Metrics::long_polls`] has the name of its task. [`Builder::on_stall`] calls a hook while the poll lasts,
+//! [`WorkerMetrics::current_poll`](metrics::WorkerMetrics::current_poll) shows the core, the class and the time so far. When it has ended,
+//! [`Metrics::long_polls`](metrics::Metrics::long_polls) has the name of its task. [`Builder::on_stall`] calls a hook while the poll lasts,
 //! with the task, the line that spawned it, the core and the time so far.
+//!
+//! # Where to find what
+//! | module | what |
+//! |---|---|
+//! | [`time`], [`net`], [`signal`], [`sync`] | timers, sockets, signals, the lock that knows classes |
+//! | [`call`](mod@call), [`local`], [`coop`] | types of calls to cores, of values of one task or worker, of the poll budget |
+//! | [`metrics`] | what a runtime tells of itself: counts, times, tasks, stalls, what the OS granted |
+//! | [`error`](mod@error) | errors that few programs name |
+//! | [`switches`] | protocols that can be turned into others |
 //!
 //! # Features
 //! * `cancel`: `doorbell::sync::CancellationToken`, re-exported from `tokio-util`.
@@ -153,14 +162,16 @@ mod ambient;
 mod around;
 mod blocking;
 mod builder;
-mod call;
+pub mod call;
 mod call_class;
 mod call_many;
+mod call_on;
 mod class;
 mod class_workers;
 pub mod coop;
 mod core_state;
 mod dump;
+pub mod error;
 mod forked;
 mod group;
 mod handle;
@@ -170,8 +181,9 @@ mod hooks;
 pub mod io;
 mod join_set;
 mod large;
-mod local;
-mod metrics;
+pub mod local;
+mod local_tasks;
+pub mod metrics;
 pub mod net;
 mod owner;
 mod policy_hook;
@@ -189,6 +201,7 @@ pub mod signal;
 pub mod sim;
 mod stack_size;
 mod stalls;
+pub mod switches;
 pub mod sync;
 mod task;
 mod task_id;
@@ -201,40 +214,24 @@ mod yield_now;
 
 pub use abort_handle::AbortHandle;
 pub use around::ThreadRole;
-pub use blocking::{BlockingHandle, BlockingMetrics, SpawnBlockingError, spawn_blocking};
-pub use builder::{BuildError, Builder, CpuList, IdlePolicy};
-pub use call::{Call, CallError, call_on, try_call_on};
-pub use call_class::{CallBuilder, call};
-pub use call_many::{CallMany, ManyResults, call_all, call_many};
-pub use class::{Class, ClassError, ClassKind, current_class};
-pub use class_workers::WorkerPolicy;
-pub use core_state::CoreError;
-pub use doorbell_core::bell::WorkerState;
-pub use doorbell_core::scheduler::telemetry::Times;
-#[cfg(feature = "baselines")]
-pub use doorbell_core::switches::{CallCoalesce, IdleClaim, IdleNotify};
-pub use doorbell_core::switches::{RtPush, SwitchError, Switches, TimerPull};
-pub use doorbell_core::task::{JoinError, Name as TaskName, Payload};
-pub use doorbell_core::worker::WorkerCounts;
-pub use doorbell_machine::{Policy, ThreadError};
+pub use blocking::{BlockingHandle, spawn_blocking};
+pub use builder::{BuildError, Builder, IdlePolicy};
+pub use call_class::call;
+pub use call_many::{call_all, call_many};
+pub use call_on::{CallError, call_on, try_call_on};
+pub use class::{Class, ClassKind, current_class};
+pub use doorbell_core::task::{JoinError, Name as TaskName};
 pub use doorbell_macros::{main, test};
-pub use dump::{TaskDump, TaskState};
-pub use group::{Group, WeightError};
-pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime, WeakHandle};
-pub use hooks::{TaskInfo, WorkerInfo};
+pub use group::Group;
+pub use handle::{EnterGuard, Handle, WeakHandle};
 pub use join_set::JoinSet;
-pub use local::{LocalJoinHandle, NotAWorker, spawn_local, spawn_local_on, try_spawn_local};
-pub use metrics::{Metrics, WorkerMetrics};
-pub use poll_times::LongPoll;
+pub use local_tasks::{spawn_local, spawn_local_on, try_spawn_local};
 pub use post::post_on;
-pub use runtime::{Runtime, ShutdownTimeout};
+pub use runtime::Runtime;
 pub use scope::{Scope, ScopedJoinHandle, scope};
-pub use stalls::{Stall, StallKind};
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
 pub use task_id::{TaskId, current_task_id};
-pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};
-pub use worker_local::{WorkerLocal, WorkerLocalError};
-pub use yield_now::{YieldNow, yield_now};
+pub use yield_now::yield_now;
 
 /// One CPU that a runtime uses. Cores are numbered from 0 to one less than [`Handle::cores`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

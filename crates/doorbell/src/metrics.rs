@@ -1,7 +1,23 @@
-//! Counts of a runtime at one moment.
+//! What a runtime tells of itself: counts at one moment ([`Metrics`]), how long polls take ([`Times`], [`LongPoll`]), what
+//! tasks do ([`TaskDump`]), polls that go on for long ([`Stall`]), and what the OS granted ([`WorkerPolicy`]).
 
-use crate::poll_times::{LongPoll, Recorded, Recording};
-use crate::{BlockingMetrics, ClassKind, CoreId, WorkerCounts, WorkerState};
+pub use crate::blocking::BlockingMetrics;
+pub use crate::class_workers::WorkerPolicy;
+pub use crate::dump::{TaskDump, TaskState};
+pub use crate::hooks::{TaskInfo, WorkerInfo};
+pub use crate::poll_times::LongPoll;
+pub use crate::stalls::{Stall, StallKind};
+pub use doorbell_core::bell::WorkerState;
+pub use doorbell_core::scheduler::telemetry::Times;
+pub use doorbell_machine::Policy;
+
+/// Counts of mechanisms of this version: for measurements of the runtime itself. They come and go with the mechanisms.
+pub mod raw {
+    pub use doorbell_core::worker::WorkerCounts;
+}
+
+use crate::poll_times::{Recorded, Recording};
+use crate::{ClassKind, CoreId};
 use doorbell_core::scheduler::telemetry::{Telemetry, WorkerTimes};
 use doorbell_machine::Machine;
 use std::time::Duration;
@@ -29,10 +45,69 @@ pub struct WorkerMetrics {
     pub class: ClassKind,
     /// What the worker was doing.
     pub state: WorkerState,
-    /// The counts of the worker and of those that posted to it.
+    /// What the worker has done.
     pub counts: WorkerCounts,
+    raw: raw::WorkerCounts,
     current_poll: Option<Duration>,
     long_polls: u64,
+}
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// What a worker has done since it began. [`WorkerMetrics::raw`] has more.
+        ///
+        /// ```
+        /// let runtime = doorbell::Builder::new().cores(1).build()?;
+        /// let before = runtime.metrics();
+        /// runtime.block_on(runtime.spawn(doorbell::yield_now()))?;
+        /// let done = runtime.metrics().workers[0].counts.since(&before.workers[0].counts);
+        /// assert_eq!(done.polls, 2);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct WorkerCounts {
+            $($(#[$doc])* pub $name: u64,)+
+        }
+
+        impl WorkerCounts {
+            fn of(raw: &raw::WorkerCounts) -> Self {
+                WorkerCounts { $($name: raw.$name,)+ }
+            }
+
+            /// What was counted since `earlier`.
+            #[must_use]
+            pub fn since(&self, earlier: &WorkerCounts) -> WorkerCounts {
+                WorkerCounts { $($name: self.$name.wrapping_sub(earlier.$name),)+ }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Polls of tasks.
+    polls,
+    /// Calls, wakes and tasks that other threads posted to it.
+    delivered,
+    /// Tasks that it took from other workers.
+    stolen,
+    /// Timers that fired.
+    timers_fired,
+    /// Times that its thread went to sleep.
+    parks,
+    /// Syscalls that other threads made to wake it.
+    rings,
+    /// Nanoseconds that it spun, waiting for work that did not come.
+    spun_vain_ns,
+    /// Times that it noticed, while it spun, that the OS had given its CPU to another thread.
+    preemptions,
+    /// Times that it slept although it had something to do, because
+    /// [`Builder::rt_budget`](crate::Builder::rt_budget) was used up.
+    throttles,
+    /// Nanoseconds of those sleeps.
+    throttled_ns,
+    /// Closures of [`post_on`](crate::post_on()) that panicked.
+    posts_panicked,
 }
 
 impl Metrics {
@@ -86,13 +161,14 @@ impl WorkerMetrics {
         core: CoreId,
         class: ClassKind,
         state: WorkerState,
-        counts: &WorkerCounts,
+        counts: &raw::WorkerCounts,
     ) -> Self {
         WorkerMetrics {
             core,
             class,
             state,
-            counts: *counts,
+            counts: WorkerCounts::of(counts),
+            raw: *counts,
             current_poll: None,
             long_polls: 0,
         }
@@ -101,6 +177,11 @@ impl WorkerMetrics {
     fn look_at<M: Machine>(&mut self, times: &WorkerTimes<M>) {
         self.current_poll = times.current_poll();
         self.long_polls = times.long_count();
+    }
+
+    /// All counts of the worker and of the threads that posted to it.
+    pub fn raw(&self) -> raw::WorkerCounts {
+        self.raw
     }
 
     /// How long the worker's current poll has lasted. `None` if it polls nothing, or without

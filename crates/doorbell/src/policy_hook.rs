@@ -1,6 +1,6 @@
 //! [`Builder::on_policy_refused`]: a hook for workers that the OS schedules otherwise than they asked for.
 
-use crate::{Builder, WorkerPolicy};
+use crate::{Builder, metrics::WorkerPolicy};
 use doorbell_core::quiet::drop_quietly;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +40,7 @@ impl Builder {
     /// The `Display` of [`WorkerPolicy`] says what the worker got, why, and what to do.
     /// [`Handle::policies`](crate::Handle::policies) lists all workers. The library itself never prints.
     ///
-    /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)).
+    /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::metrics::Metrics::hook_panics)).
     /// There may be several hooks: all are called, in the order in which they were added.
     ///
     /// ```

@@ -1,7 +1,10 @@
 //! [`Builder::poll_times`]: how long polls take and how long tasks wait for them, and the methods that read
 //! it.
 
-use crate::{Builder, ClassKind, CoreId, Metrics, Times};
+use crate::{
+    Builder, ClassKind, CoreId,
+    metrics::{Metrics, Times},
+};
 use std::time::Duration;
 
 /// Default: a poll that takes longer than this is long.
@@ -27,7 +30,7 @@ impl LongPoll {
     /// The first 32 bytes of the name of the task, or `unnamed`.
     ///
     /// ```
-    /// # fn show(poll: &doorbell::LongPoll) {
+    /// # fn show(poll: &doorbell::metrics::LongPoll) {
     /// println!("{} took {:?} on core {}", poll.name(), poll.duration(), poll.core());
     /// # }
     /// ```
@@ -48,7 +51,7 @@ impl LongPoll {
     /// The class of the worker.
     ///
     /// ```
-    /// use doorbell::{ClassKind, LongPoll};
+    /// use doorbell::{ClassKind, metrics::LongPoll};
     ///
     /// fn delays_others(poll: &LongPoll) -> bool {
     ///     poll.class() != ClassKind::Batch
@@ -219,7 +222,7 @@ impl Metrics {
     }
 
     /// The last eight long polls of each worker, class by class, core by core, oldest first. A poll that
-    /// still goes on is shown by [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll) instead.
+    /// still goes on is shown by [`WorkerMetrics::current_poll`](crate::metrics::WorkerMetrics::current_poll) instead.
     /// [`Builder::long_poll`] has an example.
     pub fn long_polls(&self) -> &[LongPoll] {
         &self.recorded.long

@@ -2,7 +2,7 @@
 
 use crate::CoreId;
 use crate::ambient::{self, Limit};
-use crate::call::{CallError, check, place};
+use crate::call_on::{CallError, check, place};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use doorbell_core::mailbox::Gone;
@@ -14,7 +14,7 @@ use doorbell_core::parcel::posting;
 /// The closure runs when a call of [`call_on`](crate::call_on()) would, in order with the calls of the same
 /// task or thread to that core, and before the runtime ends. A closure of up to 48 bytes needs no allocation
 /// of its own. A panic in the closure is caught and counted
-/// ([`WorkerCounts::posts_panicked`](crate::WorkerCounts)).
+/// ([`WorkerCounts::posts_panicked`](crate::metrics::raw::WorkerCounts)).
 ///
 /// ```
 /// # #[doorbell::main(cores = 2)]

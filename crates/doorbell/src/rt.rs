@@ -13,7 +13,11 @@ use crate::net::{self, Registered};
 use crate::policy_hook::PolicyHooks;
 use crate::room::Rooms;
 use crate::rt_plan::RtPlan;
-use crate::{Class, ClassKind, CoreId, Policy, Switches, WorkerPolicy};
+use crate::{
+    Class, ClassKind, CoreId,
+    metrics::{Policy, WorkerPolicy},
+    switches::Switches,
+};
 use async_lock::{Mutex, OnceCell};
 use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{ErasedCall, ManyTable, RawMany, launch_many, wait_for};

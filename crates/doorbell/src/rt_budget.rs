@@ -68,7 +68,7 @@ impl Builder {
     /// do, the worker is throttled: it sleeps to the end of the period. So a mistake in an Rt task does not
     /// take a CPU from all other threads for good. Meanwhile other Rt workers may take its tasks; pinned
     /// tasks and calls wait. The end of the runtime and a switch of the core
-    /// ([`Handle::core_offline`](crate::Handle::core_offline)) end the sleep. [`WorkerCounts::throttles`](crate::WorkerCounts) and `throttled_ns` count this.
+    /// ([`Handle::core_offline`](crate::Handle::core_offline)) end the sleep. [`WorkerCounts::throttles`](crate::metrics::raw::WorkerCounts) and `throttled_ns` count this.
     ///
     /// Contract: *the worker has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)), and
     /// no poll or call on it takes as long as share × period ⇒ in n successive periods it runs at most n ×

@@ -132,7 +132,7 @@ impl Runtime {
     /// assert_eq!(nested + runtime.block_on(blocking)??, 2);
     /// let handle = runtime.handle().clone();
     /// let task = runtime.spawn(async move { handle.try_block_on(async { 1 }) });
-    /// assert_eq!(runtime.block_on(task)?, Err(doorbell::BlockOnError::InsideWorker));
+    /// assert_eq!(runtime.block_on(task)?, Err(doorbell::error::BlockOnError::InsideWorker));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -3,7 +3,7 @@
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
-use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload, TaskBuilder, coop};
+use crate::{CoreId, JoinError, JoinHandle, JoinSet, TaskBuilder, coop, error::Payload};
 use async_lock::Mutex;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{AbortHandle, Abortable};

@@ -40,7 +40,7 @@ impl Stall {
     /// What it is that takes long.
     ///
     /// ```
-    /// use doorbell::{Builder, StallKind};
+    /// use doorbell::{Builder, metrics::StallKind};
     ///
     /// let builder = Builder::new().on_stall(std::time::Duration::from_millis(10), |stall| {
     ///     if stall.kind() == StallKind::Queued {
@@ -78,7 +78,7 @@ impl Stall {
     /// awaits the task or a lock that it holds, and with a paused clock.
     ///
     /// ```
-    /// fn runs_elsewhere(stall: &doorbell::Stall) -> bool {
+    /// fn runs_elsewhere(stall: &doorbell::metrics::Stall) -> bool {
     ///     let worker = stall.worker().map(|worker| worker.class());
     ///     stall.class().map(|class| class.kind()) != worker
     /// }
@@ -90,7 +90,7 @@ impl Stall {
 
     /// How long the poll has lasted at least: the time since the thread that looks for stalls first saw it. The poll
     /// goes on, or has ended just now. For a queued closure: how long it has waited, as
-    /// [`BlockingMetrics::oldest_queued`](crate::BlockingMetrics::oldest_queued). [`Builder::on_stall`] has an example.
+    /// [`BlockingMetrics::oldest_queued`](crate::metrics::BlockingMetrics::oldest_queued). [`Builder::on_stall`] has an example.
     pub fn lasted(&self) -> Duration {
         Duration::from_nanos(self.event.lasted_ns())
     }
@@ -167,7 +167,7 @@ impl Builder {
     /// [`spawn`](crate::spawn()) panics there; a [`Handle`](crate::Handle) works. The hook may end this
     /// runtime or another one. Ending a runtime does not wait for its hook, so a running call of the hook may
     /// end later. A panic of the hook is caught and counted
-    /// ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). There may be several hooks. The shortest `after` sets the
+    /// ([`Metrics::hook_panics`](crate::metrics::Metrics::hook_panics)). There may be several hooks. The shortest `after` sets the
     /// moments at which they are called, and each is called only at those at which its own `after` has passed. So a poll of
     /// one and a half times `after` is reported to the hook with the shortest one. Another hook may miss a poll that is
     /// shorter than twice its own `after` and the shortest one together.

@@ -34,8 +34,8 @@ macro_rules! task_local {
     ($($(#[$attr:meta])* $vis:vis static $name:ident: $type:ty);+ $(;)?) => {
         $(
             $(#[$attr])*
-            $vis static $name: $crate::TaskLocal<$type> =
-                $crate::TaskLocal::new(::std::stringify!($name));
+            $vis static $name: $crate::local::TaskLocal<$type> =
+                $crate::local::TaskLocal::new(::std::stringify!($name));
         )+
     };
 }

@@ -38,7 +38,7 @@ macro_rules! worker_local {
     ($($(#[$attr:meta])* $vis:vis static $name:ident: $type:ty = $init:expr);+ $(;)?) => {
         $(
             $(#[$attr])*
-            $vis static $name: $crate::WorkerLocal<$type> = $crate::WorkerLocal::new(|| $init);
+            $vis static $name: $crate::local::WorkerLocal<$type> = $crate::local::WorkerLocal::new(|| $init);
         )+
     };
 }
@@ -101,7 +101,7 @@ impl<T: 'static> WorkerLocal<T> {
     ///
     /// ```
     /// doorbell::worker_local!(static NAME: String = String::from("a worker's"));
-    /// assert_eq!(NAME.try_with(String::len), Err(doorbell::WorkerLocalError::NotAWorker));
+    /// assert_eq!(NAME.try_with(String::len), Err(doorbell::error::WorkerLocalError::NotAWorker));
     /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, WorkerLocalError> {
         // `with_worker` keeps the frame until `f` has returned, and with it the value.

@@ -107,32 +107,32 @@ macro_rules! table {
 fn c5_public_types_have_the_auto_traits_that_they_promise() {
     let wrong = table! {
         // The runtime.
-        ALL => doorbell::Runtime, doorbell::Handle, doorbell::WeakHandle, doorbell::ThreadRole, doorbell::Builder, doorbell::CpuList,
-            doorbell::IdlePolicy, doorbell::ShutdownTimeout, doorbell::CoreError, doorbell::CoreId,
-            doorbell::BlockOnError, doorbell::NoRuntime, doorbell::WorkerPolicy, doorbell::Metrics,
-            doorbell::WorkerMetrics, doorbell::BlockingMetrics, doorbell::WorkerInfo, doorbell::TaskInfo<'static>,
-            doorbell::Stall, doorbell::StallKind, doorbell::LongPoll, doorbell::TaskDump, doorbell::TaskState;
+        ALL => doorbell::Runtime, doorbell::Handle, doorbell::WeakHandle, doorbell::ThreadRole, doorbell::Builder,
+            doorbell::IdlePolicy, doorbell::error::ShutdownTimeout, doorbell::error::CoreError, doorbell::CoreId,
+            doorbell::error::BlockOnError, doorbell::error::NoRuntime, doorbell::metrics::WorkerPolicy, doorbell::metrics::Metrics,
+            doorbell::metrics::WorkerMetrics, doorbell::metrics::BlockingMetrics, doorbell::metrics::WorkerInfo, doorbell::metrics::TaskInfo<'static>,
+            doorbell::metrics::Stall, doorbell::metrics::StallKind, doorbell::metrics::LongPoll, doorbell::metrics::TaskDump, doorbell::metrics::TaskState;
         "Unpin" => doorbell::EnterGuard;
         // Tasks.
-        ALL => doorbell::Class, doorbell::ClassKind, doorbell::ClassError, doorbell::Group, doorbell::WeightError,
-            doorbell::TaskBuilder, doorbell::SpawnError, doorbell::NotAWorker, doorbell::TaskId, doorbell::YieldNow,
+        ALL => doorbell::Class, doorbell::ClassKind, doorbell::error::ClassError, doorbell::Group, doorbell::error::WeightError,
+            doorbell::TaskBuilder, doorbell::SpawnError, doorbell::error::NotAWorker, doorbell::TaskId, doorbell::coop::YieldNow,
             doorbell::AbortHandle, doorbell::Scope, doorbell::JoinHandle<SendOnly>, doorbell::JoinSet<SendOnly>,
             doorbell::ScopedJoinHandle<SendOnly>;
-        "Unpin UnwindSafe RefUnwindSafe" => doorbell::LocalJoinHandle<SendOnly>, doorbell::LocalJoinHandle<Stays>,
+        "Unpin UnwindSafe RefUnwindSafe" => doorbell::local::LocalJoinHandle<SendOnly>, doorbell::local::LocalJoinHandle<Stays>,
             doorbell::JoinHandle<Stays>, doorbell::JoinSet<Stays>, doorbell::ScopedJoinHandle<Stays>;
-        ALL => doorbell::TaskLocal<u8>, doorbell::TaskLocal<Stays>, doorbell::TaskLocalError,
-            doorbell::WorkerLocal<Stays>, doorbell::WorkerLocalError, doorbell::TaskLocalFuture<u8, u8>;
-        "Unpin UnwindSafe RefUnwindSafe" => doorbell::TaskLocalFuture<Stays, u8>;
+        ALL => doorbell::local::TaskLocal<u8>, doorbell::local::TaskLocal<Stays>, doorbell::error::TaskLocalError,
+            doorbell::local::WorkerLocal<Stays>, doorbell::error::WorkerLocalError, doorbell::local::TaskLocalFuture<u8, u8>;
+        "Unpin UnwindSafe RefUnwindSafe" => doorbell::local::TaskLocalFuture<Stays, u8>;
         // Signals.
         ALL => doorbell::signal::Signal, doorbell::signal::SignalKind, doorbell::signal::UncatchableSignal;
         // Calls and blocking closures.
-        ALL => doorbell::Call<SendOnly>, doorbell::CallBuilder, doorbell::CallMany<SendOnly>,
+        ALL => doorbell::call::Call<SendOnly>, doorbell::call::CallBuilder, doorbell::call::CallMany<SendOnly>,
             doorbell::BlockingHandle<SendOnly>;
-        "Unpin UnwindSafe RefUnwindSafe" => doorbell::Call<Stays>, doorbell::CallMany<Stays>,
+        "Unpin UnwindSafe RefUnwindSafe" => doorbell::call::Call<Stays>, doorbell::call::CallMany<Stays>,
             doorbell::BlockingHandle<Stays>;
         // Errors with the payload of a panic or an error of the OS.
-        "Send Sync Unpin" => net::AsyncFdRegisterError<OwnedFd>, doorbell::JoinError, doorbell::Payload, doorbell::CallError, doorbell::BuildError,
-            doorbell::ThreadError, doorbell::SpawnBlockingError;
+        "Send Sync Unpin" => net::AsyncFdRegisterError<OwnedFd>, doorbell::JoinError, doorbell::error::Payload, doorbell::CallError, doorbell::BuildError,
+            doorbell::error::ThreadError, doorbell::error::SpawnBlockingError;
         // Time and the poll budget.
         ALL => time::Instant, time::Interval, time::MissedTicks, time::Sleep, time::Elapsed, time::Timeout<u8>,
             coop::Cooperative<u8>, coop::Unconstrained<u8>;

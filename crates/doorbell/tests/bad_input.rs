@@ -6,7 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{BlockOnError, BuildError, Builder, Handle, NoRuntime, SpawnError};
+use doorbell::{
+    BuildError, Builder, Handle, SpawnError,
+    error::{BlockOnError, NoRuntime},
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn message(f: impl FnOnce()) -> String {

@@ -113,7 +113,7 @@ fn a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on() {
     assert_eq!(dropped.load(SeqCst), 1, "the closure is gone");
     assert_eq!(
         rt.metrics().blocking(),
-        doorbell::BlockingMetrics::default()
+        doorbell::metrics::BlockingMetrics::default()
     );
     // The workers are unaffected, and with room a thread starts.
     assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);
@@ -201,7 +201,7 @@ fn no_thread_before_the_first_use_and_no_more_than_allowed() {
     let rt = runtime(3);
     assert_eq!(
         rt.metrics().blocking(),
-        doorbell::BlockingMetrics::default()
+        doorbell::metrics::BlockingMetrics::default()
     );
     let (go_tx, go_rx) = std::sync::mpsc::channel::<()>();
     let go_rx = Arc::new(std::sync::Mutex::new(go_rx));

@@ -6,7 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{BlockOnError, Builder, Runtime, WorkerState, yield_now};
+use doorbell::{Builder, Runtime, error::BlockOnError, metrics::WorkerState, yield_now};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -69,14 +69,14 @@ fn s7_a_task_that_wakes_itself_is_not_rung() {
     const TURNS: u64 = 10_000;
     let rt = runtime(1);
     wait_until_parked(&rt);
-    let before = rt.metrics().workers[0].counts;
+    let before = rt.metrics().workers[0].raw();
     let task = rt.spawn(async {
         for _ in 0..TURNS {
             yield_now().await;
         }
     });
     rt.block_on(task).unwrap();
-    let done = rt.metrics().workers[0].counts.since(&before);
+    let done = rt.metrics().workers[0].raw().since(&before);
     assert!((1..=2).contains(&done.rings), "the spawn's: {done:?}");
     assert!((TURNS..TURNS + 10).contains(&done.polls), "{done:?}");
 }
@@ -187,11 +187,12 @@ fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
         }
     }))
     .unwrap();
-    let sum = |metrics: &doorbell::Metrics, of: fn(&doorbell::WorkerCounts) -> u64| {
+    let sum = |metrics: &doorbell::metrics::Metrics,
+               of: fn(&doorbell::metrics::raw::WorkerCounts) -> u64| {
         metrics
             .workers
             .iter()
-            .map(|worker| of(&worker.counts))
+            .map(|worker| of(&worker.raw()))
             .sum::<u64>()
     };
     let after = rt.metrics();
@@ -314,11 +315,7 @@ fn t16_the_first_sleep_waits_for_nothing_but_its_time() {
     let waits_beside_parks = || {
         let rt = runtime(1);
         let task = rt.spawn(async {
-            let parks = || {
-                doorbell::Handle::current().metrics().workers[0]
-                    .counts
-                    .parks
-            };
+            let parks = || doorbell::Handle::current().metrics().workers[0].raw().parks;
             let before = (waits_of_this_thread(), parks());
             doorbell::time::sleep(Duration::from_micros(300)).await;
             let waits = waits_of_this_thread() - before.0;

@@ -8,7 +8,9 @@
 
 mod shuffled;
 
-use doorbell::{CallError, CoreId, Runtime, WorkerState, call_all, call_many, current_core};
+use doorbell::{
+    CallError, CoreId, Runtime, call_all, call_many, current_core, metrics::WorkerState,
+};
 use shuffled::Builder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -142,7 +144,7 @@ fn a_sleeping_core_is_rung_once_and_a_spinning_one_never() {
         let before = rt.metrics();
         assert_eq!(rt.call_all_blocking(|_| ()).unwrap().len(), 3);
         for (now, before) in rt.metrics().workers.iter().zip(&before.workers) {
-            assert_eq!(now.counts.since(&before.counts).rings, rings);
+            assert_eq!(now.raw().since(&before.raw()).rings, rings);
         }
     }
 }

@@ -9,8 +9,9 @@
 mod shuffled;
 
 use doorbell::{
-    CallCoalesce, CallError, CoreId, IdleNotify, Runtime, Switches, WorkerState, call_on,
-    current_core,
+    CallError, CoreId, Runtime, call_on, current_core,
+    metrics::WorkerState,
+    switches::{CallCoalesce, IdleNotify, Switches},
 };
 use shuffled::Builder;
 use std::sync::Arc;
@@ -142,13 +143,13 @@ fn a_call_to_a_spinning_worker_makes_no_syscall_and_no_pass() {
     const CALLS: u64 = 10_000;
     let rt = runtime(1, LONG);
     wait_for(&rt, 0, WorkerState::Spinning);
-    let before = rt.metrics().workers[0].counts;
+    let before = rt.metrics().workers[0].raw();
     let start = Instant::now();
     for _ in 0..CALLS {
         rt.call_blocking(0, || ()).unwrap();
     }
     let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap();
-    let counts = rt.metrics().workers[0].counts.since(&before);
+    let counts = rt.metrics().workers[0].raw().since(&before);
     // A worker counts a take after delivering it, so the last one may still be missing.
     assert!(
         counts.delivered <= CALLS && counts.delivered + 1 >= CALLS,
@@ -173,13 +174,13 @@ fn without_idle_notify_every_call_costs_a_pass() {
         idle_notify: IdleNotify::Off,
         ..Switches::default()
     });
-    let before = rt.metrics().workers[0].counts;
+    let before = rt.metrics().workers[0].raw();
     for _ in 0..CALLS {
         wait_for(&rt, 0, WorkerState::Spinning);
         rt.call_blocking(0, || ()).unwrap();
     }
     wait_for(&rt, 0, WorkerState::Spinning);
-    let counts = rt.metrics().workers[0].counts.since(&before);
+    let counts = rt.metrics().workers[0].raw().since(&before);
     // One pass takes the call, and one more finds nothing. A call that comes during the worker's last look
     // before it spins costs no pass. That is rare, but less so on a busy machine.
     assert!(counts.passes >= CALLS / 2, "{} passes", counts.passes);
@@ -199,7 +200,7 @@ fn always_ring_rings_a_spinning_worker_once_a_call() {
         wait_for(&rt, 0, WorkerState::Spinning);
         rt.call_blocking(0, || ()).unwrap();
     }
-    let counts = rt.metrics().workers[0].counts;
+    let counts = rt.metrics().workers[0].raw();
     // A call that comes during the worker's pass of the millisecond makes no ring.
     assert_eq!(counts.rings, counts.rings_awake);
     assert!(
@@ -217,7 +218,7 @@ fn a_call_to_a_parked_worker_rings_exactly_once() {
         rt.call_blocking(0, || ()).unwrap();
     }
     wait_for(&rt, 0, WorkerState::Parked);
-    let counts = rt.metrics().workers[0].counts;
+    let counts = rt.metrics().workers[0].raw();
     // A worker that was preempted between its announcement and its last look may be notified and rung
     // without having parked. Each such case is counted.
     let avoided = counts.parks_avoided;

@@ -6,7 +6,7 @@
     reason = "a test of threads, on threads of its own"
 )]
 
-use doorbell::{Builder, Class, ClassKind, Policy, current_class};
+use doorbell::{Builder, Class, ClassKind, current_class, metrics::Policy};
 use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, StreamExt};
 use std::sync::Arc;
@@ -169,7 +169,7 @@ fn workers_begin_when_their_class_is_used() {
         runtime
             .policies()
             .iter()
-            .map(doorbell::WorkerPolicy::class)
+            .map(doorbell::metrics::WorkerPolicy::class)
             .collect()
     };
     runtime.block_on(runtime.spawn(async {})).unwrap();
@@ -313,7 +313,7 @@ fn workers_of_all_classes_are_in_dumps_and_metrics() {
         }));
         runtime.block_on(told).unwrap();
     }
-    let names = |tasks: Vec<doorbell::TaskDump>| -> Vec<String> {
+    let names = |tasks: Vec<doorbell::metrics::TaskDump>| -> Vec<String> {
         let names = tasks.iter().filter_map(|task| task.name());
         let mut names: Vec<_> = names.map(str::to_owned).collect();
         names.sort();

@@ -7,8 +7,8 @@
 )]
 
 use doorbell::{
-    Builder, CallError, CoreError, CoreId, IdlePolicy, Runtime, SpawnError, WorkerState,
-    current_core, yield_now,
+    Builder, CallError, CoreId, IdlePolicy, Runtime, SpawnError, current_core, error::CoreError,
+    metrics::WorkerState, yield_now,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};

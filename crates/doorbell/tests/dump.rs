@@ -6,7 +6,11 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CallError, CoreId, Handle, TaskDump, TaskState, yield_now};
+use doorbell::{
+    Builder, CallError, CoreId, Handle,
+    metrics::{TaskDump, TaskState},
+    yield_now,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -8,7 +8,7 @@
 )]
 
 use doorbell::net::UnixStream;
-use doorbell::{Builder, CallError, Class, Runtime, SpawnBlockingError, ThreadRole};
+use doorbell::{Builder, CallError, Class, Runtime, ThreadRole, error::SpawnBlockingError};
 use std::cell::Cell;
 use std::io::Write;
 use std::mem::ManuallyDrop;

@@ -7,7 +7,9 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Class, ClassKind, CoreId, StallKind, TaskId, ThreadRole, yield_now};
+use doorbell::{
+    Builder, Class, ClassKind, CoreId, TaskId, ThreadRole, metrics::StallKind, yield_now,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -68,7 +70,7 @@ fn each_task_is_spawned_and_finished_once_however_it_ends() {
     let (spawned, finished) = (Seen::default(), Seen::default());
     let note = |seen: &Seen| {
         let seen = Arc::clone(seen);
-        move |task: &doorbell::TaskInfo<'_>| {
+        move |task: &doorbell::metrics::TaskInfo<'_>| {
             let name = task.name().map(str::to_owned);
             seen.lock().unwrap().push((task.id(), name));
         }
@@ -169,7 +171,7 @@ fn hooks_of_workers_are_told_the_class() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = |what: &'static str| {
         let seen = Arc::clone(&seen);
-        move |worker: &doorbell::WorkerInfo| {
+        move |worker: &doorbell::metrics::WorkerInfo| {
             let note = (what, worker.class(), worker.core().index());
             seen.lock().unwrap().push(note);
         }

@@ -13,8 +13,8 @@
 )]
 
 use doorbell::{
-    Builder, Call, CallError, Class, Handle, JoinHandle, JoinSet, LocalJoinHandle, Runtime, Scope,
-    ScopedJoinHandle, yield_now,
+    Builder, CallError, Class, Handle, JoinHandle, JoinSet, Runtime, Scope, ScopedJoinHandle,
+    call::Call, local::LocalJoinHandle, yield_now,
 };
 use std::hint::black_box;
 use std::sync::mpsc::{Sender, channel};
@@ -263,12 +263,12 @@ fn large_closures_are_posted_and_sent_to_many() {
         Handle::current().post_on(1, closure).unwrap();
     }
     #[inline(never)]
-    fn many() -> doorbell::CallMany<usize> {
+    fn many() -> doorbell::call::CallMany<usize> {
         let bytes = [1_u8; CLOSURE];
         doorbell::call_many([1, 0], move |_| count(&bytes))
     }
     #[inline(never)]
-    fn all() -> doorbell::CallMany<usize> {
+    fn all() -> doorbell::call::CallMany<usize> {
         let bytes = [1_u8; CLOSURE];
         doorbell::call_all(move |_| count(&bytes))
     }

@@ -9,7 +9,7 @@
 mod shuffled;
 
 use doorbell::{
-    CoreId, NotAWorker, Runtime, call_on, current_core, spawn_local, spawn_local_on,
+    CoreId, Runtime, call_on, current_core, error::NotAWorker, spawn_local, spawn_local_on,
     try_spawn_local, yield_now,
 };
 use shuffled::Builder;

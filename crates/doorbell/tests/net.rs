@@ -2,7 +2,7 @@
 
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::time::sleep;
-use doorbell::{Builder, Class, ClassKind, Runtime, WorkerMetrics};
+use doorbell::{Builder, Class, ClassKind, Runtime, metrics::WorkerMetrics};
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -95,7 +95,7 @@ fn urgent_tasks_wait_on_urgent_workers() {
         urgent.await.unwrap().unwrap();
     });
     let metrics = runtime.metrics();
-    let ready = |it: &WorkerMetrics| it.counts.unparks_ready;
+    let ready = |it: &WorkerMetrics| it.raw().unparks_ready;
     let of_rt = metrics
         .workers
         .iter()
@@ -189,7 +189,7 @@ fn who_waits_when_the_runtime_ends_does_not_wait_for_ever() {
 fn urgent_wakes(runtime: &Runtime) -> u64 {
     let workers = runtime.metrics().workers;
     let of_rt = workers.iter().filter(|it| it.class == ClassKind::Rt);
-    of_rt.map(|it| it.counts.unparks_ready).sum()
+    of_rt.map(|it| it.raw().unparks_ready).sum()
 }
 
 /// Reads this many one-byte messages in a task of that class, and answers each.

@@ -10,7 +10,7 @@
 
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::time::sleep;
-use doorbell::{Builder, Runtime, WorkerCounts};
+use doorbell::{Builder, Runtime, metrics::raw::WorkerCounts};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
@@ -89,7 +89,7 @@ fn register(rt: &Runtime, core: usize, stream: TcpStream) -> TcpStream {
 }
 
 fn counts(rt: &Runtime, core: usize) -> WorkerCounts {
-    rt.metrics().workers[core].counts
+    rt.metrics().workers[core].raw()
 }
 
 /// A simple random generator: xorshift.
@@ -315,7 +315,7 @@ fn l2_a_copy_that_outlives_its_stream_tells_nobody() {
     rt.block_on(rt.task().on(0).spawn(async {})).unwrap();
     // The task is done before its worker has counted the poll.
     until("it sleeps", || {
-        rt.worker_state(0) == Some(doorbell::WorkerState::Parked)
+        rt.worker_state(0) == Some(doorbell::metrics::WorkerState::Parked)
     });
     let before = counts(&rt, 0);
     for _ in 0..WRITES {
@@ -349,7 +349,7 @@ fn s8_readiness_that_nobody_waits_for_does_not_spin() {
         .map(|(ours, theirs)| (register(&rt, 0, ours), theirs))
         .collect();
     until("it sleeps", || {
-        rt.worker_state(0) == Some(doorbell::WorkerState::Parked)
+        rt.worker_state(0) == Some(doorbell::metrics::WorkerState::Parked)
     });
     let before = counts(&rt, 0);
     // Data, an end, and a reset, which is a lasting error.

@@ -198,7 +198,7 @@ fn s8_what_nobody_takes_wakes_no_worker_again() {
     runtime.block_on(async { assert!(is_pending(pin!(counter.readable())).await) });
     let unparks = || {
         let metrics = runtime.metrics();
-        let ready = metrics.workers.iter().map(|it| it.counts.unparks_ready);
+        let ready = metrics.workers.iter().map(|it| it.raw().unparks_ready);
         ready.sum::<u64>()
     };
     add(&counter, 1);

@@ -97,10 +97,10 @@ fn outside() -> Vec<Case> {
             JoinSet::new().spawn_on(0, async {});
         }),
         case("call_class.rs call", || drop(doorbell::call())),
-        case("local.rs spawn_local", || {
+        case("local_tasks.rs spawn_local", || {
             drop(doorbell::spawn_local(async {}))
         }),
-        case("local.rs spawn_local_on", || {
+        case("local_tasks.rs spawn_local_on", || {
             drop(doorbell::spawn_local_on(0, || async {}))
         }),
         case("worker_local.rs with", || OF_WORKER.with(|_| ())),
@@ -109,8 +109,8 @@ fn outside() -> Vec<Case> {
             drop(doorbell::spawn_blocking(|| ()))
         }),
         case("group.rs new", || drop(Group::new(0))),
-        case("call.rs call_on", || drop(doorbell::call_on(0, || ()))),
-        case("call.rs try_call_on", || {
+        case("call_on.rs call_on", || drop(doorbell::call_on(0, || ()))),
+        case("call_on.rs try_call_on", || {
             drop(doorbell::try_call_on(0, || ()))
         }),
         case("task_local.rs with", || OF_TASK.with(|_| ())),
@@ -155,10 +155,10 @@ fn inside(rt: &Arc<Runtime>) -> Vec<Case> {
             let _entered = rt.enter();
             JoinSet::new().spawn_on(9, async {});
         }),
-        with("local.rs spawn_local_on", |rt| {
+        with("local_tasks.rs spawn_local_on", |rt| {
             drop(rt.spawn_local_on(9, || async {}))
         }),
-        with("local.rs LocalJoinHandle", |rt| {
+        with("local_tasks.rs LocalJoinHandle", |rt| {
             let place = rt.spawn_local_on(0, || async {
                 let mut task = doorbell::spawn_local(async {});
                 (&mut task).await.unwrap();
@@ -176,7 +176,7 @@ fn inside(rt: &Arc<Runtime>) -> Vec<Case> {
         with("blocking/mod.rs BlockingHandle", |rt| {
             twice(rt, rt.spawn_blocking(|| ()))
         }),
-        with("call.rs Call", |rt| twice(rt, rt.call_on(0, || ()))),
+        with("call_on.rs Call", |rt| twice(rt, rt.call_on(0, || ()))),
         with("call_many.rs CallMany", |rt| twice(rt, rt.call_all(|_| ()))),
         with("call_many.rs CallMany", |rt| {
             twice(rt, rt.call_many([9], |_| ()))

@@ -10,7 +10,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Class, ClassKind, Policy, Runtime};
+use doorbell::{Builder, Class, ClassKind, Runtime, metrics::Policy};
 use doorbell_machine::{Host, Machine};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::sync::atomic::AtomicUsize;

@@ -107,7 +107,7 @@ fn long_polls_are_counted_and_the_last_are_kept_with_their_names() {
         polls.filter(move |poll| poll.core().index() == core)
     };
     assert!(on(0).any(|poll| poll.name() == "unnamed"));
-    let names: Vec<&str> = on(1).map(doorbell::LongPoll::name).collect();
+    let names: Vec<&str> = on(1).map(doorbell::metrics::LongPoll::name).collect();
     assert_eq!(names.len(), 8);
     assert_eq!(names.last(), Some(&"hog 9"));
     assert!(
@@ -167,10 +167,12 @@ fn each_class_has_times_and_long_polls_of_its_own() {
         assert_eq!(metrics.wake_times_of(kind).unwrap().count(), polls);
         let of_kind = metrics.long_polls().iter();
         let of_kind = of_kind.filter(|poll| poll.class() == kind);
-        let names: Vec<_> = of_kind.map(doorbell::LongPoll::name).collect();
+        let names: Vec<_> = of_kind.map(doorbell::metrics::LongPoll::name).collect();
         assert_eq!(names, vec![name; polls as usize]);
         let workers = metrics.workers.iter().filter(|worker| worker.class == kind);
-        let long: Vec<_> = workers.map(doorbell::WorkerMetrics::long_polls).collect();
+        let long: Vec<_> = workers
+            .map(doorbell::metrics::WorkerMetrics::long_polls)
+            .collect();
         assert_eq!(long, [0, polls], "{kind}");
     }
     assert_eq!(metrics.poll_times().count(), 9);
@@ -194,7 +196,7 @@ fn the_age_of_a_batch_poll_shows_too() {
             .workers
             .iter()
             .filter(move |worker| worker.class == kind);
-        workers.filter_map(doorbell::WorkerMetrics::current_poll)
+        workers.filter_map(doorbell::metrics::WorkerMetrics::current_poll)
     };
     assert_eq!(ages(ClassKind::Batch).count(), 1);
     assert_eq!(ages(ClassKind::Fair).count(), 0);

@@ -61,13 +61,13 @@ fn posts_and_calls_of_one_thread_run_in_order() {
 #[test]
 fn a_panic_is_counted_and_ends_nothing() {
     let rt = runtime(1);
-    let before = rt.metrics().workers[0].counts;
+    let before = rt.metrics().workers[0].raw();
     for _ in 0..3 {
         rt.post_on(0, || std::panic::resume_unwind(Box::new("on purpose")))
             .unwrap();
     }
     assert_eq!(rt.call_blocking(0, || 7).unwrap(), 7);
-    let counts = rt.metrics().workers[0].counts.since(&before);
+    let counts = rt.metrics().workers[0].raw().since(&before);
     assert_eq!(counts.posts_panicked, 3);
 }
 

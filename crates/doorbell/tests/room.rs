@@ -10,7 +10,7 @@ mod hostile;
 
 mod shuffled;
 
-use doorbell::{BuildError, Call, CallError, CoreId, Runtime};
+use doorbell::{BuildError, CallError, CoreId, Runtime, call::Call};
 use shuffled::Builder;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -6,7 +6,9 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{BuildError, Builder, Class, ClassKind, Policy, Runtime, WorkerCounts};
+use doorbell::{
+    BuildError, Builder, Class, ClassKind, Runtime, metrics::Policy, metrics::raw::WorkerCounts,
+};
 use std::time::{Duration, Instant};
 
 const PERIOD: Duration = Duration::from_millis(20);
@@ -32,7 +34,7 @@ fn counts(runtime: &Runtime, kind: ClassKind) -> WorkerCounts {
     workers
         .find(|worker| worker.core.index() == 0)
         .unwrap()
-        .counts
+        .raw()
 }
 
 /// Whether the urgent workers have real-time priority here.

@@ -9,7 +9,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Class, ClassKind, Policy, Runtime};
+use doorbell::{Builder, Class, ClassKind, Runtime, metrics::Policy};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};

@@ -7,7 +7,7 @@
 )]
 
 use doorbell::{
-    Builder, CallError, Class, Handle, Runtime, SpawnBlockingError, SpawnError, yield_now,
+    Builder, CallError, Class, Handle, Runtime, SpawnError, error::SpawnBlockingError, yield_now,
 };
 use std::future::poll_fn;
 use std::pin::pin;

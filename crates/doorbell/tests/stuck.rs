@@ -8,7 +8,7 @@
 
 use doorbell::net::UnixStream;
 use doorbell::time::{interval, sleep, timeout};
-use doorbell::{Builder, CoreId, Runtime, WorkerState};
+use doorbell::{Builder, CoreId, Runtime, metrics::WorkerState};
 use std::future::Future;
 use std::io::Write as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -74,7 +74,7 @@ fn timers_for_stuck(rt: &Runtime) -> u64 {
     let workers = rt.metrics().workers;
     workers
         .iter()
-        .map(|worker| worker.counts.timers_for_stuck)
+        .map(|worker| worker.raw().timers_for_stuck)
         .sum()
 }
 

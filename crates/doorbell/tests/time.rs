@@ -13,7 +13,7 @@ mod shuffled;
 use doorbell::time::{
     Instant, MissedTicks, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-use doorbell::{Class, Runtime, WorkerState};
+use doorbell::{Class, Runtime, metrics::WorkerState};
 use futures::poll;
 use shuffled::Builder;
 use std::future::{pending, ready};
@@ -298,7 +298,7 @@ fn slack_makes_timers_share_their_wake_ups() {
         .build()
         .unwrap();
     let fires = |slack: Duration| {
-        let before = rt.metrics().workers[0].counts;
+        let before = rt.metrics().workers[0].raw();
         rt.block_on(async {
             let start = Instant::now() + 5 * MS;
             let tasks: Vec<_> = (0..40u32)
@@ -308,7 +308,7 @@ fn slack_makes_timers_share_their_wake_ups() {
                 task.await.unwrap();
             }
         });
-        rt.metrics().workers[0].counts.since(&before)
+        rt.metrics().workers[0].raw().since(&before)
     };
     let shared = fires(20 * MS);
     assert_eq!(shared.timers_fired, 40);
@@ -335,11 +335,11 @@ fn t2_an_earlier_timer_from_outside_rings_a_parked_worker_once() {
         std::thread::yield_now();
     }
     await_parked();
-    let before = rt.metrics().workers[0].counts;
+    let before = rt.metrics().workers[0].raw();
     rt.block_on(sleep(2 * MS));
     // It counts a timer after the wake.
     await_parked();
-    let counts = rt.metrics().workers[0].counts.since(&before);
+    let counts = rt.metrics().workers[0].raw().since(&before);
     assert_eq!((counts.rings, counts.timers_fired), (1, 1), "{counts:?}");
     assert!(!later.is_finished());
 }

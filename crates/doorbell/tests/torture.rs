@@ -11,8 +11,8 @@
 )]
 
 use doorbell::{
-    Builder, CallCoalesce, CallError, CoreId, Handle, IdleClaim, IdleNotify, RtPush, Switches,
-    TimerPull, current_core,
+    Builder, CallError, CoreId, Handle, current_core,
+    switches::{CallCoalesce, IdleClaim, IdleNotify, RtPush, Switches, TimerPull},
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -146,7 +146,7 @@ fn torture(spin: Duration, seed: u64) {
     );
     assert_eq!(counts.wrong_core.load(Ordering::Relaxed), 0, "seed {seed}");
     for worker in &rt.metrics().workers {
-        let c = &worker.counts;
+        let c = &worker.raw();
         let ended = c.unparks_rung + c.unparks_last_test;
         assert!(
             ended <= c.parks && c.parks <= ended + 1,

@@ -8,7 +8,7 @@
 
 mod shuffled;
 
-use doorbell::{CoreId, Runtime, WorkerLocalError, call_on, current_core, worker_local};
+use doorbell::{CoreId, Runtime, call_on, current_core, error::WorkerLocalError, worker_local};
 use shuffled::Builder;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

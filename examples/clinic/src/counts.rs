@@ -1,6 +1,6 @@
 //! The text of `/metrics` in Prometheus' format: a name, labels and a count on each line.
 
-use doorbell::{Metrics, WorkerCounts};
+use doorbell::metrics::{Metrics, WorkerCounts};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,11 +13,10 @@ const ROUTES: [&str; 7] = [
 type Named = (&'static str, fn(&WorkerCounts) -> u64);
 
 /// The counts of a worker.
-const OF_WORKER: [Named; 7] = [
+const OF_WORKER: [Named; 6] = [
     ("polls", |counts| counts.polls),
-    ("passes", |counts| counts.passes),
     ("parks", |counts| counts.parks),
-    ("unparks_ready", |counts| counts.unparks_ready),
+    ("delivered", |counts| counts.delivered),
     ("rings", |counts| counts.rings),
     ("timers_fired", |counts| counts.timers_fired),
     ("stolen", |counts| counts.stolen),

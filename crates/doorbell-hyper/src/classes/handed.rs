@@ -3,7 +3,7 @@
 use super::body::Handed;
 use super::chain::{Frames, Heard, Rest, chain};
 use super::handler::Handler;
-use doorbell::{Class, NoRuntime, SpawnError};
+use doorbell::{Class, SpawnError, error::NoRuntime};
 use futures_channel::oneshot;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::service::Service;

@@ -1,7 +1,7 @@
 //! [`ServeError`] and [`Served`].
 
 use doorbell::net;
-use doorbell::{JoinError, NoRuntime, SpawnError};
+use doorbell::{JoinError, SpawnError, error::NoRuntime};
 use std::error::Error;
 use std::io;
 

@@ -1,6 +1,6 @@
 //! What the workers of a small runtime get.
 
-use doorbell::{Builder, Class, Runtime, WorkerPolicy};
+use doorbell::{Builder, Class, Runtime, metrics::WorkerPolicy};
 use rustix::thread::current_timer_slack;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use doorbell::{Builder, Class, Runtime, Switches};
+use doorbell::{Builder, Class, Runtime, switches::Switches};
 
 use super::{Host, Net, Peer, Role, Spawns, Timers, Workers};
 use crate::error::LabError;
@@ -162,8 +162,8 @@ impl WakeCounts {
         let workers = runtime.metrics().workers;
         workers.iter().fold(Self::default(), |sum, worker| Self {
             rings: sum.rings + worker.counts.rings,
-            stacked: sum.stacked + worker.counts.stacked,
-            claims_lost: sum.claims_lost + worker.counts.claims_lost,
+            stacked: sum.stacked + worker.raw().stacked,
+            claims_lost: sum.claims_lost + worker.raw().claims_lost,
         })
     }
 

@@ -12,7 +12,10 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use doorbell::{CallCoalesce, CallError, CoreId, Handle, ManyResults, WorkerCounts};
+use doorbell::{
+    CallError, CoreId, Handle, call::ManyResults, metrics::raw::WorkerCounts,
+    switches::CallCoalesce,
+};
 
 use crate::error::LabError;
 use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
@@ -213,7 +216,7 @@ fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<(), LabError> 
 
 fn counts_of(handle: &Handle) -> Vec<WorkerCounts> {
     let workers = handle.metrics().workers;
-    workers.iter().map(|worker| worker.counts).collect()
+    workers.iter().map(|worker| worker.raw()).collect()
 }
 
 fn outcome(by_workers: u64, by_threads: u64, span: Duration, used: &[WorkerCounts]) -> Outcome {

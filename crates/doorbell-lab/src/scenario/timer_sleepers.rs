@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use doorbell::TimerPull;
+use doorbell::switches::TimerPull;
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Plan, Stage, Work};

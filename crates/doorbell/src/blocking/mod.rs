@@ -14,7 +14,10 @@ use crate::builder::{BuildError, Builder};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
-use crate::{JoinError, Payload, ThreadError, ambient, coop};
+use crate::{
+    JoinError, ambient, coop,
+    error::{Payload, ThreadError},
+};
 use async_lock::Mutex;
 use async_task::FallibleTask;
 use doorbell_core::quiet::Quiet;

@@ -1,6 +1,7 @@
 //! [`AsyncFd`].
 
-use super::io::{Io, Seen, would_wait};
+use super::io::Io;
+use super::registrations::{Seen, would_wait};
 use super::{Interest, Ready};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};

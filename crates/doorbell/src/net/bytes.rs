@@ -1,6 +1,7 @@
 //! Reading and writing of sockets that carry a stream of bytes.
 
-use super::io::{Io, Registered, Spot};
+use super::io::Io;
+use super::registrations::{Registered, Spot};
 use crate::coop;
 use doorbell_core::io::{Direction, Event, Place};
 use doorbell_machine::Readiness;

@@ -5,7 +5,7 @@
     reason = "held for a moment by the runtime's own hooks, and no thread of the simulation is switched meanwhile"
 )]
 
-use crate::{Builder, TaskId, TaskInfo};
+use crate::{Builder, TaskId, metrics::TaskInfo};
 use doorbell_machine::sim;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -176,7 +176,10 @@ where
         Ok(Ok(Some(why))) => machine::fail(why),
         Ok(Err(error)) => machine::fail(error.to_string()),
         // Caught, because a thread that unwinds cannot wait for the workers to end.
-        Err(payload) => machine::fail(format!("it panicked: {}", crate::Payload::new(payload))),
+        Err(payload) => machine::fail(format!(
+            "it panicked: {}",
+            crate::error::Payload::new(payload)
+        )),
     }
     machine::end_faults();
     drop(owner);

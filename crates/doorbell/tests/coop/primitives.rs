@@ -4,7 +4,7 @@ use doorbell::coop::{consume_budget, cooperative};
 use doorbell::net::{AsyncFd, TcpStream, UdpSocket, lookup_host};
 use doorbell::sync::Mutex;
 use doorbell::time::{sleep, timeout};
-use doorbell::{BlockingHandle, Builder, Handle, JoinHandle, JoinSet, LocalJoinHandle};
+use doorbell::{BlockingHandle, Builder, Handle, JoinHandle, JoinSet, local::LocalJoinHandle};
 use futures::future::LocalBoxFuture;
 use std::future::{pending, ready};
 use std::net::SocketAddr;

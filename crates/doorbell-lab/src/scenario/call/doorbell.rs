@@ -4,7 +4,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use doorbell::{CallCoalesce, CallError, Handle, IdleNotify, Switches, WorkerState, call_on};
+use doorbell::{
+    CallError, Handle, call_on,
+    metrics::WorkerState,
+    switches::{CallCoalesce, IdleNotify, Switches},
+};
 
 use super::{FALLS_ASLEEP, Meter, PARKED_DIVISOR, Tally, lost};
 use crate::error::LabError;
@@ -120,7 +124,7 @@ impl Calls {
         let counts = || {
             let workers = handle.metrics().workers;
             let caller_parks = self.is_task.then(|| workers[0].counts.parks);
-            (workers[self.callee()].counts, caller_parks)
+            (workers[self.callee()].raw(), caller_parks)
         };
         let (before, parks_before) = counts();
         let meter = Meter::begin(self.clock, calls, self.tally.served());

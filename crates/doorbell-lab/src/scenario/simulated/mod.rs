@@ -6,7 +6,7 @@
 
 mod plans;
 
-use doorbell::Switches;
+use doorbell::switches::Switches;
 use doorbell_sim::bench::{Bench, BenchError};
 use doorbell_sim::profile::Profile;
 

@@ -1,7 +1,7 @@
 //! The frame: rows, their machine, and errors that say what to do.
 
 use super::*;
-use doorbell::{IdleClaim, RtPush, TimerPull};
+use doorbell::switches::{IdleClaim, RtPush, TimerPull};
 
 fn options(only: &str) -> Options {
     Options {

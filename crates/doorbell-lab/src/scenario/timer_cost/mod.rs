@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use doorbell::TimerPull;
+use doorbell::switches::TimerPull;
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};

@@ -11,7 +11,7 @@ mod pool;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use doorbell::IdleClaim;
+use doorbell::switches::IdleClaim;
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
