@@ -423,7 +423,7 @@ fn a_tunnel_over_http_2_is_a_request_in_flight() {
     }
 }
 
-/// A client over HTTP/2 that opens a tunnel, and behind it the end of what it sends there.
+/// A client over HTTP/2 that opens a tunnel, and after it the end of what it sends there.
 const TUNNEL: [&[u8]; 2] = [
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
       \0\0\x13\x01\x04\0\0\0\x01\x42\x07CONNECT\x41\x08there:80",

@@ -134,7 +134,7 @@ fn what_a_scope_gives_to_tokio_outlives_the_scope() {
     assert_eq!(ended, Ok(7));
 }
 
-/// A value of a worker, which ends behind all its tasks.
+/// A value of a worker, which ends after all its tasks.
 struct Last(mpsc::Sender<&'static str>);
 
 impl Drop for Last {

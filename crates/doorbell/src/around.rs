@@ -107,7 +107,7 @@ impl<M: Machine> Rt<M> {
             self.around_panics.add_shared(panics);
         }
         drop(around);
-        match outcome.expect("run once, by a hook or behind it") {
+        match outcome.expect("run once, by a hook or after it") {
             Ok(output) => output,
             Err(payload) => resume_unwind(payload),
         }

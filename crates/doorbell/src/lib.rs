@@ -135,9 +135,9 @@
 //! A loop that computes calls [`coop::consume_budget`] now and then.
 //!
 //! To find polls that take long, switch on [`Builder::poll_times`]. While such a poll lasts,
-//! [`WorkerMetrics::current_poll`](metrics::WorkerMetrics::current_poll) shows the core, the class and the time so far. When it has ended,
-//! [`Metrics::long_polls`](metrics::Metrics::long_polls) has the name of its task. [`Builder::on_stall`] calls a hook while the poll lasts,
-//! with the task, the line that spawned it, the core and the time so far.
+//! [`metrics::WorkerMetrics::current_poll`] shows the core, the class and the time so far. When it has ended,
+//! [`metrics::Metrics::long_polls`] has the name of its task. [`Builder::on_stall`] calls a hook while the poll
+//! lasts, with the task, the line that spawned it, the core and the time so far.
 //!
 //! # Where to find what
 //! | module | what |

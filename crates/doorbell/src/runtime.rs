@@ -26,7 +26,7 @@ pub struct ShutdownTimeout {
 /// * Every task is cancelled, and dropped on its worker. While a worker is inside a long poll, the thread that
 ///   ends the runtime drops the worker's other tasks, since that poll may wait for what one of them has, such as
 ///   the sender of a std channel. Left to the worker are tasks whose future is not `Send`
-///   ([`spawn_local`](crate::spawn_local())) and calls, and what the worker has taken out of its mailbox behind a call
+///   ([`spawn_local`](crate::spawn_local())) and calls, and what the worker has taken out of its mailbox after a call
 ///   that is under way, pinned tasks for example. So a poll or a call that waits for one of those waits for ever, and
 ///   so does the drop of a future that waits for the drop of another one.
 /// * Calls that were posted before still run. Later calls return an error.

@@ -223,7 +223,7 @@ fn a_poll_that_does_not_end_is_told_while_it_goes_on() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let task = rt.task().class(Class::BATCH);
     let (line, task) = (line!(), task.spawn(async move { ended.recv().unwrap() }));
-    // It waits for what comes behind this.
+    // It waits for what comes after this.
     let stall = hears.recv().unwrap();
     assert_eq!(
         (stall.kind(), stall.id()),

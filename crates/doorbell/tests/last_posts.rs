@@ -73,7 +73,7 @@ fn d10_a_thread_that_ends_posts_once_more() {
         });
         let mut runtime = Some(runtime);
         if gone {
-            // Not before the thread's first post, since its calls are not ordered behind that.
+            // Not before the thread's first post, since its calls are not ordered after that.
             while runtime
                 .as_ref()
                 .is_some_and(|runtime| runtime.metrics().workers[0].counts.delivered == 0)

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, Semaphore};
 pub enum Planted {
     /// None: the service is right.
     Nothing,
-    /// The count of served requests is read, and written back behind an `.await`.
+    /// The count of served requests is read, and written back after an `.await`.
     LostUpdate,
     /// Some reports lock the journal and then the accounts, all others the other way round.
     TwoOrders,

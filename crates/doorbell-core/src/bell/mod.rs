@@ -285,7 +285,7 @@ impl<M: Machine> Bell<M> {
     /// Whether the worker is parked and was told nothing.
     pub(crate) fn is_quiescent(&self) -> bool {
         // ORDER: Acquire pairs with the Release of the worker's announcement: a thread that sees it parked anew
-        // sees that it was awake; unshown because what it keeps behind this look is an exchange of the
+        // sees that it was awake; unshown because what it keeps after this look is an exchange of the
         // clock's word, and an exchange of the model reads the newest value in any case.
         self.word.load(Ordering::Acquire) == PARKED
     }
@@ -366,7 +366,7 @@ impl<M: Machine> Bell<M> {
             self.word.store(0, Ordering::Relaxed);
             return Signals::default();
         }
-        // ORDER: Acquire as in `acknowledge`. The fence behind it orders this before the look at mailbox
+        // ORDER: Acquire as in `acknowledge`. The fence after it orders this before the look at mailbox
         // and inject queue that follows: with a post and its fence_recheck this is store buffering. Either the
         // poster sees that the worker runs, or the worker sees the post. The Acquire is redundant because
         // that fence acquires as well.

@@ -180,7 +180,7 @@ impl<M: Machine> WaitCell<M> {
 
     /// The wait that some of `ready` ends, if the cell is armed.
     pub(super) fn armed_for(&self, ready: Readiness) -> Option<CellTurn> {
-        // ORDER: Relaxed; a hint, or behind a fence.
+        // ORDER: Relaxed; a hint, or after a fence.
         let word = self.word.load(Ordering::Relaxed);
         let wanted = u64::from(ready.bits()) << WANTED_BIT;
         (word & STATE == ARMED && word & wanted != 0).then_some(CellTurn(word))
@@ -227,7 +227,7 @@ impl<'a, M: Machine> HeldCell<'a, M> {
         let cell = self.cell;
         std::mem::forget(self);
         // ORDER: Release pairs with the Acquire of the thread that takes hold. It is a read-modify-write for
-        // the fence behind it; partner: the fence of an event (`Source::deliver`).
+        // the fence after it; partner: the fence of an event (`Source::deliver`).
         let before = cell.word.swap(armed, Ordering::Release);
         if !M::breaks(Bug::IoNoArmFence) {
             M::fence_announce();

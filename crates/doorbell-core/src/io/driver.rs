@@ -123,7 +123,7 @@ impl<M: Machine> Driver<M> {
     /// there were before.
     fn note_registered(&self) -> u32 {
         // ORDER: Release pairs with the Acquire of `has_sources`: the poller is open. A read-modify-write
-        // for the fence behind it. With the worker's announcement and its fence this is store buffering:
+        // for the fence after it. With the worker's announcement and its fence this is store buffering:
         // either the worker sees the count, or `tell_worker` sees the announcement.
         let before = self.shared.count.fetch_add(1, Ordering::Release);
         if !M::breaks(Bug::IoNoNoteFence) {

@@ -201,7 +201,7 @@ impl<M: Machine> Source<M> {
 
     /// Notes that its events are off. Returns whether a task waits that may not have seen that.
     pub(super) fn has_muted(&self) -> bool {
-        // ORDER: Release pairs with the Acquire of `take_muted`. A read-modify-write for the fence behind it.
+        // ORDER: Release pairs with the Acquire of `take_muted`. A read-modify-write for the fence after it.
         // With an arming and its fence this is store buffering: either this sees the waiting task, or
         // that task sees this, in `take_muted`.
         self.muted.swap(1, Ordering::Release);

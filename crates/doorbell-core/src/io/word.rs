@@ -168,7 +168,7 @@ impl<M: Machine> ReadyWord<M> {
 
     /// Sets `SHUT`: from here on no event is noted.
     pub(super) fn shut(&self) -> Shut {
-        // ORDER: Relaxed as in `clear_all`, and a read-modify-write also for the fence behind it.
+        // ORDER: Relaxed as in `clear_all`, and a read-modify-write also for the fence after it.
         if self.0.fetch_or(SHUT, Ordering::Relaxed) & SHUT == 0 {
             Shut::Now
         } else {

@@ -109,7 +109,7 @@ impl<M: Machine> Default for Backlog<M> {
 impl<M: Machine> Backlog<M> {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        // ORDER: Relaxed; a hint, or behind a fence.
+        // ORDER: Relaxed; a hint, or after a fence.
         self.0.load(Ordering::Relaxed).is_null()
     }
 
@@ -128,7 +128,7 @@ impl<M: Machine> Backlog<M> {
     /// between the owner's look and this.
     pub(super) fn put(&self, chain: &Chain<M>) {
         // ORDER: Release pairs with the Acquire of `take`. A read-modify-write, for the pusher's
-        // fence_recheck behind it.
+        // fence_recheck after it.
         self.0.swap(chain.last.as_ptr(), Ordering::Release);
     }
 

@@ -119,7 +119,7 @@ impl<M: Machine> Queue<M> {
 
     /// Appends a node. Returns how many there are then, about; what does not fit into the ring
     /// counts as many. If `share` says so, or if they are [shareable](is_shareable), the last
-    /// thing that this does is a read-modify-write, behind which a fence of the machine may stand.
+    /// thing that this does is a read-modify-write, after which a fence of the machine may stand.
     ///
     /// # Panics
     /// If the node is in a queue already: that would lose others.

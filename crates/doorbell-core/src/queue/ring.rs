@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 /// From so many nodes on there is work for one more worker.
 pub(super) const SHARED_LEN: u64 = 2;
 
-/// Whether a pusher looks for idle workers behind its push.
+/// Whether a pusher looks for idle workers after its push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// Only if there is more than its own worker can run next.
@@ -131,7 +131,7 @@ impl<M: Machine> Ring<M> {
             // and node.
             self.tail.store(tail + count, order);
         } else {
-            // ORDER: as above, and a read-modify-write, behind which the pusher's fence_recheck
+            // ORDER: as above, and a read-modify-write, after which the pusher's fence_recheck
             // stands: there is something for others now.
             self.tail.swap(tail + count, order);
         }
@@ -140,7 +140,7 @@ impl<M: Machine> Ring<M> {
     /// A read-modify-write that changes nothing.
     #[inline]
     pub(super) fn touch(&self) {
-        // For the fence_recheck behind it: with the announcement of a worker that falls asleep and its
+        // For the fence_recheck after it: with the announcement of a worker that falls asleep and its
         // fence_announce this is store buffering.
         // ORDER: AcqRel, since a compiler may make a load of a weaker one that changes nothing; redundant because
         // the fence orders all else.

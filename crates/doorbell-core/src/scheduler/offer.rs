@@ -52,7 +52,7 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// Before a poll that is expected to be long, behind a fence: wakes an idle worker, unless there are enough watchdogs. It
+    /// Before a poll that is expected to be long, after a fence: wakes an idle worker, unless there are enough watchdogs. It
     /// becomes one if the poll goes on when it looks.
     pub(crate) fn ask_for_look(&self, from: usize) {
         if !self.idle().lacks_watchdog() || !self.may_claim() {

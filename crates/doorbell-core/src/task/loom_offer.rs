@@ -1,5 +1,5 @@
 //! What a worker makes known to others, against one that idles, in every interleaving: it is seen, or the
-//! worker that idles is woken. Each model takes one step of a worker that pushes, with the fence behind it.
+//! worker that idles is woken. Each model takes one step of a worker that pushes, with the fence after it.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

@@ -92,7 +92,7 @@ impl<'a, M: Machine> Climb<'a, M> {
         }
     }
 
-    /// Reads the branch's word, and behind it what the child is now.
+    /// Reads the branch's word, and after it what the child is now.
     pub(super) fn read(&mut self) {
         let branch = &self.tree.branches[self.at.seat.branch];
         // ORDER: Acquire pairs with the Release of each exchange before it: what those threads saw of this child, and
@@ -119,9 +119,9 @@ impl<'a, M: Machine> Climb<'a, M> {
     /// Writes the child's slot, if it counts and is wrong.
     pub(super) fn write(&self) {
         let slot = &self.tree.branches[self.at.seat.branch].slots[self.at.seat.child];
-        // ORDER: Relaxed; behind the Acquire of `read`, so whatever earlier climbs stored is visible.
+        // ORDER: Relaxed; after the Acquire of `read`, so whatever earlier climbs stored is visible.
         if !self.at.is_active && slot.load(Ordering::Relaxed) != self.at.next_wake_ns {
-            // ORDER: Relaxed; published by the exchange behind it.
+            // ORDER: Relaxed; published by the exchange after it.
             slot.store(self.at.next_wake_ns, Ordering::Relaxed);
         }
     }

@@ -69,14 +69,14 @@ impl<M: Machine> Branch<M> {
 
     /// Whether it has no active child, as a climb from it sees that.
     fn is_inactive(&self) -> bool {
-        // ORDER: Relaxed; behind the Acquire of the parent's word, so it is not older than what any earlier climb saw.
+        // ORDER: Relaxed; after the Acquire of the parent's word, so it is not older than what any earlier climb saw.
         // A thread that changes it later climbs later.
         State(self.word.load(Ordering::Relaxed)).is_empty()
     }
 
     /// The next wake of a child, if that is inactive.
     fn slot_ns(&self, child: usize) -> u64 {
-        // ORDER: Relaxed; behind the Acquire of this branch's word, or of one that was exchanged after it.
+        // ORDER: Relaxed; after the Acquire of this branch's word, or of one that was exchanged after it.
         self.slots[child].load(Ordering::Relaxed)
     }
 
@@ -168,7 +168,7 @@ impl<M: Machine> Tree<M> {
         top == Top::Empty
     }
 
-    /// The worker is about to sleep. Called by itself, behind its last look; its next wake is [noted](Tree::note).
+    /// The worker is about to sleep. Called by itself, after its last look; its next wake is [noted](Tree::note).
     /// If it does not sleep after all, it [activates](Tree::activate).
     pub fn deactivate(&self, worker: usize) -> Deactivated {
         let top = Climb::from_worker(self, worker, Bit::Clear).run();
@@ -220,7 +220,7 @@ impl<M: Machine> Tree<M> {
     /// thread that has the worker's wheel: by the worker before it [falls asleep](Tree::deactivate), or by a visitor,
     /// which [reports](Tree::report) afterwards.
     pub fn note(&self, worker: usize, next_wake_ns: u64) {
-        // ORDER: Relaxed; the thread that notes it climbs behind this.
+        // ORDER: Relaxed; the thread that notes it climbs after this.
         self.own[worker]
             .next_wake_ns
             .store(next_wake_ns, Ordering::Relaxed);

@@ -114,7 +114,7 @@ impl<M: Machine> Walk<'_, M> {
         if let (None, Some(parent), true) = (found, branch.parent, self.from <= branch.places.start)
         {
             // Nothing is due there: the slot is wrong, and would be met by every walk. If the tree is empty, this
-            // worker was set aside meanwhile: it takes that back behind its walk.
+            // worker was set aside meanwhile: it takes that back after its walk.
             let _ = Climb::from_branch(self.tree, number, parent).run();
         }
         found

@@ -13,8 +13,8 @@
 //! other, and the one that does steps back. The worker's fence is the light one: the visitor pays.
 //!
 //! A worker that falls asleep lends its wheel: it says so in the word `lent`. When it wakes it takes that back, makes a
-//! read-modify-write that it makes anyway, and a fence behind that. A visitor that has marked the gate's word, and
-//! behind a fence reads that the wheel is lent, needs no heavy fence: the worker, when it wakes, sees the mark and
+//! read-modify-write that it makes anyway, and a fence after that. A visitor that has marked the gate's word, and
+//! after a fence reads that the wheel is lent, needs no heavy fence: the worker, when it wakes, sees the mark and
 //! steps back.
 
 use super::Wheel;
@@ -200,7 +200,7 @@ impl<M: Machine, O> Gate<M, O> {
             return None;
         }
         // ORDER: Acquire pairs with the Release of `begin` and of the last visitor; redundant because the
-        // fence behind it acquires as well. A read-modify-write, so of two visitors one is refused.
+        // fence after it acquires as well. A read-modify-write, so of two visitors one is refused.
         // Relaxed on failure: nothing is done.
         self.word
             .compare_exchange(OWNED, VISITED, Ordering::Acquire, Ordering::Relaxed)
@@ -223,7 +223,7 @@ impl<M: Machine, O> Gate<M, O> {
         self.visit(parker, |_, _| f())
     }
 
-    /// Behind the visitor's mark: whether it may go in.
+    /// After the visitor's mark: whether it may go in.
     fn how_it_stands(&self) -> Option<Stands> {
         if !M::breaks(Bug::WheelVisitNoFence) {
             M::fence_recheck();

@@ -248,7 +248,7 @@ impl<M: Machine, O> WheelLevels<M, O> {
         }
     }
 
-    /// The least of `of_first_ns` and the `latest_ns` of all slots behind the first one. `first_level` is the level of
+    /// The least of `of_first_ns` and the `latest_ns` of all slots after the first one. `first_level` is the level of
     /// the first slot.
     #[cold]
     fn latest_behind(&self, first_level: usize, of_first_ns: u64) -> u64 {
@@ -344,7 +344,7 @@ impl<M: Machine, O> WheelLevels<M, O> {
         self.len += 1;
     }
 
-    /// By when a thread must look again behind a visit: at once if it has not seen all. Else by the least latest time,
+    /// By when a thread must look again after a visit: at once if it has not seen all. Else by the least latest time,
     /// but for what was left not before `again_ns`.
     pub(super) fn next_behind_visit_ns(&self, again_ns: u64) -> u64 {
         if self.has_unseen() {

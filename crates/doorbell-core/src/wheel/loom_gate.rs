@@ -48,7 +48,7 @@ fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
 fn expired_by_both() {
     let wakes = visited(|local, timer| {
         local.expire();
-        // Dropped on the worker, behind all that follows.
+        // Dropped on the worker, after all that follows.
         drop(timer);
     });
     assert!(wakes <= 1, "fired twice");

@@ -108,7 +108,7 @@ impl<M: Machine> Quiescence<M> {
             EPOCH
         };
         // ORDER: Acquire pairs with the Release of a step that is over: its time is seen. A worker that cleared
-        // its signals is seen to have begun by the Release of its bell behind this, with the Acquire of
+        // its signals is seen to have begun by the Release of its bell after this, with the Acquire of
         // the last one's look at the bells in front of its exchange.
         let before = self
             .word

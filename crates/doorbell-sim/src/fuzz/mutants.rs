@@ -31,7 +31,7 @@ pub enum Shown {
 /// Why a missing light fence does not show.
 const LIGHT: &str = "on x86 the light fence only restrains the compiler; loom kills it";
 const FENCE: &str =
-    "the fence stands behind a read-modify-write, which is the barrier on x86; loom kills it";
+    "the fence stands after a read-modify-write, which is the barrier on x86; loom kills it";
 
 /// Why a deadline of a worker that has ended does not show.
 const END: &str = "all workers of a scenario end together; loom kills it";

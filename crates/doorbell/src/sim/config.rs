@@ -95,7 +95,7 @@ impl Default for Config {
             machine: None,
             builder: Builder::new().name("sim"),
             events_max: 200_000_000,
-            time_max: Duration::from_hours(24),
+            time_max: Duration::from_secs(24 * 60 * 60),
             patience: Duration::from_secs(10),
             shrink_within: Duration::from_secs(5),
         }

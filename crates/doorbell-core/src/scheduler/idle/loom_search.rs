@@ -109,7 +109,7 @@ fn vain_claim() {
     });
     let (theirs, its) = (Arc::clone(&set), Arc::clone(&work));
     let busy = thread::spawn(move || {
-        // ORDER: Relaxed; the fence behind it orders it.
+        // ORDER: Relaxed; the fence after it orders it.
         doorbell_machine::Word::swap(&*its, 1, Relaxed);
         <Loom as Machine>::fence_recheck();
         // It would claim one.

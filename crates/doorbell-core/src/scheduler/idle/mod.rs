@@ -316,7 +316,7 @@ impl<M: Machine> IdleSet<M> {
     }
 
     fn count_one_less(&self) -> Searching {
-        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: the last searcher has a fence behind it.
+        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: the last searcher has a fence after it.
         if self.searching.fetch_sub(1, Ordering::Relaxed) == 1 {
             Searching::None
         } else {
@@ -382,7 +382,7 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// The worker's search is over. The last searcher looks for work once more, behind a fence: a waker may have
+    /// The worker's search is over. The last searcher looks for work once more, after a fence: a waker may have
     /// relied on the search and woken no worker. If the search has [lapsed](IdleSet::lapse), that was done already.
     pub fn end_search(&self, worker: usize) -> Searching {
         let (word, at) = self.word(worker);

@@ -88,7 +88,7 @@ impl<M: Machine> IdleSet<M> {
 
     /// A watchdog stops being one. After this it looks once more for what others left to it.
     pub fn end_watchdog(&self) {
-        // ORDER: Relaxed as in `change`, and a read-modify-write, for the fence behind it.
+        // ORDER: Relaxed as in `change`, and a read-modify-write, for the fence after it.
         self.watchdogs.fetch_sub(TAKEN, Ordering::Relaxed);
     }
 

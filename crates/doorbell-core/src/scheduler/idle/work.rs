@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 /// One bit per worker, in one word for each group of the idle set. A worker whose bit is clear has nothing in its run
-/// queue and its inject queue, as seen behind a fence; one whose bit is set may have something.
+/// queue and its inject queue, as seen after a fence; one whose bit is set may have something.
 pub struct WorkSet<M: Machine> {
     cores: Arc<Cores<M>>,
     words: Box<[M::Line<M::U32>]>,
@@ -38,7 +38,7 @@ impl<M: Machine> WorkSet<M> {
     /// Whether the worker may have something.
     pub fn holds(&self, worker: usize) -> bool {
         let (word, bit) = self.word(worker);
-        // ORDER: Relaxed; behind a fence, or by the worker itself, which alone clears the bit.
+        // ORDER: Relaxed; after a fence, or by the worker itself, which alone clears the bit.
         word.load(Ordering::Relaxed) & bit != 0
     }
 

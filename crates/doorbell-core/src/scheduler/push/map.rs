@@ -88,7 +88,7 @@ impl<M: Machine> PriorityMap<M> {
         // The difference, since the other bytes of the word change meanwhile. Only the owner writes its byte, so the
         // sum carries nothing into the next one.
         let difference = bits(rank, shift).wrapping_sub(bits(before, shift));
-        // ORDER: Relaxed, and a read-modify-write for the fence behind it.
+        // ORDER: Relaxed, and a read-modify-write for the fence after it.
         let word =
             self.groups[own.at.group][own.at.word()].fetch_add(difference, Ordering::Relaxed);
         let found = byte(word, shift);

@@ -144,7 +144,7 @@ impl<M: Machine> Overloaded<M> {
     }
 
     fn count_one_less(&self) {
-        // ORDER: Relaxed; behind the Acquire of `clear`, or the fence of `set`: the word was counted before.
+        // ORDER: Relaxed; after the Acquire of `clear`, or the fence of `set`: the word was counted before.
         self.nonzero.fetch_sub(1, Ordering::Relaxed);
     }
 

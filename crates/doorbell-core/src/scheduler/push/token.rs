@@ -96,7 +96,7 @@ impl<M: Machine> PushToken<M> {
 
     /// The holder begins a round, which answers all tells so far: it scans the other workers after this.
     pub fn begin_round(&self) {
-        // ORDER: Relaxed, and a read-modify-write for the fence behind it.
+        // ORDER: Relaxed, and a read-modify-write for the fence after it.
         self.word.fetch_and(!TOLD, Ordering::Relaxed);
         // Store buffering, with the fence of a worker that parks and its look at TOLD.
         M::fence_recheck();
@@ -120,7 +120,7 @@ impl<M: Machine> PushToken<M> {
     /// The holder ends although it may have been told: it has something to run, or has made enough rounds. After this
     /// it offers what is left, on behalf of the workers that told it.
     pub fn give_up(&self) {
-        // ORDER: Relaxed, and a read-modify-write for the fence behind it.
+        // ORDER: Relaxed, and a read-modify-write for the fence after it.
         self.word.swap(0, Ordering::Relaxed);
         if !M::breaks(Bug::PushGivesUpBlind) {
             // As in `begin_round`.

@@ -65,7 +65,7 @@ impl<M: Machine> CurrentPoll<M> {
         self.number.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the worker is inside a poll. The stall reporter calls this behind a fence, to decide whether to sleep.
+    /// Whether the worker is inside a poll. The stall reporter calls this after a fence, to decide whether to sleep.
     pub(crate) fn goes_on(&self) -> bool {
         // ORDER: Relaxed; the fences of both sides order it, see `StallReporter`.
         self.number.load(Ordering::Relaxed) != 0

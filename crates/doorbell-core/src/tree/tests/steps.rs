@@ -52,7 +52,7 @@ enum Next {
 struct Thread {
     done: usize,
     next: Next,
-    /// Where its walk goes on behind the climb that is under way.
+    /// Where its walk goes on after the climb that is under way.
     walk: Option<(Option<Seat>, usize)>,
 }
 
@@ -183,7 +183,7 @@ impl Scripts<'_> {
 
     fn after_climb(&self, thread: Thread, op: Op, top: Top) -> Thread {
         let next = match (op, top) {
-            // Behind its walk a worker that was set aside goes back.
+            // After its walk a worker that was set aside goes back.
             (Op::Activate(worker) | Op::Repair(worker, _), top)
                 if Tree::<Host>::climbs_again(top) =>
             {
@@ -345,7 +345,7 @@ fn t3_a_worker_comes_and_goes_off_beside_a_walk() {
 }
 
 /// Meanwhile a visitor finds a timer in its branch, and the last other worker falls asleep: that one may see an old slot,
-/// if the first worker was stopped behind its store. Then nobody but the first worker knows that none wakes in time.
+/// if the first worker was stopped after its store. Then nobody but the first worker knows that none wakes in time.
 #[test]
 fn a_worker_that_is_set_aside_while_it_activates_climbs_again() {
     let scripts = [

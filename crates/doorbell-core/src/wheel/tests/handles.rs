@@ -327,7 +327,7 @@ fn an_arm_by_mail_rings_once_and_a_cancel_never() {
     armed.drop_elsewhere();
     assert_eq!(rings(), 0, "it can wait");
     let mailed = [0, 10, 20].map(|ahead| rig.mail(rig.now() + ahead));
-    assert_eq!(rings(), 1, "the first post behind the quiet one rings");
+    assert_eq!(rings(), 1, "the first post after the quiet one rings");
     mailed.into_iter().for_each(Timer::drop_elsewhere);
     assert_eq!(rings(), 1);
     let _ = bell.end_idle();
