@@ -22,8 +22,8 @@ impl Limits {
     pub(super) const DEFAULT: Limits = Limits {
         header: Some(Duration::from_secs(30)),
         keep_alive: Some(Duration::from_secs(75)),
-        body: Some(Duration::from_mins(1)),
-        write: Some(Duration::from_mins(1)),
+        body: Some(Duration::from_secs(60)),
+        write: Some(Duration::from_secs(60)),
         request: None,
         rate: None,
     };

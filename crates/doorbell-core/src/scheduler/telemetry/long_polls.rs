@@ -39,7 +39,11 @@ impl LongPoll {
 
 /// The part of a name that is kept.
 fn cut(name: &str) -> &str {
-    &name[..name.floor_char_boundary(NAME_BYTES)]
+    let mut end = name.len().min(NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
 }
 
 struct PollSlot<M: Machine> {
