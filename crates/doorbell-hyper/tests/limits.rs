@@ -43,7 +43,7 @@ async fn handle(request: Request<RequestBody>) -> Result<Response<Body>, Infalli
             Response::new(StreamBody::new(events).boxed_unsync())
         }
         "/slow" => {
-            sleep(Duration::from_mins(2)).await;
+            sleep(Duration::from_secs(120)).await;
             full("late")
         }
         _ => match request.into_body().collect().await {

@@ -84,7 +84,7 @@ struct Settings {
 
 const DEFAULT: Settings = Settings {
     header: Some(Duration::from_secs(30)),
-    write: Some(Duration::from_mins(1)),
+    write: Some(Duration::from_secs(60)),
     rate: None,
     limit: None,
 };

@@ -200,7 +200,7 @@ async fn the_header_timeout_of_hyper_itself_fires() {
 async fn a_timer_is_reset_in_place() {
     let place = |sleep: &Pin<Box<dyn hyper::rt::Sleep>>| (&raw const **sleep).cast::<u8>();
     let start = Instant::now();
-    let mut sleep = DoorbellTimer.sleep(Duration::from_hours(1));
+    let mut sleep = DoorbellTimer.sleep(Duration::from_secs(3_600));
     let before = place(&sleep);
     assert!(futures::poll!(sleep.as_mut()).is_pending());
     DoorbellTimer.reset(&mut sleep, DoorbellTimer.now() + SHORT);

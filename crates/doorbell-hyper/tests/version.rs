@@ -132,7 +132,7 @@ async fn the_end_of_a_server_waits_for_no_preface() {
     for begun in [&b""[..], b"PRI *"] {
         let end = CancellationToken::new();
         let ends = end.clone().cancelled_owned();
-        let long = Duration::from_mins(5);
+        let long = Duration::from_secs(300);
         let (stream, server) =
             connect(|it| patient(it).shutdown_on(ends).drain_timeout(long)).await;
         stream.write_all(begun).await.unwrap();

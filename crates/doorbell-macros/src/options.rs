@@ -89,7 +89,12 @@ impl Options {
             "on_policy_refused" => &mut self.on_policy_refused,
             "builder" => &mut self.builder,
             other => {
-                let message = format!("there is no option `{other} = …`; {SHOWN}");
+                let instead = match other {
+                    "worker_threads" => " (write `cores = …`)",
+                    "flavor" => " (for one thread write `cores = 1`)",
+                    _ => "",
+                };
+                let message = format!("there is no option `{other} = …`{instead}; {SHOWN}");
                 return Err(Error::new(name.span(), message));
             }
         })

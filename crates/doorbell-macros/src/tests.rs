@@ -42,6 +42,9 @@ fn an_option_stands_once() {
 #[test]
 fn what_is_no_option_is_named() {
     assert!(refused("workers = 2").contains("no option `workers = …`; there are `cores`"));
+    // tokio's, with what to write.
+    assert!(refused("worker_threads = 2").contains("write `cores = …`"));
+    assert!(refused("flavor = \"current_thread\"").contains("write `cores = 1`"));
     for text in ["cores", "cores = ", "cores(2)"] {
         assert_eq!(refused(text), "option `cores` is written `cores = …`");
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// How long anything may take before it counts as hung.
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 fn runtime(cores: usize) -> Runtime {
     doorbell_tokio::builder().cores(cores).build().unwrap()

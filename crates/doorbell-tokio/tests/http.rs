@@ -28,7 +28,7 @@ async fn echo(mut socket: WebSocket) {
 }
 
 async fn slow() -> &'static str {
-    tokio::time::sleep(Duration::from_mins(10)).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
     "late"
 }
 

@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(20);
 const SLEEPERS: usize = 64;
 /// Due long after the end of the benchmark, so no worker can help with it.
-const FAR: Duration = Duration::from_hours(1);
+const FAR: Duration = Duration::from_secs(3_600);
 
 /// The load of core 0 besides its long polls.
 #[derive(Clone, Copy, PartialEq)]

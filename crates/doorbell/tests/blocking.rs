@@ -135,7 +135,7 @@ fn s11_a_closure_that_is_refused_a_thread_gets_one_later() {
     let (begins, begun) = mpsc::channel();
     let waits = rt.spawn_blocking(move || {
         begins.send(()).unwrap();
-        told.recv_timeout(Duration::from_mins(1))
+        told.recv_timeout(Duration::from_secs(60))
     });
     begun.recv().unwrap();
     let full = fill();

@@ -22,7 +22,7 @@ fn runtime(cores: usize, spin: Duration) -> Runtime {
     Builder::new().cores(cores).spin(spin).build().unwrap()
 }
 
-const LONG: Duration = Duration::from_hours(1);
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// Waits until a worker is in a state. The bound only keeps a bug from hanging the test.
 fn wait_for(rt: &Runtime, core: usize, state: WorkerState) {

@@ -215,7 +215,7 @@ fn workers_begin_when_their_class_is_opened() {
         // Each worker reports its policy as soon as it runs.
         let start = std::time::Instant::now();
         while workers(kind) < 2 {
-            assert!(start.elapsed() < Duration::from_mins(1), "{class}");
+            assert!(start.elapsed() < Duration::from_secs(60), "{class}");
             std::thread::yield_now();
         }
         assert_eq!(workers(kind), 2, "{class}");
@@ -292,7 +292,7 @@ fn a_paused_clock_has_all_classes_on_the_fair_workers() {
     runtime.open_class(Class::BATCH).unwrap();
     runtime.block_on(async {
         let urgent = doorbell::task().class(Class::rt(5)).spawn(async {
-            doorbell::time::sleep(Duration::from_hours(1)).await;
+            doorbell::time::sleep(Duration::from_secs(3_600)).await;
         });
         urgent.await.unwrap();
     });

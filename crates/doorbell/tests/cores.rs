@@ -240,7 +240,9 @@ fn a_shutdown_waits_no_longer_than_told() {
     assert_eq!(error.running, 1);
     go.send(()).unwrap();
     end.recv().unwrap();
-    runtime(2).shutdown_timeout(Duration::from_mins(1)).unwrap();
+    runtime(2)
+        .shutdown_timeout(Duration::from_secs(60))
+        .unwrap();
 }
 
 #[test]

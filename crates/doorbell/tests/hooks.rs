@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long anything may take before it counts as hung.
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const CORES: usize = 2;
 /// Only for failures; no test here waits that long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn runtime() -> Runtime {
     Builder::new().cores(CORES).build().unwrap()

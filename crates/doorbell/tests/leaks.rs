@@ -82,7 +82,7 @@ fn use_it(rt: &Runtime) {
     rt.call_blocking(0, || ()).unwrap();
     rt.post_on(1, || ()).unwrap();
     drop(rt.spawn(std::future::pending::<()>()));
-    drop(rt.spawn(doorbell::time::sleep(Duration::from_hours(1))));
+    drop(rt.spawn(doorbell::time::sleep(Duration::from_secs(3_600))));
     drop(rt.task().on(0).spawn(async {
         loop {
             doorbell::yield_now().await;

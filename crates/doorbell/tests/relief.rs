@@ -10,7 +10,7 @@ use doorbell::{Builder, Class, Runtime};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-const HOUR: Duration = Duration::from_hours(1);
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Which tasks have the senders that the blocked one waits for.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ fn end(rt: Runtime, what: &str) {
         drop(rt);
         ended.send(()).unwrap();
     });
-    let in_time = is_ended.recv_timeout(Duration::from_mins(1));
+    let in_time = is_ended.recv_timeout(Duration::from_secs(60));
     assert!(in_time.is_ok(), "the drop of the runtime hangs: {what}");
     ends.join().unwrap();
 }

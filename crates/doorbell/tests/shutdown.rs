@@ -138,7 +138,7 @@ fn a_thread_that_sleeps_when_its_runtime_ends_panics() {
     let (armed, is_armed) = std::sync::mpsc::channel();
     let sleeps = std::thread::spawn(move || {
         handle.try_block_on(async {
-            let mut sleep = pin!(doorbell::time::sleep(std::time::Duration::from_hours(1)));
+            let mut sleep = pin!(doorbell::time::sleep(std::time::Duration::from_secs(3_600)));
             poll_fn(|cx| {
                 let polled = sleep.as_mut().poll(cx);
                 // The receiver may be gone once the runtime ends.

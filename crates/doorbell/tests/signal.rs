@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// How long anything may take before it counts as hung.
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Sends a signal to this process.
 fn raise(signal: Os) {

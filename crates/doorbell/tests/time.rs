@@ -66,7 +66,11 @@ fn a_sleep_of_an_outside_thread_wakes_it() {
     rt.block_on(async {
         sleep(5 * MS).await;
         // Meanwhile polled by another task, and cancelled.
-        assert!(timeout(MS, sleep(Duration::from_hours(1))).await.is_err());
+        assert!(
+            timeout(MS, sleep(Duration::from_secs(3_600)))
+                .await
+                .is_err()
+        );
     });
     assert!(start.elapsed() >= 6 * MS);
 }
@@ -103,7 +107,7 @@ fn a_dropped_sleep_is_gone_wherever_it_is_dropped() {
     rt.block_on(async {
         for (armed_on, dropped_on) in [(0, 0), (0, 1), (1, 0)] {
             let armed = doorbell::task().on(armed_on).spawn(async {
-                let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+                let mut sleep = Box::pin(sleep(Duration::from_secs(3_600)));
                 assert!(futures::poll!(sleep.as_mut()).is_pending());
                 sleep
             });
@@ -115,7 +119,7 @@ fn a_dropped_sleep_is_gone_wherever_it_is_dropped() {
                 .unwrap();
         }
         // Armed by this thread, and dropped on a worker.
-        let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+        let mut sleep = Box::pin(sleep(Duration::from_secs(3_600)));
         assert!(futures::poll!(sleep.as_mut()).is_pending());
         doorbell::spawn(async move { drop(sleep) }).await.unwrap();
     });
@@ -140,7 +144,7 @@ fn reset_goes_earlier_and_later_and_after_the_end() {
     let rt = runtime(1);
     rt.block_on(rt.spawn(async {
         let start = Instant::now();
-        let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+        let mut sleep = Box::pin(sleep(Duration::from_secs(3_600)));
         assert!(futures::poll!(sleep.as_mut()).is_pending());
         sleep.reset(start + 3 * MS);
         sleep.as_mut().await;
@@ -176,7 +180,7 @@ fn reset_from_elsewhere(class: Class, first: Duration, then: Duration) {
     is_polled.recv().unwrap();
     shared.lock().unwrap().as_mut().reset(start + then);
     drop(is_polled);
-    let ended = rt.block_on(timeout(Duration::from_mins(1), task));
+    let ended = rt.block_on(timeout(Duration::from_secs(60), task));
     ended.expect("the task is woken").unwrap();
     assert!(start.elapsed() >= then, "{class}, {first:?}, {then:?}");
 }
@@ -184,8 +188,8 @@ fn reset_from_elsewhere(class: Class, first: Duration, then: Duration) {
 #[test]
 fn t19_a_sleep_that_is_reset_on_another_thread_wakes_its_task() {
     for class in [Class::FAIR, Class::BATCH, Class::rt(9)] {
-        reset_from_elsewhere(class, Duration::from_hours(1), 20 * MS);
-        reset_from_elsewhere(class, Duration::from_hours(1), Duration::ZERO);
+        reset_from_elsewhere(class, Duration::from_secs(3_600), 20 * MS);
+        reset_from_elsewhere(class, Duration::from_secs(3_600), Duration::ZERO);
         reset_from_elsewhere(class, 60 * MS, 120 * MS);
     }
 }
@@ -193,11 +197,11 @@ fn t19_a_sleep_that_is_reset_on_another_thread_wakes_its_task() {
 #[test]
 fn t19_a_sleep_that_is_reset_into_the_past_is_ready_at_the_next_poll() {
     let resets = || async {
-        let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+        let mut sleep = Box::pin(sleep(Duration::from_secs(3_600)));
         assert!(futures::poll!(sleep.as_mut()).is_pending());
         sleep.reset(Instant::now());
         assert!(futures::poll!(sleep.as_mut()).is_ready());
-        sleep.reset(Instant::now() + Duration::from_hours(1));
+        sleep.reset(Instant::now() + Duration::from_secs(3_600));
         assert!(futures::poll!(sleep.as_mut()).is_pending());
     };
     let rt = runtime(1);
@@ -324,7 +328,7 @@ fn t2_an_earlier_timer_from_outside_rings_a_parked_worker_once() {
         .spin(Duration::ZERO)
         .build()
         .unwrap();
-    let later = rt.spawn(sleep(Duration::from_hours(1)));
+    let later = rt.spawn(sleep(Duration::from_secs(3_600)));
     let is_armed = || rt.metrics().workers[0].counts.polls > 0;
     let await_parked = || {
         while rt.worker_state(0) != Some(WorkerState::Parked) {
@@ -348,7 +352,8 @@ fn t2_an_earlier_timer_from_outside_rings_a_parked_worker_once() {
 fn a_runtime_that_ends_tells_those_who_wait_for_its_timers() {
     let rt = runtime(1);
     let handle = rt.handle().clone();
-    let waiting = std::thread::spawn(move || handle.try_block_on(sleep(Duration::from_hours(1))));
+    let waiting =
+        std::thread::spawn(move || handle.try_block_on(sleep(Duration::from_secs(3_600))));
     while rt.metrics().workers[0].counts.delivered == 0 {
         std::thread::yield_now();
     }

@@ -42,7 +42,7 @@ fn polls(rt: &Runtime) -> u64 {
 fn kib_after(timers: u64) -> u64 {
     let rt = Builder::new().cores(2).build().unwrap();
     for _ in 0..timers {
-        drop(rt.spawn(doorbell::time::sleep(Duration::from_hours(1))));
+        drop(rt.spawn(doorbell::time::sleep(Duration::from_secs(3_600))));
     }
     while polls(&rt) < timers {
         std::thread::sleep(Duration::from_millis(10));

@@ -110,7 +110,7 @@ pub(crate) async fn closes(stream: &TcpStream) {
 
 /// The output of the future; panics if it takes so long that it counts as hung.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    let long = std::time::Duration::from_mins(1);
+    let long = std::time::Duration::from_secs(60);
     let it = doorbell::time::timeout(long, future).await;
     it.expect("it came to no end within a minute")
 }

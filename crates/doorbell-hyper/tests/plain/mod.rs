@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before it counts as hung.
-pub(crate) const LONG: Duration = Duration::from_mins(1);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Gives each test of a binary the process for itself. If one has failed, the others still run.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {

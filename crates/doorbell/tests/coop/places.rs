@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_hours(1);
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// Spends the whole budget of one poll, and goes on in that poll.
 async fn spend() {

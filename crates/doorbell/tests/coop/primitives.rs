@@ -111,7 +111,7 @@ fn of_tasks(gone: &Handle) -> Vec<(&'static str, Step)> {
 }
 
 fn of_one_task() -> Vec<(&'static str, Step)> {
-    let hour = Duration::from_hours(1);
+    let hour = Duration::from_secs(3_600);
     let free = Rc::new(Mutex::new(()));
     let free_owned = Arc::new(Mutex::new(()));
     vec![

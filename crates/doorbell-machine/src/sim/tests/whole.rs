@@ -122,7 +122,7 @@ fn a_run_on_a_thread_of_its_own_is_the_same_run() {
     };
     let here = sim::run(exact(1), body).unwrap();
     let watch = Watch {
-        patience: Duration::from_mins(1),
+        patience: Duration::from_secs(60),
         keep: 2,
     };
     let apart = run_apart(exact(1), watch, body).unwrap();
@@ -242,7 +242,7 @@ fn what_a_world_made_is_refused_to_other_threads() {
     let word = theirs.recv().unwrap();
     assert_eq!(word.load(Ordering::Relaxed), 1);
     let watch = Watch {
-        patience: Duration::from_mins(1),
+        patience: Duration::from_secs(60),
         keep: 0,
     };
     let apart = run_apart(exact(1), watch, move || {
@@ -257,9 +257,9 @@ fn a_failure_that_does_not_come_again_is_told_from_one_that_does() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let is_first = AtomicBool::new(true);
     let once = Arc::new(move || assert!(!is_first.swap(false, Relaxed), "only once"));
-    let twice = sim::run_twice(&exact(1), Duration::from_mins(1), &once).unwrap();
+    let twice = sim::run_twice(&exact(1), Duration::from_secs(60), &once).unwrap();
     assert!(twice.outcome.failure.is_some() && twice.parting.is_some());
     let always = Arc::new(|| panic!("each time"));
-    let twice = sim::run_twice(&exact(1), Duration::from_mins(1), &always).unwrap();
+    let twice = sim::run_twice(&exact(1), Duration::from_secs(60), &always).unwrap();
     assert!(twice.outcome.failure.is_some() && twice.parting.is_none());
 }
