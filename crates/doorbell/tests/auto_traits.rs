@@ -110,7 +110,8 @@ fn c5_public_types_have_the_auto_traits_that_they_promise() {
         ALL => doorbell::Runtime, doorbell::Handle, doorbell::WeakHandle, doorbell::ThreadRole, doorbell::Builder,
             doorbell::IdlePolicy, doorbell::error::ShutdownTimeout, doorbell::error::CoreError, doorbell::CoreId,
             doorbell::error::BlockOnError, doorbell::error::NoRuntime, doorbell::metrics::WorkerPolicy, doorbell::metrics::Metrics,
-            doorbell::metrics::WorkerMetrics, doorbell::metrics::BlockingMetrics, doorbell::metrics::WorkerInfo, doorbell::metrics::TaskInfo<'static>,
+            doorbell::metrics::WorkerMetrics, doorbell::metrics::WorkerCounts,
+            doorbell::metrics::BlockingMetrics, doorbell::metrics::WorkerInfo, doorbell::metrics::TaskInfo<'static>,
             doorbell::metrics::Stall, doorbell::metrics::StallKind, doorbell::metrics::LongPoll, doorbell::metrics::TaskDump, doorbell::metrics::TaskState;
         "Unpin" => doorbell::EnterGuard;
         // Tasks.
