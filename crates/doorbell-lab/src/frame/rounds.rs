@@ -233,7 +233,7 @@ impl Runner<'_> {
             return Ok(None);
         }
         // Opened before the start, so that the threads started there are counted.
-        let Some(Ok(counter)) = self.stage.syscalls.map(SyscallSource::open) else {
+        let Some(Ok(mut counter)) = self.stage.syscalls.map(SyscallSource::open) else {
             return Ok(None);
         };
         self.pass(one, |run| {
