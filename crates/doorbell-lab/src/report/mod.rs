@@ -108,10 +108,18 @@ pub(crate) fn fits(wanted: &str, name: &str) -> bool {
 
 /// What the rows of a scenario show together, by its text.
 pub(crate) fn gist_of(text: Text, section: &str, rows: &[Row]) -> String {
-    let figure = |contestant: &str, variant: &str, metric: &str| {
-        let mut rows = rows.iter();
-        let row = rows.find(|row| fits(contestant, &row.contestant) && fits(variant, &row.variant));
-        known(row.and_then(|row| row.metrics.get(metric)))
+    let figure = |choice: &str, [contestant, variant, metric]: [&str; 3]| {
+        let is_it = |row: &&Row| fits(contestant, &row.contestant) && fits(variant, &row.variant);
+        let mut values = rows
+            .iter()
+            .filter(is_it)
+            .filter_map(|row| row.metrics.get(metric));
+        known(match choice {
+            "least" => values.reduce(f64::min),
+            "most" => values.reduce(f64::max),
+            "last" => values.next_back(),
+            _ => values.next(),
+        })
     };
     text.gist(section, figure).unwrap_or_default()
 }

@@ -209,7 +209,9 @@ impl Own {
         }
         if own.line.trim().is_empty() {
             let arguments = arguments.join(" ");
-            return Err(LabError::ChildEnded { arguments });
+            return Err(LabError::Said(format!(
+                "`doorbell {arguments}` ended before it was ready; its output is above"
+            )));
         }
         Ok(own)
     }
@@ -445,8 +447,11 @@ impl Wrk {
             .map_err(LabError::system("waiting for wrk"))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let found = output.status.success().then(|| parse(&said)).flatten();
-        found.ok_or_else(|| LabError::Wrk {
-            said: format!("{said}{}", String::from_utf8_lossy(&output.stderr)),
+        found.ok_or_else(|| {
+            let more = String::from_utf8_lossy(&output.stderr);
+            LabError::Said(format!(
+                "wrk failed, or its output is not understood:\n{said}{more}"
+            ))
         })
     }
 }
