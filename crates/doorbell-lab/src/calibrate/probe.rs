@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::thread;
 
 use doorbell_machine::{Host, Machine as _};
@@ -16,6 +16,7 @@ use crate::measure::{Pin, median};
 use crate::peers::join;
 use crate::progress::Progress;
 use crate::text::Text;
+use crate::tools::End;
 
 /// Accesses to a line that is already cached, and to lines that no cache holds.
 const HITS: u32 = 200_000;
@@ -217,17 +218,14 @@ fn compute() {
 
 /// The computation while the CPU `there` does the same all the time.
 fn work_beside_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
-    let busy = |stop: &AtomicBool| {
-        // ORDER: relaxed; a request to end, which publishes nothing else.
-        while !stop.load(Ordering::Relaxed) {
+    let busy = |end: &End| {
+        while !end.is_asked() {
             compute();
         }
         Ok(())
     };
-    // ORDER: as above.
-    let end = |stop: &AtomicBool| stop.store(true, Ordering::Relaxed);
-    let own = |_: &AtomicBool| stand.median_ns(WORK, compute);
-    stand.beside(there, AtomicBool::new(false), busy, end, own)
+    let own = |_: &End| stand.median_ns(WORK, compute);
+    stand.beside(there, End::default(), busy, End::ask, own)
 }
 
 #[cfg(test)]

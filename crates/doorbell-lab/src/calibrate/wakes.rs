@@ -3,7 +3,7 @@
 use std::hint;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::stand::Stand;
 use crate::error::LabError;
 use crate::measure::{Tick, median};
 use crate::peers::{join, thread_on};
+use crate::tools::End;
 
 /// The number of wakes; their median counts.
 const WAKES: u32 = 60;
@@ -236,18 +237,15 @@ pub(super) fn while_awake<T>(
     cpu: usize,
     own: impl FnOnce() -> Result<T, LabError>,
 ) -> Result<T, LabError> {
-    let awake = |stop: &AtomicBool| {
+    let awake = |end: &End| {
         let asked = Host::set_policy(Policy::Idle);
         asked.map_err(|error| LabError::system("SCHED_IDLE")(io::Error::other(error)))?;
-        // ORDER: relaxed; a request to end, which publishes nothing else.
-        while !stop.load(Ordering::Relaxed) {
+        while !end.is_asked() {
             hint::spin_loop();
         }
         Ok(())
     };
-    // ORDER: as above.
-    let end = |stop: &AtomicBool| stop.store(true, Ordering::Relaxed);
-    stand.beside(cpu, AtomicBool::new(false), awake, end, |_| own())?
+    stand.beside(cpu, End::default(), awake, End::ask, |_| own())?
 }
 
 #[cfg(test)]

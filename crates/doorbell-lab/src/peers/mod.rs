@@ -20,7 +20,7 @@ use crate::error::LabError;
 use crate::scenario::busy::NetTask;
 
 pub(crate) use self::async_io::AsyncIo;
-pub(crate) use self::doorbell::{Doorbell, WakeCounts};
+pub(crate) use self::doorbell::Doorbell;
 #[cfg(feature = "glommio")]
 pub(crate) use self::glommio::Glommio;
 pub(crate) use self::smol::Smol;
@@ -139,8 +139,8 @@ pub(crate) trait Peer: Host {
         let_others_run()
     }
 
-    /// What was counted of its wakes so far; `None` where nothing is.
-    fn counts(&self) -> Option<WakeCounts> {
+    /// The rings, stacked wakes and lost claims so far; `None` where they are not counted.
+    fn counts(&self) -> Option<[u64; 3]> {
         None
     }
 }

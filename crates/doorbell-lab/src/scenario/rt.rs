@@ -13,10 +13,10 @@ use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work, percentiles_of};
 use crate::measure::{Samples, allowed_cpus};
 use crate::peers::{
-    Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
+    Doorbell, Peer, Role, Threads, Tokio, Want, Workers, give_up_privileges, refused,
 };
 use crate::scenario::Options;
-use crate::tools::{Crew, Lateness, Slot, compute, steps_for};
+use crate::tools::{Crew, Lateness, Slot, compute, counted, steps_for};
 
 /// The usual period, and the least one of tokio's timers.
 const PERIOD: Duration = Duration::from_millis(1);
@@ -100,15 +100,12 @@ fn rt<P: Peer>(
     let (workers, cores) = (Workers::on(cpus), cpus.len());
     let run = move |peer: &mut P, span_ms: u32| {
         let span = Duration::from_millis(span_ms.into());
-        let before = peer.counts();
         let cycle = Cycle {
             begin: Instant::now() + BEGINS_IN,
             period,
             ticks: span.as_nanos().div_ceil(period.as_nanos()) as u32,
         };
-        let outcome = cycle.run(peer, cores, extras)?;
-        let counted = WakeCounts::figures_between(before, peer.counts(), outcome.operations);
-        Ok(outcome.and(counted))
+        counted(peer, |peer| cycle.run(peer, cores, extras))
     };
     Contestant::of(variant, move || P::start(&workers), run)
 }

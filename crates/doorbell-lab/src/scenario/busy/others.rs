@@ -1,9 +1,6 @@
 //! A web service whose handlers compute in slices, and sleeps of a runtime that has nothing else to do.
 
 use std::io;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::IdlePolicy;
@@ -13,7 +10,7 @@ use super::{BASELINE, OURS, SPINNING, steps};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome};
 use crate::peers::{Doorbell, Host as _, Peer, Timers, Tokio, Workers};
-use crate::tools::{Crew, Lateness};
+use crate::tools::{Crew, Lateness, beside_threads};
 
 /// Names, and the flags of the servers.
 const SERVERS: [(&str, &str); 3] = [
@@ -66,7 +63,13 @@ fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
     let probe = |keeps| Probe::start(site.address, keeps, PROBED, EDGE, span);
     let probes = [probe(true)?, probe(false)?];
     let began = Instant::now();
-    let (computed, probed) = beside_clients(site.address, || probes.map(Probe::finish))?;
+    let address = site.address;
+    let client = || {
+        let mut stream = connect(address).map_err(failed)?;
+        Ok(move || get(&mut stream, "/compute").map_err(failed))
+    };
+    let (computed, probed) =
+        beside_threads((THREAD, CLIENTS), client, || probes.map(Probe::finish))?;
     let took_s = began.elapsed().as_secs_f64();
     let mut parts = Vec::new();
     for (part, probed) in ["kept", "new"].into_iter().zip(probed) {
@@ -81,35 +84,6 @@ fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
     Ok(Outcome {
         parts,
         ..Outcome::of(computed, figures)
-    })
-}
-
-fn beside_clients<R>(
-    address: SocketAddr,
-    during: impl FnOnce() -> R,
-) -> Result<(u64, R), LabError> {
-    let ends = AtomicBool::new(false);
-    let client = || {
-        let mut stream = connect(address)?;
-        let mut count = 0;
-        // ORDER: Relaxed; a flag that publishes nothing.
-        while !ends.load(Ordering::Relaxed) {
-            get(&mut stream, "/compute")?;
-            count += 1;
-        }
-        Ok(count)
-    };
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
-        let found = during();
-        // ORDER: Relaxed; a flag that publishes nothing.
-        ends.store(true, Ordering::Relaxed);
-        let mut computed = 0;
-        for client in clients {
-            let panicked = |_| LabError::ThreadPanicked { thread: THREAD };
-            computed += client.join().map_err(panicked)?.map_err(failed)?;
-        }
-        Ok((computed, found))
     })
 }
 

@@ -6,13 +6,14 @@
 
 use std::hint;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::targets::Consumer;
 use super::{AHEAD_MAX, Counts, LOOK_EVERY, PRODUCERS_MAX};
 use crate::error::LabError;
 use crate::measure::spawn_pinned;
 use crate::peers::join;
+use crate::tools::End;
 
 pub(super) const NAME: &str = "SPSC rings";
 
@@ -81,7 +82,7 @@ struct Shared {
     rings: Vec<Ring>,
     /// How many ring buffers have a producer.
     used: AtomicUsize,
-    stop: AtomicBool,
+    end: End,
 }
 
 impl Shared {
@@ -89,7 +90,7 @@ impl Shared {
         Self {
             rings: (0..PRODUCERS_MAX).map(|_| Ring::new()).collect(),
             used: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
+            end: End::default(),
         }
     }
 
@@ -115,8 +116,8 @@ pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, Lab
         let mut read = [0; PRODUCERS_MAX];
         loop {
             let found = taken.take(&mut read, |producer| counts.one_done(producer));
-            // ORDER: Relaxed; a flag that publishes nothing. Producers have ended before it is set.
-            if found == 0 && taken.stop.load(Ordering::Relaxed) {
+            // Producers have ended before it is asked for.
+            if found == 0 && taken.end.is_asked() {
                 return;
             }
             if found < FEW {
@@ -138,8 +139,7 @@ pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, Lab
             })
         }),
         stop: Box::new(move || {
-            // ORDER: Relaxed; as where it is read.
-            ended.stop.store(true, Ordering::Relaxed);
+            ended.end.ask();
             join(thread, THREAD)
         }),
     })

@@ -10,7 +10,6 @@ mod streams;
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ use crate::measure::Samples;
 use crate::peers::give_up_privileges;
 use crate::report::{SideTable, known};
 use crate::scenario::Options;
-use crate::tools::{compute, steps_for};
+use crate::tools::{beside_threads, compute, steps_for};
 use servers::{Computation, Server};
 
 pub(super) use clients::{Probe, Site, connect, get};
@@ -258,14 +257,22 @@ fn computing(
 /// A flood of requests that are urgent on servers with classes, and what it leaves to other work.
 fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let seconds = (seconds / 3).max(1);
-    let compute = || site.wrk("/compute", COMPUTING, seconds);
+    let load = || site.wrk("/compute", COMPUTING, seconds);
     let flood = || site.wrk("/healthz", GREETED, seconds);
-    let alone = compute()?.finish()?;
+    let alone = load()?.finish()?;
     let flooding = flood()?;
-    let beside = compute()?.finish()?;
+    let beside = load()?.finish()?;
     let flooded = flooding.finish()?;
     let other = flood()?;
-    let (plain_per_s, other) = beside_plain(|| other.finish());
+    let plain = || {
+        Ok(|| {
+            compute(*STEPS / COUNTED);
+            Ok(())
+        })
+    };
+    let began = Instant::now();
+    let (parts, other) = beside_threads(("plain", PLAIN), plain, || other.finish())?;
+    let plain_per_s = parts as f64 / COUNTED as f64 / began.elapsed().as_secs_f64();
     let other = other?;
     let errors = alone.errors + beside.errors + flooded.errors + other.errors;
     let figures = [
@@ -278,31 +285,6 @@ fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     ];
     let kept = (alone.per_s > 0.0).then(|| ("kept_x", beside.per_s / alone.per_s));
     Ok(Outcome::of(beside.requests, figures).and(kept))
-}
-
-/// How many computations plain threads do in a second meanwhile.
-fn beside_plain<R>(during: impl FnOnce() -> R) -> (f64, R) {
-    let ends = AtomicBool::new(false);
-    let counts = || {
-        let mut count = 0_u64;
-        // ORDER: Relaxed; a flag that publishes nothing.
-        while !ends.load(Ordering::Relaxed) {
-            compute(*STEPS / COUNTED);
-            count += 1;
-        }
-        count
-    };
-    thread::scope(|scope| {
-        let began = Instant::now();
-        let threads: Vec<_> = (0..PLAIN).map(|_| scope.spawn(counts)).collect();
-        let found = during();
-        // ORDER: Relaxed; a flag that publishes nothing.
-        ends.store(true, Ordering::Relaxed);
-        let parts = threads.into_iter().map(|thread| thread.join().unwrap_or(0));
-        let parts: u64 = parts.sum();
-        let span_s = began.elapsed().as_secs_f64();
-        (parts as f64 / COUNTED as f64 / span_s, found)
-    })
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

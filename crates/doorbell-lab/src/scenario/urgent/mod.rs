@@ -11,7 +11,7 @@
 mod contestants;
 mod probe;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use doorbell::Class;
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::peers::{Want, give_up_privileges, refused};
-use crate::tools::{compute, steps_for};
+use crate::tools::{End, compute, steps_for};
 use contestants::{Begin, Jobs, Who, bare, doorbell, tokio};
 use probe::{Alarm, Probe};
 
@@ -76,7 +76,7 @@ impl Source {
 #[derive(Debug, Default)]
 struct Load {
     polls: AtomicU64,
-    ends: AtomicBool,
+    end: End,
 }
 
 impl Load {
@@ -85,18 +85,12 @@ impl Load {
         compute(*STEPS);
         // ORDER: Relaxed; a count, whose reader needs nothing else from it.
         self.polls.fetch_add(1, Ordering::Relaxed);
-        // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
-        !self.ends.load(Ordering::Relaxed)
+        !self.end.is_asked()
     }
 
     fn polls(&self) -> u64 {
         // ORDER: as above.
         self.polls.load(Ordering::Relaxed)
-    }
-
-    fn end(&self) {
-        // ORDER: as above.
-        self.ends.store(true, Ordering::Relaxed);
     }
 }
 
@@ -120,7 +114,7 @@ struct Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.load.end();
+        self.load.end.ask();
         self.probe.end();
     }
 }
