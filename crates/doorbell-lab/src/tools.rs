@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,17 +22,18 @@ const TRIES: usize = 5;
 /// How long one waits at a meeting before it lets others run.
 const PATIENCE: Duration = Duration::from_micros(200);
 
-/// How many steps take this long on an undisturbed CPU. A fixed amount of work, not of time: when it is interrupted it
-/// takes longer.
+/// How many steps take this long on an undisturbed CPU, by what a sample takes at the first question. A fixed amount of
+/// work, not of time: when it is interrupted it takes longer.
 pub(crate) fn steps_for(span: Duration) -> u64 {
-    let took = |_| {
-        let start = Instant::now();
-        compute(SAMPLE);
-        start.elapsed()
-    };
-    let least = (0..TRIES).map(took).min().unwrap_or(span);
-    let share = span.as_secs_f64() / least.as_secs_f64().max(1e-9);
-    (share * SAMPLE as f64) as u64 + 1
+    static SAMPLE_S: LazyLock<f64> = LazyLock::new(|| {
+        let took_s = |_| {
+            let start = Instant::now();
+            compute(SAMPLE);
+            start.elapsed().as_secs_f64()
+        };
+        (0..TRIES).map(took_s).fold(1.0, f64::min)
+    });
+    (span.as_secs_f64() / SAMPLE_S.max(1e-9) * SAMPLE as f64) as u64 + 1
 }
 
 /// Computes.

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use doorbell_machine::{Host, Machine, Policy};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec};
 
-use super::memory::Apart;
 use super::stand::Stand;
 use crate::error::LabError;
 use crate::measure::{Tick, median};
@@ -46,23 +46,23 @@ pub(super) fn round_trip_ns<const SLEEPS: bool>(
     there: usize,
     trips: [u32; 2],
 ) -> Result<f64, LabError> {
-    let answer = |word: &Apart<AtomicU32>| {
+    let answer = |word: &CachePadded<AtomicU32>| {
         let mut seen = 0;
         loop {
-            let asked = await_other::<SLEEPS>(&word.0, seen);
+            let asked = await_other::<SLEEPS>(word, seen);
             if asked == STOP {
                 return Ok(());
             }
             seen = asked + 1;
-            write::<SLEEPS>(&word.0, seen);
+            write::<SLEEPS>(word, seen);
         }
     };
-    let stop = |word: &Apart<AtomicU32>| write::<SLEEPS>(&word.0, STOP);
-    stand.beside(there, Apart::default(), answer, stop, |word| {
+    let stop = |word: &CachePadded<AtomicU32>| write::<SLEEPS>(word, STOP);
+    stand.beside(there, CachePadded::default(), answer, stop, |word| {
         let mut asked = 1;
         stand.median_ns(trips, || {
-            write::<SLEEPS>(&word.0, asked);
-            await_other::<SLEEPS>(&word.0, asked);
+            write::<SLEEPS>(word, asked);
+            await_other::<SLEEPS>(word, asked);
             asked += 2;
         })
     })

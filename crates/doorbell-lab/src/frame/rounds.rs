@@ -64,7 +64,7 @@ impl Tapes {
 }
 
 /// Runs the contestants that the options name, and their baselines.
-pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
     let stage = Stage::new(options)?;
     let contestants = chosen((plan.contestants)(&stage)?, options.only.as_deref())?;
     let rounds = options.rounds();

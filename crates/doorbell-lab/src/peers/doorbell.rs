@@ -46,10 +46,6 @@ impl Host for Doorbell {
     fn start(workers: &Workers) -> Result<Self, LabError> {
         Self::with(workers, |builder| builder)
     }
-
-    fn stop(self) -> Result<(), LabError> {
-        Ok(())
-    }
 }
 
 impl Peer for Doorbell {

@@ -28,7 +28,7 @@ pub(crate) use self::threads::{
     Team, Threads, Want, default_slack, give_up_privileges, join, refused, shortest_slack,
     sleep_until, thread_on,
 };
-pub(crate) use self::tokio::{Tokio, Tokios, tokio_error};
+pub(crate) use self::tokio::{Tokio, Tokios, current_thread, tokio_error};
 
 /// A task in a box.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -103,7 +103,9 @@ pub(crate) trait Host: Sized + fmt::Debug + Send + 'static {
     fn start(workers: &Workers) -> Result<Self, LabError>;
 
     /// Ends it. No task is left, but those that are kept.
-    fn stop(self) -> Result<(), LabError>;
+    fn stop(self) -> Result<(), LabError> {
+        Ok(())
+    }
 }
 
 /// A peer that is given tasks from outside.
@@ -178,7 +180,9 @@ pub(crate) trait Net: Host {
 
     fn sleep_for(length: Duration) -> impl Future<Output = ()>;
 
-    fn yield_here() -> impl Future<Output = ()>;
+    fn yield_here() -> impl Future<Output = ()> {
+        let_others_run()
+    }
 
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>>;
 

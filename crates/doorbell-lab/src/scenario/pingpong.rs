@@ -12,7 +12,7 @@
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
@@ -50,8 +50,6 @@ fn pairs(count: usize) -> String {
     format!("{count} pair{}", if count == 1 { "" } else { "s" })
 }
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(WORK));
-
 fn frames_in(amount_ms: u32) -> u32 {
     let [ms, frames] = MS_FOR_FRAMES;
     (amount_ms * frames / ms).max(1)
@@ -59,7 +57,7 @@ fn frames_in(amount_ms: u32) -> u32 {
 
 fn contestants() -> Result<Vec<Contestant>, LabError> {
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(WORK);
     let workers = Workers::Free(allowed_cpus()?.len());
     let frames = [CHAIN, BURST].map(|name| (name.to_owned(), None));
     let all = PAIRS.map(|count| (pairs(count), Some(count)));
@@ -292,7 +290,7 @@ impl Frames {
     async fn run(&self, place: usize) -> u32 {
         let mut runs = 0;
         while self.slots[place].take().await.is_some() {
-            compute(*STEPS);
+            compute(steps_for(WORK));
             runs += 1;
             if let Some(next) = self.slots.get(place + 1).filter(|_| self.is_chain) {
                 next.put(());

@@ -6,7 +6,6 @@
 //! each task shows what the kernel does, which can preempt.
 
 use std::sync::Arc;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,14 +50,12 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(POLL));
-
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(POLL);
     let has_ranks = Want::First.is_given();
     let mut all = Vec::new();
     for variant in [IDLE, BUSY] {
@@ -129,7 +126,7 @@ impl Scene {
                 at: Instant::now(),
                 cpu: current_cpu(),
             });
-            compute(*STEPS);
+            compute(steps_for(POLL));
             let _ = self.answer.take().await;
             self.fills.store(false, Ordering::Relaxed);
         }

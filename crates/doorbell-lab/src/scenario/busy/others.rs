@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use doorbell::IdlePolicy;
 
 use super::super::http::{Probe, Site, connect, get};
-use super::{BASELINE, OURS, SPINNING, steps};
+use super::{BASELINE, OURS, SPINNING};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome};
-use crate::peers::{Doorbell, Host as _, Peer, Timers, Tokio, Workers};
-use crate::tools::{Crew, Lateness, beside_threads};
+use crate::peers::{Doorbell, Host as _, Timers, Tokio, Workers};
+use crate::tools::{Crew, Lateness, beside_threads, steps_for};
 
 /// Names, and the flags of the servers.
 const SERVERS: [(&str, &str); 3] = [
@@ -44,7 +44,7 @@ pub(super) fn services(pass: Duration) -> Vec<Contestant> {
                     format!("--compute-slices={slices}"),
                     format!("--seconds-max={}", pass.as_secs() + SPARE_S),
                 ];
-                Site::start(flag, steps(slice) * u64::from(slices), &more)
+                Site::start(flag, steps_for(slice) * u64::from(slices), &more)
             };
             let one = Contestant::new(name, variant, start, serve, Site::end);
             all.push(one.baseline_if(name == BASELINE));
@@ -87,26 +87,21 @@ fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
     })
 }
 
-/// Sleeps of one length, or ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    Sleep(Duration),
-    Ticks(Duration),
-}
-
-const WAITS: [(&str, Wait); 5] = [
-    ("sleeps of 0.2 ms", Wait::Sleep(Duration::from_micros(200))),
-    ("sleeps of 1 ms", Wait::Sleep(Duration::from_millis(1))),
-    ("sleeps of 5 ms", Wait::Sleep(Duration::from_millis(5))),
-    ("sleeps of 20 ms", Wait::Sleep(Duration::from_millis(20))),
-    ("an interval of 1 ms", Wait::Ticks(Duration::from_millis(1))),
+/// Sleeps of one length, or ticks that are so far apart.
+const WAITS: [(&str, Duration, bool); 5] = [
+    ("sleeps of 0.2 ms", Duration::from_micros(200), false),
+    ("sleeps of 1 ms", Duration::from_millis(1), false),
+    ("sleeps of 5 ms", Duration::from_millis(5), false),
+    ("sleeps of 20 ms", Duration::from_millis(20), false),
+    ("an interval of 1 ms", Duration::from_millis(1), true),
 ];
 
 pub(super) fn sleeps() -> Vec<Contestant> {
     const ONE: Workers = Workers::Free(1);
     let [never_parks, spins] = SPINNING;
     let mut all = Vec::new();
-    for (variant, wait) in WAITS {
+    for (variant, length, is_ticks) in WAITS {
+        let wait = (length, is_ticks);
         let never = || Doorbell::with(&ONE, |builder| builder.idle(IdlePolicy::NeverPark));
         let spinning = || Doorbell::with(&ONE, |builder| builder.spin(SPIN));
         all.extend([
@@ -119,7 +114,7 @@ pub(super) fn sleeps() -> Vec<Contestant> {
     all
 }
 
-fn waits<P: Timers + Peer>(wait: Wait) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
+fn waits<P: Timers>(wait: (Duration, bool)) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
     move |peer, amount_ms| {
         let mut crew = Crew::new();
         let span = Duration::from_millis(amount_ms.into());
@@ -128,29 +123,21 @@ fn waits<P: Timers + Peer>(wait: Wait) -> impl Fn(&mut P, u32) -> Result<Outcome
     }
 }
 
-async fn wait_for<P: Timers>(wait: Wait, span: Duration) -> Lateness {
+async fn wait_for<P: Timers>((length, is_ticks): (Duration, bool), span: Duration) -> Lateness {
     let ends = Instant::now() + span;
     let mut late = Lateness::default();
-    match wait {
-        Wait::Sleep(length) => loop {
-            let due = Instant::now() + length;
+    let mut due = Instant::now() + length;
+    let mut ticks = is_ticks.then(|| P::ticks(due, length, Duration::ZERO));
+    loop {
+        if let Some(ticks) = &mut ticks {
+            P::tick(ticks).await;
+        } else {
             P::sleep(length).await;
-            late.note(due, Instant::now());
-            if due >= ends {
-                return late;
-            }
-        },
-        Wait::Ticks(period) => {
-            let mut due = Instant::now() + period;
-            let mut ticks = P::ticks(due, period, Duration::ZERO);
-            loop {
-                P::tick(&mut ticks).await;
-                late.note(due, Instant::now());
-                if due >= ends {
-                    return late;
-                }
-                due += period;
-            }
         }
+        late.note(due, Instant::now());
+        if due >= ends {
+            return late;
+        }
+        due = if is_ticks { due } else { Instant::now() } + length;
     }
 }

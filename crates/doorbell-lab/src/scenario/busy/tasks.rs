@@ -8,12 +8,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Case, LONE, OnPeer, SEED, SLEEP, steps};
+use super::{Case, LONE, OnPeer, SEED, SLEEP};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome};
 use crate::measure::{Samples, Spread, median};
 use crate::peers::{Net, Want, Workers, shortest_slack};
-use crate::tools::{End, Random, compute};
+use crate::tools::{End, Random, compute, steps_for};
 
 /// What is written to a socket is the time, 8 bytes.
 const STAMP: usize = size_of::<u64>();
@@ -220,7 +220,7 @@ fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Ou
     let stream = start_reader(peer, &scene)?;
     launch(peer, &scene, Part::Sleep)?;
     for _ in 0..case.tasks {
-        launch(peer, &scene, Part::Compute(steps(case.poll)))?;
+        launch(peer, &scene, Part::Compute(steps_for(case.poll)))?;
     }
     let began = Instant::now();
     let done = thread::scope(|scope| {

@@ -9,7 +9,6 @@ mod servers;
 mod streams;
 
 use std::net::SocketAddr;
-use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -163,11 +162,9 @@ fn fewer(fit: u64) -> Option<String> {
     })
 }
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(COMPUTATION));
-
 fn contestants(options: &Options) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(COMPUTATION);
     let unprivileged = options.unprivileged;
     let life_s = SERVER_MAX_S + u64::from(options.seconds.unwrap_or(0) * options.rounds());
     let mut all = Vec::new();
@@ -178,7 +175,10 @@ fn contestants(options: &Options) -> Vec<Contestant> {
             let start = move || {
                 let mut more = vec![format!("--seconds-max={life_s}")];
                 more.extend(unprivileged.then(|| "--unprivileged".to_owned()));
-                Ok((Site::start(server.flag, *STEPS, &more)?, true))
+                Ok((
+                    Site::start(server.flag, steps_for(COMPUTATION), &more)?,
+                    true,
+                ))
             };
             let run = move |(site, is_new): &mut (Site, bool), seconds| {
                 act(site, part, std::mem::take(is_new), seconds)
@@ -266,7 +266,7 @@ fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let other = flood()?;
     let plain = || {
         Ok(|| {
-            compute(*STEPS / COUNTED);
+            compute(steps_for(COMPUTATION) / COUNTED);
             Ok(())
         })
     };
@@ -370,11 +370,11 @@ pub(crate) fn serve(
         .into_iter()
         .find(|server| server.flag == options.who)
         .ok_or_else(|| LabError::unknown("server", &options.who, server_flags()))?;
-    let listeners = servers::listeners(options.listen, server.listeners)?;
-    let address = listeners[0].local_addr();
-    let address = address.map_err(LabError::system("asking where it listens"))?;
-    let steps = options.compute_steps.unwrap_or_else(|| *STEPS);
-    let end = (server.start)(listeners, Computation::new(steps, options.compute_slices))?;
+    let steps = options
+        .compute_steps
+        .unwrap_or_else(|| steps_for(COMPUTATION));
+    let work = Computation::new(steps, options.compute_slices);
+    let (address, end) = server.start.at(options.listen, work)?;
     say(&format!("{address}\n"))?;
     let waited = clients::wait_for_end(Duration::from_secs(options.seconds_max));
     end();

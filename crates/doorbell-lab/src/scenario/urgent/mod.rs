@@ -11,8 +11,8 @@
 mod contestants;
 mod probe;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use doorbell::Class;
@@ -82,7 +82,7 @@ struct Load {
 impl Load {
     /// A poll. Whether there is a next one.
     fn poll(&self) -> bool {
-        compute(*STEPS);
+        compute(steps_for(POLL));
         // ORDER: Relaxed; a count, whose reader needs nothing else from it.
         self.polls.fetch_add(1, Ordering::Relaxed);
         !self.end.is_asked()
@@ -93,8 +93,6 @@ impl Load {
         self.polls.load(Ordering::Relaxed)
     }
 }
-
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(POLL));
 
 /// What a contestant is started with.
 #[derive(Debug, Clone)]
@@ -124,7 +122,7 @@ fn all(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
         give_up_privileges()?;
     }
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(POLL);
     Ok(if stage.options.slices {
         slices(stage)
     } else {

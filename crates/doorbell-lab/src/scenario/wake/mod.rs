@@ -9,7 +9,7 @@ mod board;
 mod pool;
 
 use std::cell::Cell;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use doorbell::IdleClaim;
@@ -52,11 +52,9 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(WORK));
-
 fn contestants(stage: &Stage) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(WORK);
     let [pinned, free] = [Workers::on(stage.cpus()), Workers::Free(stage.cpus().len())];
     let mut all = Vec::new();
     for (load, workers) in LOADS {
@@ -128,7 +126,12 @@ fn measure(
 ) -> Result<Outcome, LabError> {
     let bursts = (TENTH * tenths).as_nanos() / PERIOD.as_nanos();
     let seed = SEED + pass.replace(pass.get() + 1);
-    let board = Arc::new(Board::new(variant.workers, bursts as u32, *STEPS, seed));
+    let board = Arc::new(Board::new(
+        variant.workers,
+        bursts as u32,
+        steps_for(WORK),
+        seed,
+    ));
     let before = Usage::now()?;
     let found = work(&board)?;
     let cpu = Usage::now()?.since(before).cpu;
