@@ -84,13 +84,6 @@ pub(crate) enum LabError {
         source: Box<LabError>,
     },
 
-    /// A picture needs a row that was not measured.
-    #[error("the JSON has no times of `{row}`: measure it with `doorbell lab http --json`")]
-    NotMeasured {
-        /// Its contestant and variant.
-        row: String,
-    },
-
     /// There is nothing with a name that was given.
     #[error("no {what} contains `{name}`; there are:\n  {}", known.join("\n  "))]
     Unknown {
@@ -100,37 +93,6 @@ pub(crate) enum LabError {
         name: String,
         /// All names.
         known: Vec<String>,
-    },
-    /// `--sim` was given with a scenario that runs on this host only.
-    #[error(
-        "`{scenario}` has no form for simulated machines: leave out --sim, or measure {} there",
-        known.join(", ")
-    )]
-    NotSimulated {
-        /// The scenario.
-        scenario: &'static str,
-        /// Every scenario that has one.
-        known: Vec<&'static str>,
-    },
-
-    /// A scenario is for simulated machines only.
-    #[error(
-        "`{scenario}` is measured on simulated machines only: name one, for example --sim zen3-2x64"
-    )]
-    OnlySimulated {
-        /// The scenario.
-        scenario: &'static str,
-    },
-
-    /// A scenario cannot be run with so many workers.
-    #[error("`{scenario}` {needs}, but --workers is {given}")]
-    Workers {
-        /// The scenario.
-        scenario: &'static str,
-        /// What it needs.
-        needs: String,
-        /// The given number.
-        given: usize,
     },
 
     /// A program on a simulated machine has no figures.
@@ -152,39 +114,13 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Simulation(#[from] doorbell_machine::sim::RunError),
 
-    /// Mutants need a different build.
-    #[error(
-        "no mutants in this build; `cargo run --release --features mutants -- sim mutants` has them"
-    )]
-    NoMutants,
-
-    /// No seed noticed some mutants.
-    #[error(
-        "no seed noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
-        names.join(", ")
-    )]
-    MutantsLive {
-        /// Their names.
-        names: Vec<String>,
-    },
+    /// Something that cannot be done, or did not end well; the text says what, and what to do about it.
+    #[error("{0}")]
+    Said(String),
 
     /// The client `wrk` is not installed.
     #[error("`wrk`, which sends requests to the servers, is not installed: `apt-get install wrk`")]
     NoWrk,
-
-    /// The client `wrk` failed or printed something unexpected.
-    #[error("wrk failed, or its output is not understood:\n{said}")]
-    Wrk {
-        /// Its output.
-        said: String,
-    },
-
-    /// A child process of this program ended before it was ready.
-    #[error("`doorbell {arguments}` ended before it was ready; its output is above")]
-    ChildEnded {
-        /// Its arguments.
-        arguments: String,
-    },
 
     /// A profile of the simulator could not be loaded.
     #[error(transparent)]

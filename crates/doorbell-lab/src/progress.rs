@@ -15,24 +15,18 @@ impl Progress {
     /// A bar for `rounds` rounds of `contestants` contestants, hidden unless standard error is a terminal.
     /// `place` names this part of a longer run.
     pub(crate) fn on_stderr(rounds: u32, contestants: usize, place: Option<&str>) -> Self {
-        let steps = u64::from(rounds) * contestants as u64;
-        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
-            bar.set_style(style);
-        }
         Self {
-            bar,
             rounds,
             place: place.map_or_else(String::new, |place| format!("{place}: ")),
+            ..Self::steps_on_stderr(u64::from(rounds) * contestants as u64, "")
         }
     }
 
     /// A bar for a run of this many steps, counted in `unit`.
     pub(crate) fn steps_on_stderr(steps: u64, unit: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
-        if let Ok(style) =
-            ProgressStyle::with_template(&format!("{{bar:24}} {{pos}}/{{len}} {unit} {{msg}}"))
-        {
+        let target = ProgressDrawTarget::stderr();
+        let bar = ProgressBar::with_draw_target(Some(steps), target).with_prefix(unit.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {prefix} {msg}") {
             bar.set_style(style);
         }
         Self {
@@ -60,19 +54,17 @@ impl Progress {
 
     /// Shows what is done before the first round.
     pub(crate) fn prepare(&self, what: &'static str) {
-        self.bar.set_message(format!("{}{what}", self.place));
-        self.bar.tick();
+        self.say(&format!("{}{what}", self.place));
     }
 
     /// Shows which contestant runs.
     pub(crate) fn show(&self, round: u32, contestant: &str, variant: &str) {
-        self.bar.set_message(format!(
+        self.say(&format!(
             "{}round {} of {}: {contestant} ({variant})",
             self.place,
             round + 1,
             self.rounds
         ));
-        self.bar.tick();
     }
 
     /// Shows what is done in the next step.

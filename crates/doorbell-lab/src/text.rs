@@ -47,11 +47,12 @@ impl Text {
     }
 
     /// What the rows show together, from a section with a figure's name in each place:
-    /// `{contestant | variant | metric}`. `None` without the section.
+    /// `{contestant | variant | metric}`, perhaps behind `least |`, `most |` or `last |` of several rows. `None` without
+    /// the section.
     pub(crate) fn gist(
         self,
         section: &str,
-        figure: impl Fn(&str, &str, &str) -> String,
+        figure: impl Fn(&str, [&str; 3]) -> String,
     ) -> Option<String> {
         let text = paragraphs(self.section(section), "\n\n").join(" ");
         let mut parts = text.split('{');
@@ -59,10 +60,9 @@ impl Text {
         for part in parts {
             let (place, rest) = part.split_once('}')?;
             let names: Vec<_> = place.split('|').map(str::trim).collect();
-            let [contestant, variant, metric] = names[..] else {
-                return None;
-            };
-            gist += &figure(contestant, variant, metric);
+            let (choice, names) = names.split_at(names.len().checked_sub(3)?);
+            let choice = choice.first().copied().unwrap_or_default();
+            gist += &figure(choice, names.try_into().ok()?);
             gist += rest;
         }
         Some(gist)

@@ -2,10 +2,11 @@
 
 use std::future::poll_fn;
 use std::hint::{black_box, spin_loop};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
@@ -13,7 +14,7 @@ use futures::task::AtomicWaker;
 use crate::error::LabError;
 use crate::frame::Outcome;
 use crate::measure::Samples;
-use crate::peers::let_others_run;
+use crate::peers::{Peer, let_others_run};
 
 /// The steps of a sample, and how often it is taken.
 const SAMPLE: u64 = 1_000_000;
@@ -21,17 +22,18 @@ const TRIES: usize = 5;
 /// How long one waits at a meeting before it lets others run.
 const PATIENCE: Duration = Duration::from_micros(200);
 
-/// How many steps take this long on an undisturbed CPU. A fixed amount of work, not of time: when it is interrupted it
-/// takes longer.
+/// How many steps take this long on an undisturbed CPU, by what a sample takes at the first question. A fixed amount of
+/// work, not of time: when it is interrupted it takes longer.
 pub(crate) fn steps_for(span: Duration) -> u64 {
-    let took = |_| {
-        let start = Instant::now();
-        compute(SAMPLE);
-        start.elapsed()
-    };
-    let least = (0..TRIES).map(took).min().unwrap_or(span);
-    let share = span.as_secs_f64() / least.as_secs_f64().max(1e-9);
-    (share * SAMPLE as f64) as u64 + 1
+    static SAMPLE_S: LazyLock<f64> = LazyLock::new(|| {
+        let took_s = |_| {
+            let start = Instant::now();
+            compute(SAMPLE);
+            start.elapsed().as_secs_f64()
+        };
+        (0..TRIES).map(took_s).fold(1.0, f64::min)
+    });
+    (span.as_secs_f64() / SAMPLE_S.max(1e-9) * SAMPLE as f64) as u64 + 1
 }
 
 /// Computes.
@@ -56,6 +58,71 @@ pub(crate) fn spin(time: Duration) {
 /// The value behind a lock. A panic elsewhere cannot leave it half written.
 pub(crate) fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request to end. It publishes nothing else and may be seen late.
+#[derive(Debug, Default)]
+pub(crate) struct End(AtomicBool);
+
+impl End {
+    pub(crate) fn ask(&self) {
+        // ORDER: Relaxed; the request publishes nothing.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        // ORDER: Relaxed; as where it is set.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Does something beside threads that repeat something else. How often all of them did, and what was found.
+pub(crate) fn beside_threads<R, F: FnMut() -> Result<(), LabError>>(
+    (name, threads): (&'static str, usize),
+    begin: impl Fn() -> Result<F, LabError> + Sync,
+    during: impl FnOnce() -> R,
+) -> Result<(u64, R), LabError> {
+    let end = End::default();
+    let repeat = || {
+        let (mut once, mut count) = (begin()?, 0_u64);
+        while !end.is_asked() {
+            once()?;
+            count += 1;
+        }
+        Ok(count)
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(repeat)).collect();
+        let found = during();
+        end.ask();
+        let panicked = |_| LabError::ThreadPanicked { thread: name };
+        let counts = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(panicked)?);
+        Ok((counts.sum::<Result<u64, LabError>>()?, found))
+    })
+}
+
+/// What is counted of a peer's wakes, and of how many operations.
+const WAKES: [(&str, f64); 3] = [
+    ("rings_per_op", 1.0),
+    ("stacked_per_1k", 1e3),
+    ("claims_lost_per_1k", 1e3),
+];
+
+/// Runs on a peer, and adds what it counts of its wakes meanwhile.
+pub(crate) fn counted<P: Peer>(
+    peer: &mut P,
+    run: impl FnOnce(&mut P) -> Result<Outcome, LabError>,
+) -> Result<Outcome, LabError> {
+    let before = peer.counts();
+    let outcome = run(peer)?;
+    let operations = outcome.operations.max(1) as f64;
+    let both = before.zip(peer.counts()).into_iter();
+    let each = both.flat_map(|(then, now)| now.into_iter().zip(then).zip(WAKES));
+    let figures =
+        each.map(|((now, then), (name, of))| (name, of * (now - then) as f64 / operations));
+    Ok(outcome.and(figures))
 }
 
 /// Tasks whose results are gathered.

@@ -16,7 +16,7 @@
 //! # Layers
 //!
 //! - [`Tree`]: the paths and texts, from disk or (in unit tests) from memory.
-//! - [`parsed`]: one Rust file as tokens and comments.
+//! - [`parsed`]: what the rules look at in one Rust file.
 //! - [`modules`]: which files are test code.
 //! - [`rules`]: one file per rule, each with unit tests of what it catches and what it passes.
 //! - [`orderings`]: the sweep that weakens one ordering at a time, a separate program.

@@ -16,10 +16,10 @@ const BESIDE: [&str; 3] = ["mod.rs", "lib.rs", "main.rs"];
 pub fn of_tests(tree: &Tree) -> BTreeSet<String> {
     let mut all = Vec::new();
     tree.each_rust("modules", |path, parsed, _| {
-        let modules = parsed.modules();
+        let modules = parsed.modules.iter();
         all.extend(
             modules
-                .filter_map(|module| Some((path.to_owned(), file_of(path, &module)?, module.test))),
+                .filter_map(|module| Some((path.to_owned(), file_of(path, module)?, module.test))),
         );
     });
     let mut stems = BTreeSet::new();

@@ -1,84 +1,72 @@
-//! One Rust file as a flat list of tokens, and its comments.
+//! What the rules look at in one Rust file: calls with what is passed to them, paths, and modules in other files.
 //!
-//! Tokens come from the lexer, so text in string literals and comments never looks like code, and the
-//! contents of macro calls are seen like everything else. Comments are the text between two tokens.
+//! syn parses the file. What stands in a macro is parsed too, as far as it is Rust; see [`Reader::read_macro`].
 
-use std::ops::Range;
+use proc_macro2::{TokenStream, TokenTree};
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{
+    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprCall, ExprIf, ExprLit, ExprMethodCall,
+    ExprPath, FieldValue, File, Ident, ImplItem, ImplItemFn, Item, ItemFn, ItemMod, Lit, Macro,
+    Meta, Path, Signature, Stmt, Token, TraitItemFn, UseName, UseRename, UseTree,
+};
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
-
-/// A place in a file: line from 1, column from 0, in characters.
-pub use proc_macro2::LineColumn as Pos;
-
-/// The words with which an item begins.
-const ITEMS: [&str; 15] = [
-    "async",
-    "const",
-    "enum",
-    "extern",
-    "fn",
-    "impl",
-    "macro_rules",
-    "mod",
-    "static",
-    "struct",
-    "trait",
-    "type",
-    "union",
-    "unsafe",
-    "use",
-];
-
-/// The kind of a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An identifier or a keyword.
-    Ident(String),
-    /// One character of punctuation.
-    Punct(char),
-    /// A literal of any kind, as it is written.
-    Literal(String),
-    /// The opening half of a group.
-    Open(Delimiter),
-    /// The closing half of a group.
-    Close(Delimiter),
-}
-
-/// One token.
-#[derive(Clone, Debug)]
-pub struct Token {
-    /// Its kind.
-    pub kind: Kind,
-    /// Where it starts.
-    pub start: Pos,
-    /// Where it ends, exclusive.
-    pub end: Pos,
-    /// For half of a group: the index of the other half. Otherwise its own index.
-    pub mate: usize,
-    /// The index of the opening half of the innermost enclosing group.
-    pub parent: Option<usize>,
-}
-
-/// One comment, documentation included.
-#[derive(Clone, Debug)]
-pub struct Comment {
-    /// Where it starts.
-    pub start: Pos,
-    /// Its last line.
-    pub last_line: usize,
-    /// Whether it is documentation.
-    pub doc: bool,
-    /// Its lines without the signs of a comment, trimmed.
-    pub lines: Vec<String>,
-}
-
-/// The content of a line.
+/// How a function is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
-    Blank,
-    /// Only comments, documentation and attributes.
-    Note,
-    Code,
+pub enum Form {
+    /// `a.f()`.
+    Method,
+    /// `a::f()`.
+    Path,
+    /// `f()`.
+    Name,
+}
+
+/// A call of a function or method.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The method or function.
+    pub name: String,
+    /// How it is called.
+    pub form: Form,
+    /// The line of its name, or of the type before it, from 1.
+    pub line: usize,
+    /// The column of the same, from 1, as the compiler counts.
+    pub column: usize,
+    /// How many arguments it has.
+    pub arguments: usize,
+    /// The paths in its arguments, except in calls inside them and in comparisons.
+    pub passed: Vec<Passed>,
+    /// The function around it.
+    pub function: String,
+    /// Whether only tests compile it.
+    pub in_test: bool,
+    /// Whether it stands in braces that only a mutant enters: `if M::breaks(…) {`.
+    pub in_mutant: bool,
+    /// The lines on which its notes may stand: above its statement, and from its first line to its last.
+    notes: [Vec<String>; 2],
+}
+
+/// A path in the arguments of a call.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// Its line.
+    pub line: usize,
+    /// Its names.
+    pub path: Vec<String>,
+    /// Which argument it is, if it is a whole one.
+    pub argument: Option<usize>,
+}
+
+/// A path, or one of the paths of a `use`.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Its names.
+    pub path: Vec<String>,
+    /// Whether only tests compile it.
+    pub in_test: bool,
 }
 
 /// A `mod name;` whose code is in another file.
@@ -92,16 +80,15 @@ pub struct Module {
     pub test: bool,
 }
 
-/// A Rust file, split into its parts.
-#[derive(Debug)]
+/// A Rust file.
+#[derive(Debug, Default)]
 pub struct Parsed {
-    /// All tokens in order, without documentation comments.
-    pub tokens: Vec<Token>,
-    /// All comments in order.
-    pub comments: Vec<Comment>,
-    /// The tokens of items under `#[cfg(test)]` or `#[test]`.
-    tests: Vec<Range<usize>>,
-    lines: Vec<Line>,
+    /// All calls, in order of place.
+    pub calls: Vec<Call>,
+    /// All paths.
+    pub paths: Vec<Named>,
+    /// The modules in other files.
+    pub modules: Vec<Module>,
 }
 
 impl Parsed {
@@ -109,446 +96,348 @@ impl Parsed {
     ///
     /// # Errors
     ///
-    /// The line and the message, if it does not consist of Rust's tokens.
+    /// The line and the message, if it is not Rust.
     pub fn of(text: &str) -> Result<Self, (usize, String)> {
-        let stream: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
-            (error.span().start().line, error.to_string())
-        })?;
-        let mut flat = Flat {
-            text,
-            ..Flat::default()
+        let file = syn::parse_file(text)
+            .map_err(|error| (error.span().start().line, error.to_string()))?;
+        let mut reader = Reader {
+            lines: text.lines().collect(),
+            ..Reader::default()
         };
-        flat.push_all(stream, None);
-        let mut comments = flat.docs;
-        comments.extend(comments_between(text, &flat.spans));
-        comments.sort_by_key(|comment| comment.start);
-        let mut parsed = Self {
-            lines: classify(text, &flat.tokens, &comments),
-            tokens: flat.tokens,
-            comments,
-            tests: Vec::new(),
-        };
-        let attributes = 0..parsed.tokens.len();
-        parsed.tests = attributes.filter_map(|at| parsed.test_item(at)).collect();
-        Ok(parsed)
-    }
-
-    /// The identifier at `index`, if it is one.
-    pub fn ident(&self, index: usize) -> Option<&str> {
-        match &self.tokens.get(index)?.kind {
-            Kind::Ident(name) => Some(name),
-            _ => None,
-        }
-    }
-
-    /// Whether the token at `index` is the character `sign`.
-    pub fn is_punct(&self, index: usize, sign: char) -> bool {
-        let token = self.tokens.get(index);
-        token.is_some_and(|token| token.kind == Kind::Punct(sign))
-    }
-
-    /// Whether `::` starts at `index`.
-    pub fn is_path_sep(&self, index: usize) -> bool {
-        self.is_punct(index, ':') && self.is_punct(index + 1, ':')
-    }
-
-    /// Whether a group with `delimiter` opens at `index`.
-    pub fn opens(&self, index: usize, delimiter: Delimiter) -> bool {
-        let token = self.tokens.get(index);
-        token.is_some_and(|token| token.kind == Kind::Open(delimiter))
-    }
-
-    /// The index behind the token or group at `index`.
-    fn behind(&self, index: usize) -> usize {
-        self.tokens[index].mate.max(index) + 1
-    }
-
-    /// All paths that start at the identifier `index`, each with its line. Groups of a `use` are expanded.
-    pub fn paths(&self, index: usize) -> Vec<(usize, Vec<String>)> {
-        let mut paths = Vec::new();
-        self.expand(index, &[], &mut paths);
-        paths
-    }
-
-    fn expand(&self, index: usize, before: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
-        let mut path: Vec<&str> = before.to_vec();
-        let mut at = index;
-        let line = self.tokens[index].start.line;
-        loop {
-            match self.ident(at) {
-                Some("self") if !path.is_empty() => {}
-                Some(name) => path.push(name),
-                None if self.is_punct(at, '*') => path.push("*"),
-                None if self.opens(at, Delimiter::Brace) => {
-                    for (first, _) in self.parts(at) {
-                        self.expand(first, &path, out);
-                    }
-                    return;
-                }
-                None => break,
-            }
-            if !self.is_path_sep(at + 1) {
-                break;
-            }
-            at += 3;
-        }
-        out.push((line, path.into_iter().map(str::to_owned).collect()));
-    }
-
-    /// The parts of the group at `open`, which commas divide: the first token of each, and the one behind its last.
-    pub fn parts(&self, open: usize) -> Vec<(usize, usize)> {
-        let close = self.tokens[open].mate;
-        let mut found = Vec::new();
-        let (mut start, mut index) = (open + 1, open + 1);
-        while index < close {
-            if self.is_punct(index, ',') {
-                found.push((start, index));
-                start = index + 1;
-            }
-            index = self.behind(index);
-        }
-        if start < close {
-            found.push((start, close));
-        }
-        found
-    }
-
-    /// Indices of the opening halves of the enclosing groups, innermost first.
-    pub fn groups_around(&self, index: usize) -> impl Iterator<Item = usize> {
-        let parent = |&open: &usize| self.tokens[open].parent;
-        std::iter::successors(self.tokens[index].parent, parent)
-    }
-
-    /// The same, braces only.
-    pub fn braces_around(&self, index: usize) -> impl Iterator<Item = usize> {
-        let groups = self.groups_around(index);
-        groups.filter(|&open| self.opens(open, Delimiter::Brace))
-    }
-
-    /// Whether the token stands in code that only tests compile.
-    pub fn in_test(&self, index: usize) -> bool {
-        self.tests.iter().any(|span| span.contains(&index))
-    }
-
-    /// Whether the whole file does: it starts with `#![cfg(test)]`.
-    fn all_test(&self) -> bool {
-        self.is_punct(1, '!') && self.is_test_attribute(2)
-    }
-
-    /// The name of the function around the token.
-    pub fn function_around(&self, index: usize) -> Option<&str> {
-        self.braces_around(index).find_map(|open| {
-            let head = self.statement_first(open, &[';'])..open;
-            let mut names = head.filter(|&at| self.ident(at) == Some("fn"));
-            names.find_map(|at| self.ident(at + 1))
-        })
-    }
-
-    /// The modules in other files.
-    pub fn modules(&self) -> impl Iterator<Item = Module> {
-        let names = (1..self.tokens.len()).filter_map(|at| Some((at, self.ident(at)?)));
-        let modules =
-            names.filter(|(at, _)| self.ident(at - 1) == Some("mod") && self.is_punct(at + 1, ';'));
-        modules.map(|(at, name)| {
-            let around = self.braces_around(at);
-            let mut names: Vec<_> = around
-                .filter(|open| *open > 1 && self.ident(open - 2) == Some("mod"))
-                .filter_map(|open| self.ident(open - 1))
-                .collect();
-            names.reverse();
-            names.push(name);
-            Module {
-                name: names.join("/"),
-                path: self.path_attribute(at),
-                test: self.all_test() || self.in_test(at),
-            }
-        })
-    }
-
-    /// The value of a `#[path = "…"]` of the statement around the token.
-    fn path_attribute(&self, index: usize) -> Option<String> {
-        let head = self.statement_first(index, &[';'])..index;
-        let mut names = head.filter(|&at| self.ident(at) == Some("path"));
-        names.find_map(|at| match &self.tokens.get(at + 2)?.kind {
-            Kind::Literal(text) => Some(text.trim_matches('"').to_owned()),
-            _ => None,
-        })
-    }
-
-    /// Whether the group at `open` is `[test]`, or `[cfg(…)]` with a condition that holds in tests only.
-    fn is_test_attribute(&self, open: usize) -> bool {
-        let conditions = || self.parts(open + 2).into_iter();
-        match self.ident(open + 1) {
-            _ if !self.opens(open, Delimiter::Bracket) => false,
-            Some("test") => self.tokens[open].mate == open + 2,
-            Some("cfg") => conditions().any(|(first, _)| self.needs_test(first)),
-            _ => false,
-        }
-    }
-
-    /// Whether the condition that begins at `index` holds in tests only.
-    fn needs_test(&self, index: usize) -> bool {
-        let parts = || self.parts(index + 1).into_iter().map(|(first, _)| first);
-        match self.ident(index) {
-            Some("all") => parts().any(|part| self.needs_test(part)),
-            Some("any") => parts().all(|part| self.needs_test(part)) && parts().next().is_some(),
-            name => name == Some("test"),
-        }
-    }
-
-    /// The item whose attribute begins at `index`, if the attribute makes it test code.
-    fn test_item(&self, index: usize) -> Option<Range<usize>> {
-        if !self.is_punct(index, '#') || !self.is_test_attribute(index + 1) {
-            return None;
-        }
-        let mut at = self.behind(index + 1);
-        while self.is_punct(at, '#') {
-            at = self.behind(at + 1);
-        }
-        if self.ident(at) == Some("pub") {
-            at += 1;
-            if self.opens(at, Delimiter::Parenthesis) {
-                at = self.behind(at);
-            }
-        }
-        self.ident(at).filter(|word| ITEMS.contains(word))?;
-        while !self.is_punct(at, ';') && !self.opens(at, Delimiter::Brace) {
-            at = self.behind(at);
-            self.tokens.get(at)?;
-        }
-        Some(index..self.behind(at))
-    }
-
-    /// Where the enclosing statement (or match arm, item or field) starts.
-    pub fn statement_start(&self, index: usize) -> Pos {
-        let brace = self.braces_around(index).next();
-        let mut first = index;
-        while self.tokens[first].parent != brace {
-            match self.tokens[first].parent {
-                Some(open) => first = open,
-                None => break,
-            }
-        }
-        self.tokens[self.statement_first(first, &[';', ','])].start
-    }
-
-    /// The first token of the statement around `index`: behind one of the signs `ends`, or a brace. What goes on
-    /// behind a closing brace is one statement: `} else`, `}.method()`, `}?`, and `} =`.
-    pub fn statement_first(&self, index: usize, ends: &[char]) -> usize {
-        let goes_on = |at| {
-            let sign = ['.', '?', '='].iter().any(|sign| self.is_punct(at, *sign));
-            sign || self.ident(at) == Some("else")
-        };
-        let mut first = index;
-        while let Some(before) = first.checked_sub(1) {
-            match self.tokens[before].kind {
-                Kind::Punct(sign) if ends.contains(&sign) => break,
-                Kind::Open(_) => break,
-                Kind::Close(Delimiter::Brace) if !goes_on(first) => break,
-                _ => first = self.tokens[before].mate.min(before),
-            }
-        }
-        first
-    }
-
-    /// The comments on the lines directly above `line`, with no blank line or code in between. Attributes
-    /// and documentation in between are allowed.
-    pub fn comments_above(&self, line: usize) -> Vec<&Comment> {
-        let note = |line: &usize| self.lines.get(*line) == Some(&Line::Note);
-        let top = (1..line).rev().take_while(note).last().unwrap_or(line);
-        let above = |comment: &&Comment| (top..line).contains(&comment.start.line);
-        self.comments.iter().filter(above).collect()
-    }
-
-    /// The comments from `start` to the end of the line `last_line` that are in the same braces as the
-    /// token, or in braces further out.
-    pub fn comments_beside(&self, index: usize, start: Pos, last_line: usize) -> Vec<&Comment> {
-        let around: Vec<usize> = self.groups_around(index).collect();
-        let is_around = |at: Pos| {
-            let behind = self.tokens.partition_point(|token| token.start < at);
-            let Some(last) = behind.checked_sub(1) else {
-                return true;
-            };
-            let own = Some(last).filter(|last| self.opens(*last, Delimiter::Brace));
-            let brace = own.or_else(|| self.braces_around(last).next());
-            brace.is_none_or(|open| around.contains(&open))
-        };
-        let beside = |comment: &&Comment| {
-            let lines = comment.start >= start && comment.start.line <= last_line;
-            lines && is_around(comment.start)
-        };
-        self.comments.iter().filter(beside).collect()
+        reader.visit_file(&file);
+        let mut found = reader.found;
+        found.calls.sort_by_key(|call| (call.line, call.column));
+        Ok(found)
     }
 }
 
-/// The text after `tag` in a series of comments, including the lines that follow it; `None` without the
-/// tag. Documentation is ignored.
-pub fn tagged(comments: &[&Comment], tag: &str) -> Option<String> {
-    let plain = comments.iter().filter(|comment| !comment.doc);
-    let mut lines = plain.flat_map(|comment| &comment.lines);
-    let first = lines.find_map(|line| line.strip_prefix(tag))?;
-    let rest: Vec<&str> = lines.map(String::as_str).collect();
-    let text = format!("{} {}", first.trim(), rest.join(" "));
-    Some(text.trim().to_owned())
+impl Call {
+    /// The text after `tag` in the comments above its statement, or in those of its own lines; with the comments on the
+    /// lines that follow. Documentation is ignored.
+    pub fn note(&self, tag: &str) -> Option<String> {
+        self.notes.iter().find_map(|lines| {
+            let first = lines.iter().position(|line| line.starts_with(tag))?;
+            let text = lines[first..].join(" ");
+            Some(text[tag.len()..].trim().to_owned())
+        })
+    }
 }
 
-/// Tokens and documentation while a stream is flattened.
+/// What is around the code that is read.
+#[derive(Clone, Default)]
+struct Around {
+    in_test: bool,
+    in_mutant: bool,
+    function: String,
+    /// The inline modules.
+    modules: Vec<String>,
+    /// The first line of the statement, or of the match arm, field or item.
+    statement: usize,
+    /// The call whose arguments are read.
+    call: Option<usize>,
+    /// The argument of that call that begins here.
+    argument: Option<usize>,
+}
+
+/// Walks through a file.
 #[derive(Default)]
-struct Flat<'a> {
-    text: &'a str,
-    tokens: Vec<Token>,
-    docs: Vec<Comment>,
-    /// The bytes of every token and documentation comment, in order.
-    spans: Vec<Range<usize>>,
+struct Reader<'a> {
+    lines: Vec<&'a str>,
+    found: Parsed,
+    around: Around,
 }
 
-impl Flat<'_> {
-    fn push_all(&mut self, stream: TokenStream, parent: Option<usize>) {
-        // The start of the documentation comment whose tokens are being skipped.
-        let mut doc = None;
-        for tree in stream {
-            let bytes = tree.span().byte_range();
-            if doc == Some(bytes.start) {
-                continue;
+impl Reader<'_> {
+    /// Reads something that has more around it.
+    fn within(&mut self, add: impl FnOnce(&mut Around), read: impl FnOnce(&mut Self)) {
+        let before = self.around.clone();
+        add(&mut self.around);
+        read(self);
+        self.around = before;
+    }
+
+    /// Reads an item, a statement or what else a note may stand above.
+    fn noted(&mut self, node: &impl Spanned, read: impl FnOnce(&mut Self)) {
+        let line = node.span().start().line;
+        self.within(|around| around.statement = line, read);
+    }
+
+    fn function(&mut self, signature: &Signature, read: impl FnOnce(&mut Self)) {
+        self.within(|around| around.function = signature.ident.to_string(), read);
+    }
+
+    fn add_path(&mut self, path: Vec<String>) {
+        let in_test = self.around.in_test;
+        self.found.paths.push(Named { path, in_test });
+    }
+
+    /// Adds the paths of a `use`, behind these names.
+    fn expand(&mut self, tree: &UseTree, before: &[String]) {
+        let with = |name: &Ident| [before, &[name.to_string()]].concat();
+        match tree {
+            UseTree::Path(path) => self.expand(&path.tree, &with(&path.ident)),
+            UseTree::Group(group) => group.items.iter().for_each(|one| self.expand(one, before)),
+            UseTree::Name(UseName { ident }) | UseTree::Rename(UseRename { ident, .. })
+                if ident != "self" =>
+            {
+                self.add_path(with(ident));
             }
-            // The lexer gives a documentation comment as an attribute whose tokens all have the comment's
-            // span.
-            let is_hash = matches!(&tree, TokenTree::Punct(sign) if sign.as_char() == '#');
-            if is_hash && bytes.len() > 1 {
-                doc = Some(bytes.start);
-                let text = &self.text[bytes.clone()];
-                self.docs.push(comment(text, tree.span().start()));
-                self.spans.push(bytes);
-                continue;
-            }
-            self.push(tree, parent);
+            _ => self.add_path(before.to_vec()),
         }
     }
 
-    fn push(&mut self, tree: TokenTree, parent: Option<usize>) {
-        let span = tree.span();
-        let kind = match tree {
-            TokenTree::Ident(ident) => Kind::Ident(ident.to_string()),
-            TokenTree::Punct(sign) => Kind::Punct(sign.as_char()),
-            TokenTree::Literal(literal) => Kind::Literal(literal.to_string()),
-            TokenTree::Group(group) => {
-                let open = self.add(Kind::Open(group.delimiter()), group.span_open(), parent);
-                self.push_all(group.stream(), Some(open));
-                let close = self.add(Kind::Close(group.delimiter()), group.span_close(), parent);
-                self.tokens[open].mate = close;
-                self.tokens[close].mate = open;
-                return;
-            }
-        };
-        self.add(kind, span, parent);
-    }
-
-    fn add(&mut self, kind: Kind, span: proc_macro2::Span, parent: Option<usize>) -> usize {
-        let mate = self.tokens.len();
-        self.tokens.push(Token {
-            kind,
-            start: span.start(),
-            end: span.end(),
-            mate,
-            parent,
+    /// Adds a call that is named at a place, and reads its arguments.
+    fn add_call(
+        &mut self,
+        (form, name, place): (Form, &Ident, &Ident),
+        whole: &impl Spanned,
+        arguments: &Punctuated<Expr, Token![,]>,
+    ) {
+        let (at, span, number) = (place.span().start(), whole.span(), self.found.calls.len());
+        self.found.calls.push(Call {
+            name: name.to_string(),
+            form,
+            line: at.line,
+            column: at.column + 1,
+            arguments: arguments.len(),
+            passed: Vec::new(),
+            function: self.around.function.clone(),
+            in_test: self.around.in_test,
+            in_mutant: self.around.in_mutant,
+            notes: self.notes(span.start().line, span.end().line),
         });
-        self.spans.push(span.byte_range());
-        mate
-    }
-}
-
-/// The comment with this text, including its comment signs.
-fn comment(text: &str, start: Pos) -> Comment {
-    let docs = ["///", "//!", "/**", "/*!"];
-    let doc = docs.iter().any(|sign| text.starts_with(sign)) && !text.starts_with("////");
-    let signs = |line: &str| {
-        let line = line.trim().trim_end_matches("*/");
-        line.trim_start_matches(['/', '*', '!']).trim().to_owned()
-    };
-    let lines: Vec<String> = text.lines().map(signs).collect();
-    Comment {
-        start,
-        last_line: start.line + lines.len().max(1) - 1,
-        doc,
-        lines,
-    }
-}
-
-/// The comments between the spans, where there is only white space beside them.
-fn comments_between(text: &str, spans: &[Range<usize>]) -> Vec<Comment> {
-    let ends = text.match_indices('\n').map(|(end, _)| end + 1);
-    let starts: Vec<usize> = std::iter::once(0).chain(ends).collect();
-    let place = |at: usize| {
-        let line = starts.partition_point(|start| *start <= at);
-        let column = text[starts[line - 1]..at].chars().count();
-        Pos { line, column }
-    };
-    let mut found = Vec::new();
-    let mut at = 0;
-    let ends = spans.iter().map(|span| (span.start, span.end));
-    for (end, next) in ends.chain([(text.len(), text.len())]) {
-        while let Some(skipped) = text.get(at..end).and_then(|gap| gap.find('/')) {
-            let start = at + skipped;
-            let rest = &text[start..end];
-            let length = if rest.starts_with("//") {
-                rest.find('\n').unwrap_or(rest.len())
-            } else {
-                block_length(rest)
+        for (place, argument) in arguments.iter().enumerate() {
+            let add = |around: &mut Around| {
+                around.call = Some(number);
+                around.argument = Some(place);
             };
-            found.push(comment(rest[..length].trim_end(), place(start)));
-            at = start + length;
+            self.within(add, |reader| reader.visit_expr(argument));
         }
-        at = next;
     }
-    found
-}
 
-/// The length of the block comment with which the text begins. Block comments nest.
-fn block_length(text: &str) -> usize {
-    let (mut depth, mut at) = (0, 0);
-    while let Some(sign) = text.as_bytes().get(at..at + 2) {
-        match sign {
-            b"/*" => depth += 1,
-            b"*/" => depth -= 1,
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        at += 2;
-        if depth == 0 {
-            return at;
-        }
-    }
-    text.len()
-}
-
-/// The content of each line; index 0 is unused.
-fn classify(text: &str, tokens: &[Token], comments: &[Comment]) -> Vec<Line> {
-    let mut lines = vec![Line::Blank; text.lines().count() + 2];
-    for comment in comments {
-        lines[comment.start.line..=comment.last_line].fill(Line::Note);
-    }
-    let is = |at: usize, kind: Kind| tokens.get(at).is_some_and(|token| token.kind == kind);
-    let mut index = 0;
-    while let Some(token) = tokens.get(index) {
-        let open = index + 1 + usize::from(is(index + 1, Kind::Punct('!')));
-        let is_attribute =
-            token.kind == Kind::Punct('#') && is(open, Kind::Open(Delimiter::Bracket));
-        let (kind, last) = if is_attribute {
-            (Line::Note, tokens[open].mate)
-        } else {
-            (Line::Code, index)
+    /// The comments that may be about a call on these lines: above its statement, and above its first line or on its
+    /// own ones.
+    fn notes(&self, first: usize, last: usize) -> [Vec<String>; 2] {
+        let text = |line: usize| {
+            self.lines
+                .get(line.wrapping_sub(1))
+                .map_or("", |line| *line)
         };
-        for line in &mut lines[token.start.line..=tokens[last].end.line] {
-            // A line with any code counts as code.
-            if *line != Line::Code {
-                *line = kind;
+        let comment = |line: usize| {
+            let comment = text(line).trim_start().strip_prefix("//")?;
+            (!comment.starts_with(['/', '!'])).then(|| comment.trim().to_owned())
+        };
+        let above = |line: usize| {
+            let mut above: Vec<String> = (1..line).rev().map_while(comment).collect();
+            above.reverse();
+            above
+        };
+        // Above a brace that closes stand notes about what it closes.
+        let closes = text(first).trim_start().starts_with('}');
+        let mut own = if closes { Vec::new() } else { above(first) };
+        let behind = |line: usize| {
+            // Behind an odd number of quotes stands a string.
+            let is_code = |at: &usize| text(line)[..*at].matches('"').count() % 2 == 0;
+            let mut signs = text(line).match_indices("//").map(|(at, _)| at);
+            let start = signs.find(is_code)?;
+            Some(text(line)[start + 2..].trim().to_owned())
+        };
+        own.extend((first..=last).filter_map(behind));
+        [above(self.around.statement), own]
+    }
+
+    /// Reads what a macro is given as expressions between commas, as statements or as items, without `$`. What is none
+    /// of these is read group by group.
+    fn read_macro(&mut self, tokens: TokenStream) {
+        let is_code =
+            |one: &TokenTree| !matches!(one, TokenTree::Punct(sign) if sign.as_char() == '$');
+        let tokens: TokenStream = tokens.into_iter().filter(is_code).collect();
+        let expressions = Punctuated::<Expr, Token![,]>::parse_terminated;
+        if let Ok(all) = expressions.parse2(tokens.clone()) {
+            all.iter().for_each(|one| self.visit_expr(one));
+        } else if let Ok(all) = Block::parse_within.parse2(tokens.clone()) {
+            for one in &all {
+                self.visit_stmt(one);
+            }
+        } else if let Ok(file) = syn::parse2::<File>(tokens.clone()) {
+            self.visit_file(&file);
+        } else {
+            for token in tokens {
+                if let TokenTree::Group(group) = token {
+                    self.read_macro(group.stream());
+                }
             }
         }
-        index = last + 1;
     }
-    lines
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        self.around.in_test |= is_test(attribute);
+    }
+
+    fn visit_item(&mut self, item: &'ast Item) {
+        self.noted(item, |reader| visit::visit_item(reader, item));
+    }
+
+    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
+        self.noted(item, |reader| visit::visit_impl_item(reader, item));
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        self.function(&item.sig, |reader| visit::visit_item_fn(reader, item));
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
+        self.function(&item.sig, |reader| visit::visit_impl_item_fn(reader, item));
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
+        self.function(&item.sig, |reader| visit::visit_trait_item_fn(reader, item));
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        let modules = [&self.around.modules[..], &[item.ident.to_string()]].concat();
+        if item.content.is_none() {
+            self.found.modules.push(Module {
+                name: modules.join("/"),
+                path: item.attrs.iter().find_map(path_of),
+                test: self.around.in_test || item.attrs.iter().any(is_test),
+            });
+        }
+        let add = |around: &mut Around| around.modules = modules;
+        self.within(add, |reader| visit::visit_item_mod(reader, item));
+    }
+
+    fn visit_use_tree(&mut self, tree: &'ast UseTree) {
+        self.expand(tree, &[]);
+    }
+
+    fn visit_path(&mut self, path: &'ast Path) {
+        self.add_path(names(path));
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, found: &'ast Macro) {
+        self.read_macro(found.tokens.clone());
+    }
+
+    fn visit_stmt(&mut self, stmt: &'ast Stmt) {
+        self.noted(stmt, |reader| visit::visit_stmt(reader, stmt));
+    }
+
+    fn visit_arm(&mut self, arm: &'ast Arm) {
+        self.noted(arm, |reader| visit::visit_arm(reader, arm));
+    }
+
+    fn visit_field_value(&mut self, field: &'ast FieldValue) {
+        self.noted(field, |reader| visit::visit_field_value(reader, field));
+    }
+
+    fn visit_expr(&mut self, expr: &'ast Expr) {
+        let argument = self.around.argument.take();
+        if let (Expr::Path(path), Some(call)) = (expr, self.around.call) {
+            self.found.calls[call].passed.push(Passed {
+                line: path.span().start().line,
+                path: names(&path.path),
+                argument,
+            });
+        }
+        visit::visit_expr(self, expr);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
+        self.visit_expr(&call.receiver);
+        let named = (Form::Method, &call.method, &call.method);
+        self.add_call(named, call, &call.args);
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast ExprCall) {
+        let Expr::Path(ExprPath { path, .. }) = &*call.func else {
+            return visit::visit_expr_call(self, call);
+        };
+        self.visit_path(path);
+        let mut behind = path.segments.iter().rev().map(|segment| &segment.ident);
+        match (behind.next(), behind.next()) {
+            (Some(name), _) if is_type(&name.to_string()) => {
+                call.args.iter().for_each(|one| self.visit_expr(one));
+            }
+            (Some(name), None) => self.add_call((Form::Name, name, name), call, &call.args),
+            (Some(name), Some(of)) => self.add_call((Form::Path, name, of), call, &call.args),
+            (None, _) => {}
+        }
+    }
+
+    fn visit_expr_binary(&mut self, binary: &'ast ExprBinary) {
+        let compares = matches!(binary.op, BinOp::Eq(_) | BinOp::Ne(_));
+        for operand in [&*binary.left, &*binary.right] {
+            match operand {
+                Expr::Path(ExprPath { path, .. }) if compares => self.visit_path(path),
+                operand => self.visit_expr(operand),
+            }
+        }
+    }
+
+    fn visit_expr_if(&mut self, choice: &'ast ExprIf) {
+        self.visit_expr(&choice.cond);
+        let is_mutant = breaks(&choice.cond);
+        let add = |around: &mut Around| around.in_mutant |= is_mutant;
+        self.within(add, |reader| reader.visit_block(&choice.then_branch));
+        if let Some((_, otherwise)) = &choice.else_branch {
+            self.visit_expr(otherwise);
+        }
+    }
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let names = path.segments.iter();
+    names.map(|segment| segment.ident.to_string()).collect()
+}
+
+/// Whether it is the name of a type or a variant.
+fn is_type(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_uppercase())
+}
+
+/// Whether a mutant is asked for, and nothing else.
+fn breaks(condition: &Expr) -> bool {
+    match condition {
+        Expr::Binary(binary) => breaks(&binary.left) || breaks(&binary.right),
+        Expr::Paren(inner) => breaks(&inner.expr),
+        Expr::Call(call) => matches!(&*call.func, Expr::Path(path)
+            if path.path.segments.last().is_some_and(|last| last.ident == "breaks")),
+        _ => false,
+    }
+}
+
+/// The value of a `#[path = "…"]`.
+fn path_of(attribute: &Attribute) -> Option<String> {
+    let meta = attribute.meta.require_name_value().ok()?;
+    match &meta.value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(path),
+            ..
+        }) if meta.path.is_ident("path") => Some(path.value()),
+        _ => None,
+    }
+}
+
+/// Whether it is `#[test]`, or `#[cfg(…)]` with a condition that holds in tests only.
+fn is_test(attribute: &Attribute) -> bool {
+    let condition = || attribute.parse_args::<Meta>();
+    attribute.path().is_ident("test")
+        || attribute.path().is_ident("cfg")
+            && condition().is_ok_and(|condition| needs_test(&condition))
+}
+
+fn needs_test(condition: &Meta) -> bool {
+    let Meta::List(list) = condition else {
+        return condition.path().is_ident("test");
+    };
+    let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+    let parts = parts.unwrap_or_default();
+    let all = list.path.is_ident("all") && parts.iter().any(needs_test);
+    all || list.path.is_ident("any") && !parts.is_empty() && parts.iter().all(needs_test)
 }
 
 #[cfg(test)]

@@ -2,17 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::stand::Stand;
+use crossbeam_utils::CachePadded;
 
-/// A word on two cache lines of its own, since CPUs fetch lines in pairs.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct Apart<T>(pub(super) T);
+use super::stand::Stand;
 
 /// Lines that each name the next one.
 #[derive(Debug)]
 pub(super) struct Pool {
-    lines: Vec<Apart<AtomicUsize>>,
+    lines: Vec<CachePadded<AtomicUsize>>,
     /// Where the next chase starts.
     next: usize,
 }
@@ -20,7 +17,7 @@ pub(super) struct Pool {
 impl Pool {
     /// One cycle through all lines, by Sattolo's shuffle.
     pub(super) fn of(bytes: usize) -> Self {
-        let count = bytes / size_of::<Apart<AtomicUsize>>();
+        let count = bytes / size_of::<CachePadded<AtomicUsize>>();
         let mut order: Vec<usize> = (0..count).collect();
         let mut random = 0x9E37_79B9_7F4A_7C15_u64;
         for last in (1..count).rev() {
@@ -31,7 +28,11 @@ impl Pool {
         }
         let mut lines = Vec::with_capacity(count);
         in_large_pages(&lines);
-        lines.extend(order.into_iter().map(|next| Apart(AtomicUsize::new(next))));
+        lines.extend(
+            order
+                .into_iter()
+                .map(|next| CachePadded::new(AtomicUsize::new(next))),
+        );
         Self { lines, next: 0 }
     }
 
@@ -41,7 +42,7 @@ impl Pool {
         let mut at = self.next;
         let each_ns = stand.mean_ns(steps, |_| {
             // ORDER: relaxed; the lines are no longer written.
-            at = self.lines[at].0.load(Ordering::Relaxed);
+            at = self.lines[at].load(Ordering::Relaxed);
         });
         self.next = at;
         each_ns
@@ -70,7 +71,7 @@ mod tests {
         let mut length = 0;
         loop {
             // ORDER: relaxed; no other thread sees the pool.
-            at = pool.lines[at].0.load(Ordering::Relaxed);
+            at = pool.lines[at].load(Ordering::Relaxed);
             length += 1;
             if at == 0 {
                 break;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::thread;
 
+use crossbeam_utils::CachePadded;
 use doorbell_machine::{Host, Machine as _};
 
-use super::memory::{Apart, Pool};
+use super::memory::Pool;
 use super::stand::Stand;
 use super::wakes::{Event, lateness_ns, round_trip_ns, wake, wake_ns, while_awake};
 use crate::error::LabError;
@@ -16,6 +17,7 @@ use crate::measure::{Pin, median};
 use crate::peers::join;
 use crate::progress::Progress;
 use crate::text::Text;
+use crate::tools::End;
 
 /// Accesses to a line that is already cached, and to lines that no cache holds.
 const HITS: u32 = 200_000;
@@ -110,7 +112,7 @@ impl Bench {
             "own_hit" => {
                 // One turn to cache the lines.
                 self.hits
-                    .load_ns(stand, (SMALL_BYTES / size_of::<Apart<u8>>()) as u32);
+                    .load_ns(stand, (SMALL_BYTES / size_of::<CachePadded<u8>>()) as u32);
                 self.hits.load_ns(stand, HITS)
             }
             "own_rmw" => own_rmw_ns(stand),
@@ -169,21 +171,21 @@ impl Bench {
 
 /// A locked add to a line in the first-level cache.
 fn own_rmw_ns(stand: &Stand) -> f64 {
-    let word = Apart(AtomicU32::new(0));
+    let word = CachePadded::new(AtomicU32::new(0));
     stand.mean_ns(HITS, |_| {
         // ORDER: no other thread sees the word; SeqCst is what the instruction is anyway.
-        word.0.fetch_add(1, Ordering::SeqCst);
+        word.fetch_add(1, Ordering::SeqCst);
     })
 }
 
 /// A sequentially consistent fence after a store, its usual place.
 fn fence_ns(stand: &Stand) -> f64 {
-    let word = Apart(AtomicU32::new(0));
+    let word = CachePadded::new(AtomicU32::new(0));
     // Another thread could see the word, so the compiler must not drop the stores or merge the fences.
     black_box(&word);
     stand.mean_ns(HITS, |turn| {
         // ORDER: relaxed; no other thread sees the word, and only the instruction is measured.
-        word.0.store(turn, Ordering::Relaxed);
+        word.store(turn, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     })
 }
@@ -217,17 +219,14 @@ fn compute() {
 
 /// The computation while the CPU `there` does the same all the time.
 fn work_beside_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
-    let busy = |stop: &AtomicBool| {
-        // ORDER: relaxed; a request to end, which publishes nothing else.
-        while !stop.load(Ordering::Relaxed) {
+    let busy = |end: &End| {
+        while !end.is_asked() {
             compute();
         }
         Ok(())
     };
-    // ORDER: as above.
-    let end = |stop: &AtomicBool| stop.store(true, Ordering::Relaxed);
-    let own = |_: &AtomicBool| stand.median_ns(WORK, compute);
-    stand.beside(there, AtomicBool::new(false), busy, end, own)
+    let own = |_: &End| stand.median_ns(WORK, compute);
+    stand.beside(there, End::default(), busy, End::ask, own)
 }
 
 #[cfg(test)]

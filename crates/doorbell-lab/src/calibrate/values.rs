@@ -1,5 +1,6 @@
 //! Converts the figures of the probes into the values of a profile.
 
+use doorbell_machine::{Host, Machine as _, Policy};
 use doorbell_sim::profile::{KEYS, Profile};
 
 use super::probe::{PROBES, Round};
@@ -31,7 +32,12 @@ impl Sources<'_> {
             parts.extend(self.stand.remarks.iter().cloned());
             return (self.stand.extent[place], parts.join("; "));
         }
-        if let Some(ns) = slice_ns().filter(|_| name == "slice_ns") {
+        // Kernels before 6.12 do not report it.
+        if name == "slice_ns"
+            && let Ok(Policy::Other {
+                slice_ns: Some(ns), ..
+            }) = Host::policy()
+        {
             return (ns, format!("{read}: sched_getattr of its own thread"));
         }
         let items = Text(include_str!("probes.md")).items("Values");
@@ -106,16 +112,6 @@ fn in_words(formula: &str) -> String {
         probe.map_or(word.to_owned(), |(name, how)| format!("{name} ({how})"))
     });
     words.collect::<Vec<_>>().join(" ")
-}
-
-/// The kernel's time slice for the calling thread; `None` on kernels before 6.12, which do not report it.
-fn slice_ns() -> Option<u64> {
-    let size = size_of::<libc::sched_attr>() as libc::c_uint;
-    // SAFETY: all fields are integers, and zero is valid for each.
-    let mut found: libc::sched_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes at most `size` bytes, the size of `found`; 0 means this thread.
-    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, size, 0) };
-    (done == 0 && found.sched_runtime > 0).then_some(found.sched_runtime)
 }
 
 #[cfg(test)]

@@ -3,20 +3,21 @@
 use std::hint;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use doorbell_machine::{Host, Machine, Policy};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec};
 
-use super::memory::Apart;
 use super::stand::Stand;
 use crate::error::LabError;
 use crate::measure::{Tick, median};
 use crate::peers::{join, thread_on};
+use crate::tools::End;
 
 /// The number of wakes; their median counts.
 const WAKES: u32 = 60;
@@ -45,23 +46,23 @@ pub(super) fn round_trip_ns<const SLEEPS: bool>(
     there: usize,
     trips: [u32; 2],
 ) -> Result<f64, LabError> {
-    let answer = |word: &Apart<AtomicU32>| {
+    let answer = |word: &CachePadded<AtomicU32>| {
         let mut seen = 0;
         loop {
-            let asked = await_other::<SLEEPS>(&word.0, seen);
+            let asked = await_other::<SLEEPS>(word, seen);
             if asked == STOP {
                 return Ok(());
             }
             seen = asked + 1;
-            write::<SLEEPS>(&word.0, seen);
+            write::<SLEEPS>(word, seen);
         }
     };
-    let stop = |word: &Apart<AtomicU32>| write::<SLEEPS>(&word.0, STOP);
-    stand.beside(there, Apart::default(), answer, stop, |word| {
+    let stop = |word: &CachePadded<AtomicU32>| write::<SLEEPS>(word, STOP);
+    stand.beside(there, CachePadded::default(), answer, stop, |word| {
         let mut asked = 1;
         stand.median_ns(trips, || {
-            write::<SLEEPS>(&word.0, asked);
-            await_other::<SLEEPS>(&word.0, asked);
+            write::<SLEEPS>(word, asked);
+            await_other::<SLEEPS>(word, asked);
             asked += 2;
         })
     })
@@ -236,18 +237,15 @@ pub(super) fn while_awake<T>(
     cpu: usize,
     own: impl FnOnce() -> Result<T, LabError>,
 ) -> Result<T, LabError> {
-    let awake = |stop: &AtomicBool| {
+    let awake = |end: &End| {
         let asked = Host::set_policy(Policy::Idle);
         asked.map_err(|error| LabError::system("SCHED_IDLE")(io::Error::other(error)))?;
-        // ORDER: relaxed; a request to end, which publishes nothing else.
-        while !stop.load(Ordering::Relaxed) {
+        while !end.is_asked() {
             hint::spin_loop();
         }
         Ok(())
     };
-    // ORDER: as above.
-    let end = |stop: &AtomicBool| stop.store(true, Ordering::Relaxed);
-    stand.beside(cpu, AtomicBool::new(false), awake, end, |_| own())?
+    stand.beside(cpu, End::default(), awake, End::ask, |_| own())?
 }
 
 #[cfg(test)]

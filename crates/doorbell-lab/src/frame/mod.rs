@@ -16,12 +16,12 @@ use std::time::Duration;
 use crate::error::LabError;
 use crate::measure::{Clock, Placement, Samples, SyscallSource};
 use crate::peers::Host;
-use crate::report::{Report, SideTable};
+use crate::report::SideTable;
 use crate::scenario::Options;
 use crate::text::Text;
 
 pub(crate) use metric::{Metric, ends};
-pub(crate) use rounds::matching;
+pub(crate) use rounds::{matching, run};
 pub(crate) use rows::{Rated, Results, percentiles, percentiles_of};
 
 /// A scenario. Metrics, conclusion and goals are in its text.
@@ -283,9 +283,4 @@ pub(crate) struct Conclusion {
     pub(crate) main: Option<SideTable>,
     /// Further tables.
     pub(crate) tables: Vec<SideTable>,
-}
-
-/// Runs a scenario.
-pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
-    rounds::run(plan, options)
 }

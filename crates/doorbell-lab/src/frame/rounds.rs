@@ -64,7 +64,7 @@ impl Tapes {
 }
 
 /// Runs the contestants that the options name, and their baselines.
-pub(super) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
     let stage = Stage::new(options)?;
     let contestants = chosen((plan.contestants)(&stage)?, options.only.as_deref())?;
     let rounds = options.rounds();
@@ -233,7 +233,7 @@ impl Runner<'_> {
             return Ok(None);
         }
         // Opened before the start, so that the threads started there are counted.
-        let Some(Ok(counter)) = self.stage.syscalls.map(SyscallSource::open) else {
+        let Some(Ok(mut counter)) = self.stage.syscalls.map(SyscallSource::open) else {
             return Ok(None);
         };
         self.pass(one, |run| {

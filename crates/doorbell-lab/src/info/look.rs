@@ -14,12 +14,13 @@ const PRIORITY: u8 = 10;
 pub(super) const KERNEL_CLOCK: &str = "clock_gettime";
 
 /// The OS's answer to a request for a policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Asked {
     /// Granted, and confirmed when read back.
     Given,
     /// Granted, but something else was read back.
+    #[default]
     Ignored,
     /// Refused, with the reason.
     Refused(String),
@@ -36,7 +37,7 @@ impl fmt::Display for Asked {
 }
 
 /// What was read and tried. `None` if a file is missing or not as expected.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Seen {
     /// The kernel's release.
     pub(crate) kernel: Option<String>,
@@ -102,22 +103,13 @@ impl Seen {
         let number = |path: &str| line(path)?.parse().ok();
         Self {
             kernel: line("/proc/sys/kernel/osrelease"),
-            cpus: Vec::new(),
-            cpus_on_machine: 0,
-            cpu_quota: None,
             clock: KERNEL_CLOCK,
             kernel_clock_source: line(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
             ),
-            sched_fifo: Asked::Ignored,
-            short_slice: Asked::Ignored,
-            sched_idle: Asked::Ignored,
-            cap_sys_nice: None,
-            rtprio_max: None,
             rt_runtime_us: number("/proc/sys/kernel/sched_rt_runtime_us"),
             rt_period_us: number("/proc/sys/kernel/sched_rt_period_us"),
-            timer_slack_ns: None,
-            worker_timer_slack_ns: None,
+            ..Self::default()
         }
     }
 }

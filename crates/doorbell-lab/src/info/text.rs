@@ -75,11 +75,11 @@ impl Seen {
             ("SCHED_IDLE", self.sched_idle.to_string()),
             (
                 "CAP_SYS_NICE",
-                match self.cap_sys_nice {
-                    Some(true) => "yes".to_owned(),
-                    Some(false) => "no".to_owned(),
-                    None => known(None::<&i64>),
-                },
+                known(
+                    self.cap_sys_nice
+                        .map(|has| if has { "yes" } else { "no" })
+                        .as_ref(),
+                ),
             ),
             ("RLIMIT_RTPRIO", known(self.rtprio_max.as_ref())),
             ("SCHED_FIFO is stopped", throttled),

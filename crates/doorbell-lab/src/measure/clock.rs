@@ -32,8 +32,11 @@ enum Source {
 pub(crate) struct Clock {
     source: Source,
     ns_per_tick: f64,
-    overhead_ns: f64,
-    step_ns: f64,
+    /// What the two reads around a call add to its time. It is reported, never subtracted.
+    pub(crate) overhead_ns: f64,
+    /// The least difference between two readings. Some counters advance in steps: on AMD's Zen the
+    /// time-stamp counter advances 100 million times a second, by about 26 each time.
+    pub(crate) step_ns: f64,
 }
 
 impl Clock {
@@ -70,17 +73,6 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn ns_between(&self, start: Tick, end: Tick) -> u64 {
         (end.0.saturating_sub(start.0) as f64 * self.ns_per_tick).round() as u64
-    }
-
-    /// What the two reads around a call add to its time. It is reported, never subtracted.
-    pub(crate) fn overhead_ns(&self) -> f64 {
-        self.overhead_ns
-    }
-
-    /// The least difference between two readings. Some counters advance in steps: on AMD's Zen the
-    /// time-stamp counter advances 100 million times a second, by about 26 each time.
-    pub(crate) fn step_ns(&self) -> f64 {
-        self.step_ns
     }
 
     /// `tsc` or `clock_gettime`.

@@ -18,8 +18,10 @@ const TIME_FIELDS: usize = 8;
 /// The activity of the idle machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct IdleMachine {
-    interrupts_per_s: f64,
-    busy_percent: f64,
+    /// RES and CAL interrupts per second.
+    pub(crate) interrupts_per_s: f64,
+    /// The share of all CPUs that other programs, or the hypervisor, used.
+    pub(crate) busy_percent: f64,
 }
 
 impl IdleMachine {
@@ -39,16 +41,6 @@ impl IdleMachine {
             interrupts_per_s: interrupts as f64 / slept.as_secs_f64(),
             busy_percent: time_after.busy_percent_since(time_before),
         })
-    }
-
-    /// RES and CAL interrupts per second.
-    pub(crate) fn interrupts_per_s(self) -> f64 {
-        self.interrupts_per_s
-    }
-
-    /// The share of all CPUs that other programs, or the hypervisor, used.
-    pub(crate) fn busy_percent(self) -> f64 {
-        self.busy_percent
     }
 
     /// How many of `count` interrupts within `span` exceed those of the idle machine.

@@ -70,10 +70,10 @@ impl Machine {
             kernel_clock_source: kernel_clock_source().unwrap_or_else(unknown),
             idle: idle_driver(),
             clock: clock.name(),
-            clock_overhead_ns: clock.overhead_ns(),
-            clock_step_ns: clock.step_ns(),
-            idle_interrupts_per_s: rest.interrupts_per_s(),
-            idle_busy_percent: rest.busy_percent(),
+            clock_overhead_ns: clock.overhead_ns,
+            clock_step_ns: clock.step_ns,
+            idle_interrupts_per_s: rest.interrupts_per_s,
+            idle_busy_percent: rest.busy_percent,
         })
     }
 

@@ -10,18 +10,13 @@ use crate::error::{LabError, last_system_error};
 
 /// A process of the same user, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Process(u32);
+pub(crate) struct Process(pub(crate) u32);
 
 /// How often each thread of a process has left a CPU to wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Switches(BTreeMap<String, u64>);
 
 impl Process {
-    /// The process of this number.
-    pub(crate) fn with_number(number: u32) -> Self {
-        Self(number)
-    }
-
     /// The CPU time of its threads, including those that have ended.
     ///
     /// # Errors
@@ -105,7 +100,7 @@ mod tests {
 
     #[test]
     fn this_process_is_one() {
-        let this = Process::with_number(std::process::id());
+        let this = Process(std::process::id());
         let before = this.cpu().expect("it runs");
         let _file = fs::File::open("/proc/self/stat").expect("proc is there");
         assert!(this.descriptors().expect("it runs") > 3);
@@ -116,7 +111,7 @@ mod tests {
     #[test]
     fn nobody_is_an_error() {
         // Larger than any process number of Linux.
-        let nobody = Process::with_number(1 << 23);
+        let nobody = Process(1 << 23);
         assert!(nobody.cpu().is_err());
         assert!(nobody.resident_bytes().is_err() && nobody.descriptors().is_err());
         assert!(nobody.switches().is_err());

@@ -5,11 +5,14 @@
 //! the kernel's slower path, about 100 ns longer. So calls are counted in a separate pass and never while
 //! they are timed.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::FromRawFd;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use perf_event::events::Tracepoint;
+use perf_event::{Builder, Counter};
+
+use super::machine::line_of;
 use crate::error::LabError;
 
 /// Possible mount points of tracefs.
@@ -18,11 +21,6 @@ const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENT_ID: &str = "events/raw_syscalls/sys_enter/id";
 /// The file with the kernel's restriction level for perf.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
-
-const PERF_TYPE_TRACEPOINT: u32 = 2;
-const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-/// Bit 1 of the flags: also count threads that are started later.
-const INHERIT: u64 = 1 << 1;
 
 /// Why system calls cannot be counted here, and how to change that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,29 +48,9 @@ pub(crate) enum Unavailable {
     },
 }
 
-/// The first part of the kernel's `perf_event_attr`, which every kernel accepts (version 0, 64 bytes).
-#[repr(C)]
-#[derive(Default)]
-struct PerfEventAttr {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    breakpoint_address: u64,
-}
-
-const _: () = assert!(size_of::<PerfEventAttr>() == 64);
-
 /// Opens counters.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SyscallSource {
-    event_id: u64,
-}
+pub(crate) struct SyscallSource(Tracepoint);
 
 impl SyscallSource {
     /// Finds the tracepoint and opens a counter once, as a test.
@@ -80,9 +58,8 @@ impl SyscallSource {
     /// # Errors
     /// [`Unavailable`], which says what to change.
     pub(crate) fn find() -> Result<Self, Unavailable> {
-        let source = Self {
-            event_id: event_id(&TRACEFS.map(PathBuf::from))?,
-        };
+        let id = event_id(&TRACEFS.map(PathBuf::from))?;
+        let source = Self(Tracepoint::with_id(id));
         source.open()?;
         Ok(source)
     }
@@ -92,8 +69,9 @@ impl SyscallSource {
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
     pub(crate) fn open(self) -> Result<SyscallCounter, Unavailable> {
-        let this_thread = 0;
-        self.open_with(this_thread, INHERIT)
+        self.counter(|counter| {
+            counter.inherit(true);
+        })
     }
 
     /// Counts from now on in one thread of this process, but not in threads that it starts.
@@ -101,61 +79,41 @@ impl SyscallSource {
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
     pub(crate) fn open_for(self, thread: i32) -> Result<SyscallCounter, Unavailable> {
-        self.open_with(thread, 0)
+        self.counter(|counter| {
+            counter.observe_pid(thread);
+        })
     }
 
-    fn open_with(self, thread: libc::pid_t, flags: u64) -> Result<SyscallCounter, Unavailable> {
-        let attr = PerfEventAttr {
-            kind: PERF_TYPE_TRACEPOINT,
-            size: size_of::<PerfEventAttr>() as u32,
-            config: self.event_id,
-            flags,
-            ..PerfEventAttr::default()
-        };
-        let any_cpu: libc::c_int = -1;
-        let no_group: libc::c_int = -1;
-        // SAFETY: `attr` is a `perf_event_attr` of the size that it states. It outlives the call, which
-        // only reads it; the other arguments are plain numbers.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                &raw const attr,
-                thread,
-                any_cpu,
-                no_group,
-                PERF_FLAG_FD_CLOEXEC,
-            )
-        };
-        if fd < 0 {
-            return Err(Unavailable::Refused {
-                reason: io::Error::last_os_error().to_string(),
-                paranoid: fs::read_to_string(PARANOID)
-                    .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
-            });
-        }
-        // SAFETY: the kernel has just created this descriptor, and no other code has it.
-        let file = unsafe { File::from_raw_fd(fd as libc::c_int) };
-        Ok(SyscallCounter { file })
+    fn counter(self, set: impl FnOnce(&mut Builder<'_>)) -> Result<SyscallCounter, Unavailable> {
+        let mut counter = Builder::new(self.0);
+        counter
+            .any_cpu()
+            .include_kernel()
+            .include_hv()
+            .enabled(true);
+        set(&mut counter);
+        counter
+            .build()
+            .map(SyscallCounter)
+            .map_err(|error| Unavailable::Refused {
+                reason: error.to_string(),
+                paranoid: line_of(PARANOID),
+            })
     }
 }
 
 /// A running count.
 #[derive(Debug)]
-pub(crate) struct SyscallCounter {
-    file: File,
-}
+pub(crate) struct SyscallCounter(Counter);
 
 impl SyscallCounter {
     /// The number of system calls so far, by running and ended threads.
     ///
     /// # Errors
     /// [`LabError::System`] if the kernel does not return the count.
-    pub(crate) fn read(&self) -> Result<u64, LabError> {
-        let mut bytes = [0; 8];
-        (&self.file)
-            .read_exact(&mut bytes)
-            .map_err(LabError::system("reading a perf counter"))?;
-        Ok(u64::from_ne_bytes(bytes))
+    pub(crate) fn read(&mut self) -> Result<u64, LabError> {
+        let count = self.0.read();
+        count.map_err(LabError::system("reading a perf counter"))
     }
 }
 
@@ -219,7 +177,7 @@ mod tests {
             }
         });
         let number = answers.recv().expect("the child says its number");
-        let counter = source.open_for(number).expect("this process may count");
+        let mut counter = source.open_for(number).expect("this process may count");
         request.send(()).expect("the child waits");
         answers.recv().expect("the child calls");
         // The calls of this thread are not counted.
@@ -237,7 +195,7 @@ mod tests {
         const CALLS: u64 = 1_000;
         // Some more: the threads start, wait for each other and read the counter.
         const CEILING: u64 = CALLS + 200;
-        let counter = match SyscallSource::find().and_then(SyscallSource::open) {
+        let mut counter = match SyscallSource::find().and_then(SyscallSource::open) {
             Ok(counter) => counter,
             Err(reason) => {
                 eprintln!("not tested here: {reason}");

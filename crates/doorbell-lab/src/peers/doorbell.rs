@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use doorbell::{Builder, Class, Runtime, switches::Switches};
+use doorbell::{Builder, Class, Runtime, metrics::raw::WorkerCounts, switches::Switches};
 
 use super::{Host, Net, Peer, Role, Spawns, Timers, Workers};
 use crate::error::LabError;
@@ -46,10 +46,6 @@ impl Host for Doorbell {
     fn start(workers: &Workers) -> Result<Self, LabError> {
         Self::with(workers, |builder| builder)
     }
-
-    fn stop(self) -> Result<(), LabError> {
-        Ok(())
-    }
 }
 
 impl Peer for Doorbell {
@@ -77,8 +73,15 @@ impl Peer for Doorbell {
         doorbell::yield_now().await;
     }
 
-    fn counts(&self) -> Option<WakeCounts> {
-        Some(WakeCounts::of(&self.0))
+    fn counts(&self) -> Option<[u64; 3]> {
+        let workers = self.0.metrics().workers;
+        let all =
+            |count: fn(&WorkerCounts) -> u64| workers.iter().map(|one| count(&one.raw())).sum();
+        Some([
+            all(|one| one.rings),
+            all(|one| one.stacked),
+            all(|one| one.claims_lost),
+        ])
     }
 }
 
@@ -146,47 +149,5 @@ impl Spawns for Doorbell {
 
     fn here() -> usize {
         doorbell::current_core().map_or(0, doorbell::CoreId::index)
-    }
-}
-
-/// What doorbell counts of its wakes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct WakeCounts {
-    rings: u64,
-    stacked: u64,
-    claims_lost: u64,
-}
-
-impl WakeCounts {
-    fn of(runtime: &Runtime) -> Self {
-        let workers = runtime.metrics().workers;
-        workers.iter().fold(Self::default(), |sum, worker| Self {
-            rings: sum.rings + worker.counts.rings,
-            stacked: sum.stacked + worker.raw().stacked,
-            claims_lost: sum.claims_lost + worker.raw().claims_lost,
-        })
-    }
-
-    /// What was counted between two readings, per operation; nothing where nothing is counted.
-    pub(crate) fn figures_between(
-        before: Option<Self>,
-        after: Option<Self>,
-        operations: u64,
-    ) -> impl Iterator<Item = (&'static str, f64)> {
-        let per_op = move |now: u64, then: u64| (now - then) as f64 / operations.max(1) as f64;
-        let both = before.zip(after).into_iter();
-        both.flat_map(move |(then, now)| {
-            [
-                ("rings_per_op", per_op(now.rings, then.rings)),
-                (
-                    "stacked_per_1k",
-                    1_000.0 * per_op(now.stacked, then.stacked),
-                ),
-                (
-                    "claims_lost_per_1k",
-                    1_000.0 * per_op(now.claims_lost, then.claims_lost),
-                ),
-            ]
-        })
     }
 }

@@ -20,7 +20,7 @@ use crate::error::LabError;
 use crate::scenario::busy::NetTask;
 
 pub(crate) use self::async_io::AsyncIo;
-pub(crate) use self::doorbell::{Doorbell, WakeCounts};
+pub(crate) use self::doorbell::Doorbell;
 #[cfg(feature = "glommio")]
 pub(crate) use self::glommio::Glommio;
 pub(crate) use self::smol::Smol;
@@ -28,7 +28,7 @@ pub(crate) use self::threads::{
     Team, Threads, Want, default_slack, give_up_privileges, join, refused, shortest_slack,
     sleep_until, thread_on,
 };
-pub(crate) use self::tokio::{Tokio, Tokios, tokio_error};
+pub(crate) use self::tokio::{Tokio, Tokios, current_thread, tokio_error};
 
 /// A task in a box.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -103,7 +103,9 @@ pub(crate) trait Host: Sized + fmt::Debug + Send + 'static {
     fn start(workers: &Workers) -> Result<Self, LabError>;
 
     /// Ends it. No task is left, but those that are kept.
-    fn stop(self) -> Result<(), LabError>;
+    fn stop(self) -> Result<(), LabError> {
+        Ok(())
+    }
 }
 
 /// A peer that is given tasks from outside.
@@ -139,8 +141,8 @@ pub(crate) trait Peer: Host {
         let_others_run()
     }
 
-    /// What was counted of its wakes so far; `None` where nothing is.
-    fn counts(&self) -> Option<WakeCounts> {
+    /// The rings, stacked wakes and lost claims so far; `None` where they are not counted.
+    fn counts(&self) -> Option<[u64; 3]> {
         None
     }
 }
@@ -178,7 +180,9 @@ pub(crate) trait Net: Host {
 
     fn sleep_for(length: Duration) -> impl Future<Output = ()>;
 
-    fn yield_here() -> impl Future<Output = ()>;
+    fn yield_here() -> impl Future<Output = ()> {
+        let_others_run()
+    }
 
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>>;
 

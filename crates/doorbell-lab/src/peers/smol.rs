@@ -78,10 +78,6 @@ impl Net for Smol {
         async_io::Timer::after(length).await;
     }
 
-    async fn yield_here() {
-        Self::yield_now().await;
-    }
-
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
         async_io::Async::<TcpStream>::connect(address).await
     }

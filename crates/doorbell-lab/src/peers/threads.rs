@@ -32,6 +32,23 @@ pub(crate) struct Threads {
     threads: Vec<JoinHandle<()>>,
 }
 
+impl Threads {
+    /// A thread with this request, on `cpu` if given.
+    pub(crate) fn spawn_wanting(
+        &mut self,
+        want: Want,
+        cpu: Option<usize>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), LabError> {
+        let run = move || {
+            want.ask();
+            futures::executor::block_on(task);
+        };
+        self.threads.push(thread_on(THREAD, cpu, run)?);
+        Ok(())
+    }
+}
+
 /// The real-time priority of a thread of this rank: 1 to 20.
 fn priority(rank: u8) -> u8 {
     (1 + rank / 5).min(PRIORITY_MAX)
@@ -49,7 +66,8 @@ impl Host for Threads {
 
     fn stop(self) -> Result<(), LabError> {
         let joined = self.threads.into_iter().map(|thread| join(thread, THREAD));
-        joined.collect()
+        // All of them, also after one that panicked.
+        joined.fold(Ok(()), Result::and)
     }
 }
 
@@ -59,17 +77,15 @@ impl Peer for Threads {
         role: Role,
         task: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), LabError> {
-        let run = move || {
-            if role.rank > 0 {
-                Want::Priority(priority(role.rank)).ask();
-            }
-            futures::executor::block_on(task);
+        let want = if role.rank > 0 {
+            Want::Priority(priority(role.rank))
+        } else {
+            Want::AsIs
         };
         // One with a rank but no core may run everywhere.
         let turn = (role.rank == 0).then_some(self.threads.len());
         let cpu = role.core.or(turn).and_then(|place| self.workers.cpu(place));
-        self.threads.push(thread_on(THREAD, cpu, run)?);
-        Ok(())
+        self.spawn_wanting(want, cpu, task)
     }
 
     async fn sleep_until(due: Instant) {

@@ -30,6 +30,12 @@ pub(crate) fn tokio_error(source: io::Error) -> LabError {
     }
 }
 
+/// A runtime of one thread, which has to run it.
+pub(crate) fn current_thread() -> Result<Runtime, LabError> {
+    let built = Builder::new_current_thread().enable_all().build();
+    built.map_err(tokio_error)
+}
+
 impl Tokio {
     /// With further settings. Its threads have the timer slack of doorbell's workers, and its blocking threads take
     /// turns on the CPUs.
@@ -60,10 +66,6 @@ impl Host for Tokio {
 
     fn start(workers: &Workers) -> Result<Self, LabError> {
         Self::with(workers, |_| ())
-    }
-
-    fn stop(self) -> Result<(), LabError> {
-        Ok(())
     }
 }
 
@@ -172,8 +174,7 @@ impl Host for Tokios {
     fn start(workers: &Workers) -> Result<Self, LabError> {
         let mut threads = Vec::new();
         for place in 0..workers.count() {
-            let built = Builder::new_current_thread().enable_all().build();
-            let runtime = built.map_err(tokio_error)?;
+            let runtime = current_thread()?;
             let handle = runtime.handle().clone();
             let (stop, stopped) = oneshot::channel::<()>();
             let run = move || {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Chart, Grid, Report, known, spread};
+use super::{Chart, Report, SideTable, known, spread};
 
 /// Light and dark colours, by the reader's preference.
 const STYLE: &str = include_str!("page.css");
@@ -17,11 +17,11 @@ impl Report {
              <title>{title}</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
         );
         out.push_str(&self.bars());
-        out.push_str(&html_table(&self.grid()));
+        out.push_str(&html_table(&self.main_table()));
         let _ = writeln!(out, "<p>{}</p>", escaped(&self.gist));
         for table in &self.side_tables {
             let _ = writeln!(out, "<h2>{}</h2>", escaped(table.caption));
-            out.push_str(&html_table(&table.grid()));
+            out.push_str(&html_table(table));
         }
         out.push_str("<h2>How to read it</h2>\n<ul>\n");
         for sentence in self.reading() {
@@ -81,11 +81,11 @@ impl Report {
     }
 }
 
-fn html_table(grid: &Grid) -> String {
+fn html_table(table: &SideTable) -> String {
     let mut out = String::from("<div class=\"wide\"><table>\n<thead>");
-    out.push_str(&html_row("th", &grid.titles));
+    out.push_str(&html_row("th", &table.titles));
     out.push_str("</thead>\n<tbody>\n");
-    for row in &grid.rows {
+    for row in &table.rows {
         out.push_str(&html_row("td", row));
         out.push('\n');
     }
@@ -93,10 +93,10 @@ fn html_table(grid: &Grid) -> String {
     out
 }
 
-fn html_row(tag: &str, cells: &[String]) -> String {
+fn html_row(tag: &str, cells: &[impl AsRef<str>]) -> String {
     let mut out = String::from("<tr>");
     for cell in cells {
-        let _ = write!(out, "<{tag}>{}</{tag}>", escaped(cell));
+        let _ = write!(out, "<{tag}>{}</{tag}>", escaped(cell.as_ref()));
     }
     out + "</tr>"
 }

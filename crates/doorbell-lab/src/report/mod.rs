@@ -60,7 +60,7 @@ pub(crate) struct Chart {
     pub(crate) series: Vec<Metric>,
 }
 
-/// An additional table below the main one. Its cells are texts, and the first two columns are names.
+/// A table of texts, such as one below the main one. The first two columns are names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct SideTable {
     /// Its caption.
@@ -108,10 +108,18 @@ pub(crate) fn fits(wanted: &str, name: &str) -> bool {
 
 /// What the rows of a scenario show together, by its text.
 pub(crate) fn gist_of(text: Text, section: &str, rows: &[Row]) -> String {
-    let figure = |contestant: &str, variant: &str, metric: &str| {
-        let mut rows = rows.iter();
-        let row = rows.find(|row| fits(contestant, &row.contestant) && fits(variant, &row.variant));
-        known(row.and_then(|row| row.metrics.get(metric)))
+    let figure = |choice: &str, [contestant, variant, metric]: [&str; 3]| {
+        let is_it = |row: &&Row| fits(contestant, &row.contestant) && fits(variant, &row.variant);
+        let mut values = rows
+            .iter()
+            .filter(is_it)
+            .filter_map(|row| row.metrics.get(metric));
+        known(match choice {
+            "least" => values.reduce(f64::min),
+            "most" => values.reduce(f64::max),
+            "last" => values.next_back(),
+            _ => values.next(),
+        })
     };
     text.gist(section, figure).unwrap_or_default()
 }
@@ -167,27 +175,6 @@ impl fmt::Display for SimulatedMachine {
     }
 }
 
-/// A table of text: titles, and rows with one cell per title.
-struct Grid {
-    titles: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Grid {
-    fn of(titles: &[&str], rows: &[Vec<String>]) -> Self {
-        Self {
-            titles: titles.iter().map(|&title| title.to_owned()).collect(),
-            rows: rows.to_vec(),
-        }
-    }
-}
-
-impl SideTable {
-    fn grid(&self) -> Grid {
-        Grid::of(&self.titles, &self.rows)
-    }
-}
-
 impl Report {
     /// How to read it.
     fn reading(&self) -> Vec<String> {
@@ -197,16 +184,14 @@ impl Report {
     }
 
     /// The main table.
-    fn grid(&self) -> Grid {
-        if let Some(main) = &self.main {
-            return main.grid();
-        }
-        main_grid(&self.columns, &self.rows, self.rounds)
+    fn main_table(&self) -> SideTable {
+        let own = || table_of(&self.columns, &self.rows, self.rounds);
+        self.main.clone().unwrap_or_else(own)
     }
 }
 
 /// A row for each contestant.
-fn main_grid(columns: &[Column], rows: &[Row], rounds: u32) -> Grid {
+fn table_of(columns: &[Column], rows: &[Row], rounds: u32) -> SideTable {
     let names = ["contestant", "variant"].into_iter();
     let titles = names.chain(columns.iter().map(|column| column.title));
     let cells = |row: &Row| {
@@ -214,8 +199,9 @@ fn main_grid(columns: &[Column], rows: &[Row], rounds: u32) -> Grid {
         let texts = columns.iter().map(|column| column.text(row, rounds));
         names.chain(texts).collect()
     };
-    Grid {
-        titles: titles.map(str::to_owned).collect(),
+    SideTable {
+        caption: "",
+        titles: titles.collect(),
         rows: rows.iter().map(cells).collect(),
     }
 }

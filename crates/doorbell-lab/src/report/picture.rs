@@ -131,8 +131,10 @@ fn times(measured: &Measured, contestant: &str, variant: &str) -> Result<[f64; 3
     for (us, (metric, _)) in found.iter_mut().zip(PARTS) {
         *us = measured
             .figure(contestant, variant, metric)
-            .ok_or_else(|| LabError::NotMeasured {
-                row: format!("{contestant}, {variant}"),
+            .ok_or_else(|| {
+                LabError::Said(format!(
+                    "the JSON has no times of `{contestant}, {variant}`: measure it with `doorbell lab http --json`"
+                ))
             })?;
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! The report as text: aligned columns, then an explanation.
 
-use super::{Grid, Report};
+use super::{Report, SideTable};
 
 /// The first columns hold names and are aligned on the left, all others on the right.
 const NAME_COLUMNS: usize = 2;
@@ -30,7 +30,7 @@ impl Report {
 
     /// The main table, and below it what it shows.
     pub(crate) fn to_short_table(&self, is_wide: bool) -> String {
-        let mut text = self.grid().printed(is_wide);
+        let mut text = self.main_table().printed(is_wide);
         text.push('\n');
         push_wrapped(&mut text, &self.gist);
         text
@@ -45,11 +45,11 @@ impl Report {
 
     /// All tables, and what they show.
     fn tables(&self, is_wide: bool) -> String {
-        let mut text = self.grid().printed(is_wide);
+        let mut text = self.main_table().printed(is_wide);
         for table in &self.side_tables {
             text.push('\n');
             push_wrapped(&mut text, table.caption);
-            text.push_str(&table.grid().printed(is_wide));
+            text.push_str(&table.clone().printed(is_wide));
         }
         text.push('\n');
         push_wrapped(&mut text, &self.gist);
@@ -96,7 +96,7 @@ pub(crate) fn notes_once(reports: &[Report]) -> String {
     text
 }
 
-impl Grid {
+impl SideTable {
     /// The table as text: with all columns, or with those that fit and a line that names the omitted ones.
     fn printed(mut self, is_wide: bool) -> String {
         let left_out = if is_wide {
@@ -114,7 +114,7 @@ impl Grid {
 
     /// Removes columns until the table is at most `most` wide: first spreads from the last one on, then
     /// others from the last one on, never names. Returns the titles of the removed columns.
-    pub(super) fn fit(&mut self, most: usize) -> Vec<String> {
+    pub(super) fn fit(&mut self, most: usize) -> Vec<&'static str> {
         let mut left_out = Vec::new();
         while self.width() > most {
             let mut figures = NAME_COLUMNS..self.titles.len();
@@ -142,9 +142,10 @@ impl Grid {
     /// The titles, a rule and the rows, each column as wide as its widest cell.
     pub(super) fn aligned(&self) -> String {
         let widths = self.widths();
-        let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+        let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
+        let titles = self.titles.iter().map(|&title| title.to_owned()).collect();
         let mut text = String::new();
-        for row in [&self.titles, &rule].into_iter().chain(&self.rows) {
+        for row in [&titles, &rule].into_iter().chain(&self.rows) {
             let cells: Vec<String> = row
                 .iter()
                 .zip(&widths)

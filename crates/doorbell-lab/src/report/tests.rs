@@ -107,13 +107,13 @@ pub(crate) fn assert_fits<'a>(
         variant: variant.to_owned(),
         metrics: metrics.clone(),
     });
-    let mut grid = main_grid(columns, &rows.collect::<Vec<_>>(), 7);
+    let mut grid = table_of(columns, &rows.collect::<Vec<_>>(), 7);
     let left_out = grid.fit(table::TABLE_MAX);
     let text = grid.aligned();
     let fits = |line: &str| line.chars().count() <= table::TABLE_MAX;
     assert!(text.lines().all(fits), "{text}");
     for title in kept {
-        let is_there = grid.titles.iter().any(|found| found == title);
+        let is_there = grid.titles.contains(title);
         assert!(is_there, "{title} is not in\n{text}but in {left_out:?}");
     }
 }
@@ -162,7 +162,7 @@ fn figures_that_are_not_numbers_are_left_out() {
 #[test]
 fn the_columns_of_the_table_are_aligned() {
     assert_eq!(
-        report().grid().aligned(),
+        report().main_table().aligned(),
         "\
 contestant  variant  p50 ns      spread  syscalls  rounds
 ----------  -------  ------  ----------  --------  ------
@@ -185,7 +185,7 @@ fn the_table_is_explained() {
     assert!(table.is_ascii());
 }
 
-fn wide_grid() -> Grid {
+fn wide_grid() -> SideTable {
     let titles = [
         "contestant",
         "variant",
@@ -195,7 +195,11 @@ fn wide_grid() -> Grid {
         "p99 spread",
         "last",
     ];
-    Grid::of(&titles, &[titles.map(|title| title.repeat(3)).to_vec()])
+    SideTable {
+        caption: "",
+        titles: titles.to_vec(),
+        rows: vec![titles.map(|title| title.repeat(3)).to_vec()],
+    }
 }
 
 #[test]

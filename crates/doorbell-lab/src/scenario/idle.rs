@@ -46,7 +46,7 @@ fn idling<P: Peer>(stage: &Stage) -> Contestant {
         thread::sleep(Duration::from_millis(span_ms.into()));
         let used = threads.used()?.since(before);
         let span = begin.elapsed();
-        let sum = |all: Vec<SyscallCounter>| all.iter().map(SyscallCounter::read).sum();
+        let sum = |mut all: Vec<SyscallCounter>| all.iter_mut().map(SyscallCounter::read).sum();
         let syscalls: Option<u64> = counters.map(sum).transpose()?;
         Ok(outcome(used, span, syscalls, threads.count()))
     };

@@ -91,8 +91,11 @@ pub(crate) fn of_name(name: &str) -> Option<&'static Scenario> {
 impl Scenario {
     /// Runs it on this host.
     pub(crate) fn run(&self, options: &Options) -> Result<Report, LabError> {
-        let plan = self.plan.ok_or(LabError::OnlySimulated {
-            scenario: self.name,
+        let plan = self.plan.ok_or_else(|| {
+            LabError::Said(format!(
+                "`{}` is measured on simulated machines only: name one, for example --sim zen3-2x64",
+                self.name
+            ))
         })?;
         frame::run(plan, options)
     }

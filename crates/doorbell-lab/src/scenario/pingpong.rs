@@ -11,15 +11,15 @@
 //!   idle.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::{Samples, Usage, allowed_cpus};
-use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, WakeCounts, Workers, sleep_until};
-use crate::tools::{Crew, Slot, compute, locked, steps_for};
+use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, sleep_until};
+use crate::tools::{Crew, End, Slot, compute, counted, locked, steps_for};
 
 const SPAN_MS: [u32; 2] = [500, 50];
 /// In 10 ms of a pass of pairs there are 3 frames.
@@ -50,8 +50,6 @@ fn pairs(count: usize) -> String {
     format!("{count} pair{}", if count == 1 { "" } else { "s" })
 }
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(WORK));
-
 fn frames_in(amount_ms: u32) -> u32 {
     let [ms, frames] = MS_FOR_FRAMES;
     (amount_ms * frames / ms).max(1)
@@ -59,7 +57,7 @@ fn frames_in(amount_ms: u32) -> u32 {
 
 fn contestants() -> Result<Vec<Contestant>, LabError> {
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(WORK);
     let workers = Workers::Free(allowed_cpus()?.len());
     let frames = [CHAIN, BURST].map(|name| (name.to_owned(), None));
     let all = PAIRS.map(|count| (pairs(count), Some(count)));
@@ -78,17 +76,14 @@ fn contestants() -> Result<Vec<Contestant>, LabError> {
 fn one<P: Peer>(workers: &Workers, variant: &str, pairs: Option<usize>) -> Contestant {
     let (workers, is_chain) = (workers.clone(), variant == CHAIN);
     let run = move |peer: &mut P, amount_ms: u32| {
-        let (counts, before) = (peer.counts(), Usage::now()?);
-        let outcome = match pairs {
-            Some(count) => exchange(peer, count, Duration::from_millis(amount_ms.into()))?,
-            None => show(peer, is_chain, frames_in(amount_ms))?,
-        };
+        let before = Usage::now()?;
+        let outcome = counted(peer, |peer| match pairs {
+            Some(count) => exchange(peer, count, Duration::from_millis(amount_ms.into())),
+            None => show(peer, is_chain, frames_in(amount_ms)),
+        })?;
         let cpu_us = Usage::now()?.since(before).cpu.as_secs_f64() * 1e6;
-        let operations = outcome.operations;
-        let counted = WakeCounts::figures_between(counts, peer.counts(), operations);
-        Ok(outcome
-            .and([("cpu_us_per_op", cpu_us / operations.max(1) as f64)])
-            .and(counted))
+        let per_op = cpu_us / outcome.operations.max(1) as f64;
+        Ok(outcome.and([("cpu_us_per_op", per_op)]))
     };
     Contestant::of(variant, move || P::start(&workers), run)
 }
@@ -149,7 +144,7 @@ impl Pair {
         }
     }
 
-    async fn ask(&self, goes_on: &AtomicBool, kept_max: usize) -> Client {
+    async fn ask(&self, end: &End, kept_max: usize) -> Client {
         let mut memory = Memory::new();
         let mut times = Times::at_most(kept_max);
         let (mut exchanges, mut is_right) = (0, true);
@@ -161,8 +156,7 @@ impl Pair {
                 times.record(sent.elapsed().as_nanos() as u64);
                 is_right &= answer == Some(2 * exchanges);
             }
-            // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
-            if sent.is_some() && !goes_on.load(Ordering::Relaxed) {
+            if sent.is_some() && end.is_asked() {
                 break;
             }
             sent = Some(Instant::now());
@@ -179,14 +173,14 @@ impl Pair {
 }
 
 fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outcome, LabError> {
-    let goes_on = Arc::new(AtomicBool::new(true));
+    let end = Arc::new(End::default());
     let pairs: Vec<_> = (0..count).map(|_| Arc::new(Pair::default())).collect();
     let mut crew = Crew::new();
     for pair in &pairs {
         let (server, client) = (Arc::clone(pair), Arc::clone(pair));
         peer.spawn(async move { server.serve().await })?;
-        let goes_on = Arc::clone(&goes_on);
-        let ask = async move { client.ask(&goes_on, KEPT_MAX / count).await };
+        let end = Arc::clone(&end);
+        let ask = async move { client.ask(&end, KEPT_MAX / count).await };
         peer.spawn(crew.member(ask))?;
     }
     let began = Instant::now();
@@ -194,8 +188,7 @@ fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outco
         pair.client.put(Box::new([0; MESSAGE]));
     }
     std::thread::sleep(span);
-    // ORDER: Relaxed; as where it is read.
-    goes_on.store(false, Ordering::Relaxed);
+    end.ask();
     let clients = crew.gather()?;
     let seconds = began.elapsed().as_secs_f64();
     if clients.iter().any(|client| !client.is_right) {
@@ -297,7 +290,7 @@ impl Frames {
     async fn run(&self, place: usize) -> u32 {
         let mut runs = 0;
         while self.slots[place].take().await.is_some() {
-            compute(*STEPS);
+            compute(steps_for(WORK));
             runs += 1;
             if let Some(next) = self.slots.get(place + 1).filter(|_| self.is_chain) {
                 next.put(());

@@ -6,7 +6,6 @@
 //! each task shows what the kernel does, which can preempt.
 
 use std::sync::Arc;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,9 +13,9 @@ use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, current_cpu};
 use crate::peers::{
-    Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
+    Doorbell, Peer, Role, Threads, Tokio, Want, Workers, give_up_privileges, refused,
 };
-use crate::tools::{Crew, Slot, compute, spin, steps_for};
+use crate::tools::{Crew, Slot, compute, counted, spin, steps_for};
 
 const TURNS: [u32; 2] = [1_000, 500];
 /// The poll behind which the urgent task waits.
@@ -51,14 +50,12 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(POLL));
-
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(POLL);
     let has_ranks = Want::First.is_given();
     let mut all = Vec::new();
     for variant in [IDLE, BUSY] {
@@ -76,15 +73,12 @@ fn rank<P: Peer>(stage: &Stage, variant: &'static str) -> Contestant {
     let [first, second] = stage.cpus();
     // The first CPU has more work for the OS, so core 0 is on the second one.
     let workers = Workers::on([second, first]);
-    let run = move |peer: &mut P, turns| {
-        let before = peer.counts();
-        let (waits, moved) = take_turns(peer, turns, variant == BUSY)?;
-        let moved = 100.0 * f64::from(moved) / f64::from(turns.max(1));
-        let operations = u64::from(turns);
-        let counted = WakeCounts::figures_between(before, peer.counts(), operations);
-        Ok(Outcome::of(operations, [("moved_percent", moved)])
-            .late(waits)
-            .and(counted))
+    let run = move |peer: &mut P, turns: u32| {
+        counted(peer, |peer| {
+            let (waits, moved) = take_turns(peer, turns, variant == BUSY)?;
+            let moved = 100.0 * f64::from(moved) / f64::from(turns.max(1));
+            Ok(Outcome::of(turns.into(), [("moved_percent", moved)]).late(waits))
+        })
     };
     Contestant::of(variant, move || P::start(&workers), run)
 }
@@ -132,7 +126,7 @@ impl Scene {
                 at: Instant::now(),
                 cpu: current_cpu(),
             });
-            compute(*STEPS);
+            compute(steps_for(POLL));
             let _ = self.answer.take().await;
             self.fills.store(false, Ordering::Relaxed);
         }

@@ -5,18 +5,18 @@
 //! periodic task of core 0 wakes them at each tick, so its worker has more than it can run at once just when all
 //! others become idle. Measured are how late the ticks come, and how long the extra tasks wait.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work, percentiles_of};
 use crate::measure::{Samples, allowed_cpus};
 use crate::peers::{
-    Doorbell, Peer, Role, Threads, Tokio, WakeCounts, Want, Workers, give_up_privileges, refused,
+    Doorbell, Peer, Role, Threads, Tokio, Want, Workers, give_up_privileges, refused,
 };
 use crate::scenario::Options;
-use crate::tools::{Crew, Lateness, Slot, compute, steps_for};
+use crate::tools::{Crew, Lateness, Slot, compute, counted, steps_for};
 
 /// The usual period, and the least one of tokio's timers.
 const PERIOD: Duration = Duration::from_millis(1);
@@ -24,8 +24,6 @@ const TOKIO_PERIOD_MIN: Duration = Duration::from_millis(1);
 const SPAN_MS: [u32; 2] = [2_000, 600];
 /// An extra task computes for this part of the period.
 const WORK_PART: u32 = 10;
-/// What is measured of that work.
-const UNIT: Duration = Duration::from_micros(10);
 /// Time for all tasks to be spawned.
 const BEGINS_IN: Duration = Duration::from_millis(20);
 const PERIODIC_RANK: u8 = 95;
@@ -59,10 +57,7 @@ fn period(options: &Options) -> Duration {
 
 /// The work of an extra task.
 fn steps_in(period: Duration) -> u64 {
-    static UNIT_STEPS: OnceLock<u64> = OnceLock::new();
-    let unit_steps = *UNIT_STEPS.get_or_init(|| steps_for(UNIT));
-    let units = (period / WORK_PART).as_secs_f64() / UNIT.as_secs_f64();
-    (units * unit_steps as f64) as u64 + 1
+    steps_for(period / WORK_PART)
 }
 
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
@@ -100,15 +95,12 @@ fn rt<P: Peer>(
     let (workers, cores) = (Workers::on(cpus), cpus.len());
     let run = move |peer: &mut P, span_ms: u32| {
         let span = Duration::from_millis(span_ms.into());
-        let before = peer.counts();
         let cycle = Cycle {
             begin: Instant::now() + BEGINS_IN,
             period,
             ticks: span.as_nanos().div_ceil(period.as_nanos()) as u32,
         };
-        let outcome = cycle.run(peer, cores, extras)?;
-        let counted = WakeCounts::figures_between(before, peer.counts(), outcome.operations);
-        Ok(outcome.and(counted))
+        counted(peer, |peer| cycle.run(peer, cores, extras))
     };
     Contestant::of(variant, move || P::start(&workers), run)
 }

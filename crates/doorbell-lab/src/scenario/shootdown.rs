@@ -12,6 +12,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use doorbell::{
     CallError, CoreId, Handle, call::ManyResults, metrics::raw::WorkerCounts,
     switches::CallCoalesce,
@@ -60,18 +61,14 @@ fn contestants(threads: usize) -> Vec<Contestant> {
 /// The calls that ran on each core, and the signal to go on calling.
 #[derive(Debug)]
 struct Counts {
-    ran: Box<[Count]>,
+    ran: Box<[CachePadded<AtomicU64>]>,
     goes_on: AtomicBool,
 }
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Count(AtomicU64);
 
 impl Counts {
     #[inline]
     fn one_ran(&self, core: CoreId) {
-        let count = &self.ran[core.index()].0;
+        let count = &self.ran[core.index()];
         // ORDER: Relaxed; only this worker writes, so it reads its own last value.
         let ran = count.load(Ordering::Relaxed);
         // ORDER: Relaxed; a reader has waited for the call.
@@ -80,7 +77,7 @@ impl Counts {
 
     fn ran(&self) -> Vec<u64> {
         // ORDER: Relaxed; the reader has received the results of all callers.
-        let counts = self.ran.iter().map(|one| one.0.load(Ordering::Relaxed));
+        let counts = self.ran.iter().map(|one| one.load(Ordering::Relaxed));
         counts.collect()
     }
 
@@ -96,12 +93,8 @@ impl Counts {
     }
 }
 
-/// A call to all cores came back without the result of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Lost;
-
 /// How many calls a caller made.
-type Called = Result<u64, Lost>;
+type Called = Result<u64, LabError>;
 
 /// A runtime on all CPUs, and threads beside it. All of them call.
 #[derive(Debug)]
@@ -115,7 +108,7 @@ impl Callers {
     fn start(setting: CallCoalesce, threads: usize) -> Result<Self, LabError> {
         let cpus = allowed_cpus()?;
         let counts: &'static Counts = Box::leak(Box::new(Counts {
-            ran: cpus.iter().map(|_| Count::default()).collect(),
+            ran: cpus.iter().map(|_| CachePadded::default()).collect(),
             goes_on: AtomicBool::new(false),
         }));
         let workers = Workers::Bound(cpus);
@@ -193,16 +186,15 @@ fn call_all(handle: &Handle, counts: &'static Counts) -> Called {
     }
 }
 
-fn all_done(results: Result<ManyResults<()>, CallError>) -> Result<(), Lost> {
+fn all_done(results: Result<ManyResults<()>, CallError>) -> Result<(), LabError> {
     let all = results.is_ok_and(|each| each.iter().all(Result::is_ok));
-    if all { Ok(()) } else { Err(Lost) }
-}
-
-fn sum(callers: Crew<Called>) -> Result<u64, LabError> {
-    let calls: Result<u64, Lost> = callers.gather()?.into_iter().sum();
-    calls.map_err(|Lost| LabError::CallLost {
+    all.then_some(()).ok_or(LabError::CallLost {
         reason: "a call to all cores came back without the result of one",
     })
+}
+
+fn sum(callers: Crew<Called>) -> Called {
+    callers.gather()?.into_iter().sum()
 }
 
 /// Each call ran on each core once.

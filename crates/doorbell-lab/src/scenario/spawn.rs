@@ -1,6 +1,6 @@
 //! `doorbell lab spawn`: tasks that are spawned, chained and woken, and that yield, beside tokio.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use futures::channel::oneshot;
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::peers::{Doorbell, Spawns, Tokio, Workers};
-use crate::tools::locked;
+use crate::tools::{End, locked};
 
 const PERCENT: [u32; 2] = [100, 10];
 const WORKERS: usize = 2;
@@ -235,28 +235,27 @@ async fn yield_many<P: Spawns>() -> Result<(), LabError> {
 /// Tasks that keep the workers busy while others are spawned.
 #[derive(Debug)]
 struct Busy {
-    stop: Arc<AtomicBool>,
+    end: Arc<End>,
     ended: oneshot::Receiver<()>,
 }
 
 impl Busy {
     fn begin<P: Spawns>(peer: &P, kind: Kind) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let end = Arc::new(End::default());
         let (countdown, ended) = Countdown::of(BUSY);
         for _ in 0..BUSY {
-            let (stop, countdown) = (Arc::clone(&stop), Arc::clone(&countdown));
+            let (end, countdown) = (Arc::clone(&end), Arc::clone(&countdown));
             drop(if kind == Kind::BesideYields {
-                peer.spawn_remote(yielding::<P>(stop, countdown))
+                peer.spawn_remote(yielding::<P>(end, countdown))
             } else {
-                peer.spawn_remote(respawning::<P>(stop, countdown))
+                peer.spawn_remote(respawning::<P>(end, countdown))
             });
         }
-        Self { stop, ended }
+        Self { end, ended }
     }
 
     fn end<P: Spawns>(self, peer: &P) -> Result<(), LabError> {
-        // ORDER: Relaxed; a flag that publishes nothing.
-        self.stop.store(true, Ordering::Relaxed);
+        self.end.ask();
         peer.block_on(until(self.ended))
     }
 }
@@ -268,13 +267,8 @@ fn stall() {
     }
 }
 
-fn stopped(stop: &AtomicBool) -> bool {
-    // ORDER: Relaxed; a flag that publishes nothing.
-    stop.load(Ordering::Relaxed)
-}
-
-async fn yielding<P: Spawns>(stop: Arc<AtomicBool>, countdown: Arc<Countdown>) {
-    while !stopped(&stop) {
+async fn yielding<P: Spawns>(end: Arc<End>, countdown: Arc<Countdown>) {
+    while !end.is_asked() {
         stall();
         P::yield_now().await;
     }
@@ -286,15 +280,15 @@ async fn yielding<P: Spawns>(stop: Arc<AtomicBool>, countdown: Arc<Countdown>) {
     reason = "an async fn cannot say that it is Send"
 )]
 fn respawning<P: Spawns>(
-    stop: Arc<AtomicBool>,
+    end: Arc<End>,
     countdown: Arc<Countdown>,
 ) -> impl Future<Output = ()> + Send {
     async move {
-        if stopped(&stop) {
+        if end.is_asked() {
             countdown.one_ended();
         } else {
             stall();
-            P::spawn_here(respawning::<P>(stop, countdown));
+            P::spawn_here(respawning::<P>(end, countdown));
         }
     }
 }

@@ -5,7 +5,6 @@
 //! until it starts; that of the sleeping one is the time from its deadline until it continues.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
@@ -13,7 +12,7 @@ use futures::channel::oneshot;
 use crate::error::LabError;
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Role, Spawns, Timers, Tokio, Workers};
-use crate::tools::{Crew, Lateness, spin};
+use crate::tools::{Crew, End, Lateness, spin};
 
 const TIMES: [u32; 2] = [200, 40];
 /// The long poll.
@@ -60,15 +59,14 @@ fn stuck<P: Timers + Spawns>(
 ) -> Contestant {
     let workers = Workers::on(stage.cpus());
     let run = move |peer: &mut P, times| {
-        let ends = Arc::new(AtomicBool::new(false));
+        let end = Arc::new(End::default());
         if is_awake {
-            peer.spawn_as(Role::from(1), stay_awake::<P>(Arc::clone(&ends)))?;
+            peer.spawn_as(Role::from(1), stay_awake::<P>(Arc::clone(&end)))?;
         }
         let mut crew = Crew::new();
         peer.spawn_as(Role::from(0), crew.member(block::<P>(waiting, times)))?;
         let found = crew.gather();
-        // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
-        ends.store(true, Ordering::Relaxed);
+        end.ask();
         let late = found?.remove(0);
         if waiting > 0 {
             LabError::check_count("tasks", waiting as u64 * u64::from(times), late.count())?;
@@ -78,9 +76,8 @@ fn stuck<P: Timers + Spawns>(
     Contestant::of(variant, move || P::start(&workers), run)
 }
 
-async fn stay_awake<P: Spawns>(ends: Arc<AtomicBool>) {
-    // ORDER: Relaxed; as where it is set.
-    while !ends.load(Ordering::Relaxed) {
+async fn stay_awake<P: Spawns>(end: Arc<End>) {
+    while !end.is_asked() {
         spin(SHORT);
         P::yield_now().await;
     }

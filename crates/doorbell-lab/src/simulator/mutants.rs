@@ -67,7 +67,7 @@ struct Row {
 /// Hunts the mutants, one after another.
 ///
 /// # Errors
-/// [`LabError::Unknown`], [`LabError::NoMutants`], [`LabError::System`] if a process cannot be started, and
+/// [`LabError::Unknown`], [`LabError::Said`] without mutants, [`LabError::System`] if a process cannot be started, and
 /// [`LabError::Simulation`] if the machine cannot be simulated.
 pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
     let chosen: Vec<_> = MUTANTS
@@ -83,7 +83,10 @@ pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabErro
         ));
     }
     if !cfg!(feature = "mutants") {
-        return Err(LabError::NoMutants);
+        return Err(LabError::Said(
+            "no mutants in this build; `cargo run --release --features mutants -- sim mutants` has them"
+                .to_owned(),
+        ));
     }
     let progress = Progress::steps_on_stderr(chosen.len() as u64, "mutants");
     let mut rows = Vec::new();
@@ -206,7 +209,7 @@ impl MutantsReport {
     /// Whether every mutant was noticed.
     ///
     /// # Errors
-    /// [`LabError::MutantsLive`] names the mutants that were not noticed.
+    /// Names the mutants that were not noticed.
     pub(crate) fn check(&self) -> Result<(), LabError> {
         let is_alive = |row: &&Row| !row.killed && row.not_here.is_none();
         let alive = self.mutants.iter().filter(is_alive);
@@ -214,7 +217,10 @@ impl MutantsReport {
         if names.is_empty() {
             Ok(())
         } else {
-            Err(LabError::MutantsLive { names })
+            Err(LabError::Said(format!(
+                "no seed noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
+                names.join(", ")
+            )))
         }
     }
 }

@@ -8,6 +8,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 /// A test is a model if the name of a module on its path starts or ends with this.
 const MODEL: &str = "loom";
 
@@ -48,7 +50,8 @@ pub struct Reached {
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
-    folder: PathBuf,
+    /// It goes with this value.
+    folder: TempDir,
     preemptions: Option<usize>,
 }
 
@@ -114,9 +117,9 @@ impl Program {
         let path = messages.lines().rev().find_map(executable);
         let path = path.filter(|_| output.status.success());
         let refused = || io::Error::other("the tests of doorbell-core do not compile");
-        let folder = scratch()?;
+        let folder = TempDir::new()?;
         // A copy, so that a later build does not replace it.
-        let copy = folder.join("models");
+        let copy = folder.path().join("models");
         fs::copy(path.ok_or_else(refused)?, &copy)?;
         Ok(Self {
             path: copy,
@@ -146,7 +149,7 @@ impl Program {
     /// # Errors
     /// If it does not start, or its report of what it reached cannot be read.
     pub fn reach(&self, name: &str, limit: Duration) -> io::Result<(Run, BTreeSet<Reached>)> {
-        let file = self.folder.join("reached");
+        let file = self.folder.path().join("reached");
         fs::write(&file, "")?;
         let run = self.run(name, REACHED, &file.to_string_lossy(), limit)?;
         let lines = fs::read_to_string(&file)?;
@@ -174,7 +177,7 @@ impl Program {
     }
 
     fn run(&self, name: &str, variable: &str, value: &str, limit: Duration) -> io::Result<Run> {
-        let said = self.folder.join("said");
+        let said = self.folder.path().join("said");
         let file = File::create(&said)?;
         let mut command = Command::new(&self.path);
         command
@@ -228,13 +231,6 @@ fn ticks(stat: &str) -> Option<u32> {
     Some(times.next()?.ok()? + times.next()?.ok()?)
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        // A failure only leaves files in the temporary folder.
-        drop(fs::remove_dir_all(&self.folder));
-    }
-}
-
 /// Groups by access what each model reached.
 pub fn by_access(models: &[(Model, BTreeSet<Reached>)]) -> Reach {
     let mut reach = Reach::default();
@@ -274,13 +270,6 @@ fn reached(line: &str) -> Option<Reached> {
         which: parts.next()?,
         given: parts.next()?,
     })
-}
-
-/// A temporary folder of this process.
-fn scratch() -> io::Result<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("doorbell-orderings-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 #[cfg(test)]

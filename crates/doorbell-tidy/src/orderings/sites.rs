@@ -1,10 +1,8 @@
 //! The protocols' accesses that have an ordering, and their fences, found in the sources.
 
-use proc_macro2::Delimiter;
-
 use crate::Tree;
-use crate::parsed::{Kind, Parsed};
-use crate::rules::order_reason;
+use crate::parsed::{Call, Form};
+use crate::rules::ORDER_TAG;
 
 /// The folder whose orderings are swept.
 pub const SWEPT: &str = "crates/doorbell-core/src/";
@@ -83,86 +81,62 @@ pub fn sites(tree: &Tree) -> Vec<Site> {
         if !path.starts_with(SWEPT) || tree.is_test(path) {
             return;
         }
-        let indices = (0..parsed.tokens.len()).filter(|&index| !parsed.in_test(index));
-        found.extend(indices.filter_map(|index| site(path, parsed, index)));
+        let calls = parsed.calls.iter().filter(|call| !call.in_test);
+        found.extend(calls.filter_map(|call| site(path, call)));
     });
     found
 }
 
-/// Whether the token is inside braces that only a mutant enters: `if M::breaks(…) {`.
-fn in_mutant(parsed: &Parsed, index: usize) -> bool {
-    parsed.braces_around(index).any(|open| {
-        // An `else` is not entered by its `if`.
-        let head = (parsed.statement_first(open, &[';', ','])..open).rev();
-        let brace = Kind::Close(Delimiter::Brace);
-        let mut head = head.take_while(|&at| parsed.tokens[at].kind != brace);
-        let negated = |at: usize| at > 3 && parsed.is_punct(at - 4, '!');
-        head.any(|at| parsed.ident(at) == Some("breaks") && !negated(at))
-    })
-}
-
-/// The site whose method or fence is named at `index`.
-fn site(path: &str, parsed: &Parsed, index: usize) -> Option<Site> {
-    let access = parsed.ident(index)?;
-    if !parsed.opens(index + 1, Delimiter::Parenthesis) || index < 3 {
-        return None;
-    }
-    let is_method = parsed.is_punct(index - 1, '.');
-    let of_machine = parsed.is_path_sep(index - 2);
-    let (start, orderings) = if FENCES.contains(&access) && of_machine {
-        (index - 3, Vec::new())
-    } else if is_method && (ONE.contains(&access) || TWO.contains(&access)) {
-        let wanted = if TWO.contains(&access) { 2 } else { 1 };
-        (index, orderings(parsed, index + 1, wanted)?)
-    } else {
-        return None;
+/// The site of a call, if it is one.
+fn site(path: &str, call: &Call) -> Option<Site> {
+    let (access, is_method) = (call.name.as_str(), call.form == Form::Method);
+    let orderings = match access {
+        _ if FENCES.contains(&access) && call.form == Form::Path => Vec::new(),
+        _ if ONE.contains(&access) && is_method => orderings(call, 1)?,
+        _ if TWO.contains(&access) && is_method => orderings(call, 2)?,
+        _ => return None,
     };
-    let at = parsed.tokens[start].start;
+    let reason = |words: &str| {
+        let note = call.note(ORDER_TAG)?;
+        let (_, reason) = note.split_once(words)?;
+        Some(reason.trim().to_owned())
+    };
     Some(Site {
         path: path.to_owned(),
-        line: at.line,
-        column: at.column + 1,
-        function: parsed.function_around(index).unwrap_or_default().to_owned(),
+        line: call.line,
+        column: call.column,
+        function: call.function.clone(),
         access: access.to_owned(),
-        of_mutant: in_mutant(parsed, index),
-        redundant: reason(parsed, index, REDUNDANT),
-        unshown: reason(parsed, index, UNSHOWN),
+        of_mutant: call.in_mutant,
+        redundant: reason(REDUNDANT),
+        unshown: reason(UNSHOWN),
         orderings,
     })
 }
 
-/// The last `wanted` arguments of the call that opens at `open`, if they are orderings and not all
-/// `Relaxed`. Other types also have methods `load`, `store` and `swap`: a variable counts as an ordering if
-/// its name says so.
-fn orderings(parsed: &Parsed, open: usize, wanted: usize) -> Option<Vec<Option<String>>> {
-    let arguments = parsed.parts(open);
-    let access = parsed.ident(open - 1)?;
-    let last = arguments.len().checked_sub(wanted)?;
-    let literal = |&(start, end): &(usize, usize)| {
-        let name = parsed.ident(end - 1)?;
-        let alone = end - start == 1 || (end - start == 4 && parsed.is_path_sep(end - 3));
-        (ORDERINGS.contains(&name) && alone).then(|| name.to_owned())
+/// The last `wanted` arguments of a call, if they are orderings and not all `Relaxed`. Other types also have methods
+/// `load`, `store` and `swap`: a variable counts as an ordering if its name says so.
+fn orderings(call: &Call, wanted: usize) -> Option<Vec<Option<String>>> {
+    let last = call.arguments.checked_sub(wanted)?..call.arguments;
+    let named = |place| {
+        let mut passed = call.passed.iter();
+        passed.find(|passed| passed.argument == Some(place))
     };
-    let found: Vec<Option<String>> = arguments[last..].iter().map(literal).collect();
-    let named = |&(start, end): &(usize, usize)| {
-        end - start == 1
-            && parsed
-                .ident(start)
-                .is_some_and(|name| name.ends_with("order"))
+    let literal = |place| {
+        let name = named(place)
+            .filter(|passed| passed.path.len() <= 2)?
+            .path
+            .last()?;
+        ORDERINGS.contains(&name.as_str()).then(|| name.clone())
     };
-    let is_atomic = access.starts_with("fetch_")
+    let is_variable = |place| named(place).is_some_and(|passed| passed.path[0].ends_with("order"));
+    let found: Vec<Option<String>> = last.clone().map(literal).collect();
+    let is_atomic = call.name.starts_with("fetch_")
         || wanted == 2
         || found.iter().any(Option::is_some)
-        || arguments[last..].iter().any(named);
+        || last.clone().any(is_variable);
     let is_relaxed = found.iter().all(|name| name.as_deref() == Some("Relaxed"));
     (is_atomic && !is_relaxed).then_some(found)
-}
-
-/// The reason that the access's ORDER note gives after these words.
-fn reason(parsed: &Parsed, index: usize, words: &str) -> Option<String> {
-    let note = order_reason(parsed, index + 2)?;
-    let (_, reason) = note.split_once(words)?;
-    Some(reason.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tests of the flat view of a file.
+//! Tests of what is read of a file.
 
 use super::*;
 
@@ -6,119 +6,124 @@ fn parse(text: &str) -> Parsed {
     Parsed::of(text).expect("snippet parses")
 }
 
-/// Index of the first identifier `name`.
-fn at(parsed: &Parsed, name: &str) -> usize {
-    let found = |index: &usize| parsed.ident(*index) == Some(name);
-    (0..parsed.tokens.len())
-        .find(found)
-        .expect("identifier is there")
+/// The note above or beside the call of this name.
+fn note(text: &str, name: &str) -> Option<String> {
+    let found = parse(text).calls.into_iter().find(|call| call.name == name);
+    found.expect("there is such a call").note("NOTE:")
 }
 
 #[test]
 fn comments_are_told_from_strings_and_docs() {
-    let text = "//! Doc.\n/// More.\nfn f() { // one\n    let s = \"// no\"; /* two\n    three */\n}\n// end";
-    let parsed = parse(text);
-    let plain: Vec<_> = parsed
-        .comments
-        .iter()
-        .filter(|c| !c.doc)
-        .map(|c| c.lines.clone())
-        .collect();
-    assert_eq!(plain, [vec!["one"], vec!["two", "three"], vec!["end"]]);
-    let docs: Vec<_> = parsed
-        .comments
-        .iter()
-        .filter(|c| c.doc)
-        .map(|c| c.start.line)
-        .collect();
-    assert_eq!(docs, [1, 2]);
-}
-
-#[test]
-fn nested_block_comments_and_wide_characters() {
-    let parsed = parse("fn f() { let é = \"ü\"; /* a /* b */ c */ let x = 1; // ä\n}");
-    let lines: Vec<_> = parsed
-        .comments
-        .iter()
-        .map(|c| c.lines[0].as_str())
-        .collect();
-    assert_eq!(lines, ["a /* b */ c", "ä"]);
-}
-
-#[test]
-fn groups_know_their_mates_and_parents() {
-    let parsed = parse("fn f() { g(h) }");
-    let inner = at(&parsed, "h");
-    let groups: Vec<_> = parsed.groups_around(inner).collect();
-    assert_eq!(groups.len(), 2);
-    assert!(parsed.opens(groups[0], Delimiter::Parenthesis));
-    assert!(parsed.opens(groups[1], Delimiter::Brace));
-    assert_eq!(parsed.tokens[groups[0]].mate, inner + 1);
-}
-
-#[test]
-fn statements_start_where_syntax_says() {
-    let text = "fn f() {\n    a();\n    if b {\n        c\n            .d();\n    }\n    match e {\n        1 => g(),\n    }\n}\n";
-    let parsed = parse(text);
-    let line = |name| parsed.statement_start(at(&parsed, name)).line;
+    let text = "//! NOTE: no\nfn f() {\n    g(\"// NOTE: no\");\n    h(1); // NOTE: yes\n}\n";
+    assert_eq!(note(text, "g"), None);
+    assert_eq!(note(text, "h").as_deref(), Some("yes"));
+    let docs = "/// NOTE: no\nstatic A: u8 = f();\n// NOTE: yes\nstatic B: u8 = g();\n";
     assert_eq!(
-        (line("a"), line("b"), line("d"), line("e"), line("g")),
-        (2, 3, 4, 7, 8)
+        (note(docs, "f"), note(docs, "g")),
+        (None, Some("yes".to_owned()))
     );
 }
 
 #[test]
-fn statements_in_macros_start_after_a_semicolon_or_brace() {
-    let text = "macro_rules! m {\n    () => {\n        a();\n        b(c(\n            d));\n        if e {}\n        g();\n    };\n}\n";
-    let parsed = parse(text);
-    let line = |name| parsed.statement_start(at(&parsed, name)).line;
-    assert_eq!((line("a"), line("d"), line("e"), line("g")), (3, 4, 6, 7));
+fn places_count_wide_characters_once() {
+    let parsed =
+        parse("fn f() { let é = \"ü\"; /* a /* b */ c */ let x = M::g(1); y.h(2, z::w); }");
+    let places: Vec<_> = parsed
+        .calls
+        .iter()
+        .map(|call| {
+            (
+                &*call.name,
+                call.form,
+                call.line,
+                call.column,
+                call.arguments,
+            )
+        })
+        .collect();
+    assert_eq!(
+        places,
+        [("g", Form::Path, 1, 49, 1), ("h", Form::Method, 1, 60, 2)]
+    );
+    let [passed] = &parsed.calls[1].passed[..] else {
+        panic!("{:?}", parsed.calls[1].passed);
+    };
+    assert_eq!(
+        (&passed.path.join("::")[..], passed.argument),
+        ("z::w", Some(1))
+    );
 }
 
 #[test]
-fn comments_above_reach_through_attributes_but_not_blank_lines() {
-    let text = "// far\n\n// near\n#[cfg(\n    x\n)]\n/// doc\nfn f() {}\nfn g() {} // beside\nfn h() {}\n";
-    let parsed = parse(text);
-    let above = |line| {
-        let comments = parsed.comments_above(line);
-        comments
+fn what_is_passed_belongs_to_the_innermost_call() {
+    let parsed = parse("fn f() { g(if a == b { c } else { h(d, e) }, Some(i)); }");
+    let passed = |name: &str| {
+        let call = parsed.calls.iter().find(|call| call.name == name);
+        let passed = &call.expect("there is such a call").passed;
+        passed
             .iter()
-            .map(|c| c.lines[0].clone())
+            .map(|one| (one.path[0].clone(), one.argument))
             .collect::<Vec<_>>()
     };
-    assert_eq!(above(8), ["near", "doc"]);
-    assert!(
-        above(10).is_empty(),
-        "a comment beside code is not above the next line"
-    );
-    assert_eq!(above(3), Vec::<String>::new());
-}
-
-#[test]
-fn comments_beside_skip_the_braces_of_others() {
-    let text = "fn f() {\n    // above\n    if a {\n        // inside\n    } else if b { // end\n        // later\n    }\n}\n";
-    let parsed = parse(text);
-    let index = at(&parsed, "b");
-    let start = parsed.statement_start(index);
-    let beside = parsed.comments_beside(index, start, parsed.tokens[index].end.line);
-    assert!(beside.is_empty(), "{beside:?}");
-    let outer = parsed.comments_beside(index, Pos { line: 2, column: 0 }, 5);
     assert_eq!(
-        outer
-            .iter()
-            .map(|c| c.lines[0].as_str())
-            .collect::<Vec<_>>(),
-        ["above"]
+        passed("g"),
+        [("c".to_owned(), None), ("i".to_owned(), None)]
+    );
+    assert_eq!(
+        passed("h"),
+        [("d".to_owned(), Some(0)), ("e".to_owned(), Some(1))]
     );
 }
 
 #[test]
-fn tags_take_the_lines_that_follow() {
-    let parsed =
-        parse("// Story.\n// SAFETY: because\n// of this\nfn f() {}\n/// SAFETY: doc\nfn g() {}\n");
-    let text = tagged(&parsed.comments_above(4), "SAFETY:");
-    assert_eq!(text.as_deref(), Some("because of this"));
-    assert_eq!(tagged(&parsed.comments_above(6), "SAFETY:"), None);
+fn notes_stand_above_the_innermost_statement() {
+    let text = "fn f() {\n    // NOTE: above a\n    a();\n    if b() {\n        // NOTE: above c\n        c\n            .d();\n    }\n    \
+        match e() {\n        // NOTE: above the arm\n        1 => g(),\n    }\n}\n";
+    let found = ["a", "b", "d", "e", "g"].map(|name| note(text, name));
+    let wanted = [
+        Some("above a"),
+        None,
+        Some("above c"),
+        None,
+        Some("above the arm"),
+    ];
+    assert_eq!(found, wanted.map(|text| text.map(str::to_owned)));
+}
+
+#[test]
+fn macros_are_read_as_far_as_they_are_rust() {
+    let text = "macro_rules! m {\n    () => {\n        a();\n        // NOTE: of b\n        $b(c(\n            d()));\n        if e() {}\n    };\n}\n\
+        m! { fn f() { g(); } }\nm!(x, h(1));\nm! { => i( # ) [ j() ] }\n";
+    let parsed = parse(text);
+    let names: Vec<_> = parsed.calls.iter().map(|call| &*call.name).collect();
+    assert_eq!(names, ["a", "b", "c", "d", "e", "g", "h", "j"]);
+    assert_eq!(
+        (note(text, "d").as_deref(), note(text, "e")),
+        (Some("of b"), None)
+    );
+}
+
+#[test]
+fn comments_above_end_at_blank_lines_and_code() {
+    let text = "fn f() {\n    // NOTE: far\n\n    // near\n    #[cfg(unix)]\n    g();\n    h(); // NOTE: beside\n    i();\n}\n";
+    assert_eq!([note(text, "g"), note(text, "i")], [None, None]);
+    assert_eq!(note(text, "h").as_deref(), Some("beside"));
+    let reached = text.replace("near", "NOTE: near");
+    assert_eq!(note(&reached, "g").as_deref(), Some("near"));
+}
+
+#[test]
+fn comments_in_the_braces_of_others_are_not_beside() {
+    let text = "fn f() {\n    // NOTE: above\n    if a() {\n        // NOTE: inside\n    } else if b() { // end\n        // later\n    }\n}\n";
+    assert_eq!(note(text, "b").as_deref(), Some("above"));
+    let own = text.replace("    // NOTE: above\n", "");
+    assert_eq!(note(&own, "b"), None);
+}
+
+#[test]
+fn notes_take_the_lines_that_follow() {
+    let text = "fn f() {\n    // Story.\n    // NOTE: because\n    // of this\n    g();\n}\n";
+    assert_eq!(note(text, "g").as_deref(), Some("because of this"));
 }
 
 #[test]
@@ -127,22 +132,46 @@ fn broken_files_say_where() {
 }
 
 #[test]
-fn functions_and_tests_are_told_by_their_tokens() {
+fn functions_tests_and_mutants_are_told_by_what_is_around() {
     let text = "pub fn f<A, B>(x: fn(u8)) -> u8 where A: B, B: A {\n    match x { C { .. } => { g(); } }\n}\n\
-        #[cfg(test)]\n#[inline]\npub(crate) mod t { fn u() { v; } }\n#[cfg(any(test, unix))]\nconst W: u8 = 1;\n";
+        #[cfg(test)]\n#[inline]\npub(crate) mod t { fn u() { v(); } }\n#[cfg(any(test, unix))]\nconst W: u8 = w();\n\
+        fn h() { if M::breaks(1) { i(); } else if !M::breaks(2) { j(); } }\n";
     let parsed = parse(text);
-    let function = |name| parsed.function_around(at(&parsed, name));
-    assert_eq!(function("g"), Some("f"));
-    assert_eq!(function("v"), Some("u"));
-    assert_eq!(function("W"), None);
-    assert!(parsed.in_test(at(&parsed, "v")) && !parsed.in_test(at(&parsed, "g")));
-    assert!(!parsed.in_test(at(&parsed, "W")));
+    let around = |name: &str| {
+        let call = parsed.calls.iter().find(|call| call.name == name);
+        let call = call.expect("there is such a call");
+        (&*call.function, call.in_test, call.in_mutant)
+    };
+    assert_eq!(around("g"), ("f", false, false));
+    assert_eq!(around("v"), ("u", true, false));
+    assert_eq!(around("w"), ("", false, false));
+    assert_eq!(around("i"), ("h", false, true));
+    assert_eq!(around("j"), ("h", false, false));
+}
+
+#[test]
+fn paths_are_those_of_code_and_of_every_use() {
+    let parsed = parse(
+        "use crate::{a, b::{self, c as d, *}};\n#[cfg(test)]\nuse super::e;\nfn f() { crate::g::<crate::H>(); }\n",
+    );
+    let own = parsed.paths.iter().filter(|named| !named.in_test);
+    let own: Vec<_> = own.map(|named| named.path.join("::")).collect();
+    assert_eq!(
+        own,
+        [
+            "crate::a",
+            "crate::b",
+            "crate::b::c",
+            "crate::b",
+            "crate::g",
+            "crate::H"
+        ]
+    );
 }
 
 #[test]
 fn a_statement_goes_on_behind_a_brace() {
-    let text = "fn f() {\n    if a {\n    } else if b {\n    }\n    S {\n    }\n    .c();\n}\n";
-    let parsed = parse(text);
-    let line = |name| parsed.statement_start(at(&parsed, name)).line;
-    assert_eq!((line("b"), line("c")), (2, 5));
+    let text = "fn f() {\n    // NOTE: of all\n    if a {\n    } else if b() {\n    }\n    // NOTE: of the struct\n    S {\n    }\n    .c();\n}\n";
+    assert_eq!(note(text, "b").as_deref(), Some("of all"));
+    assert_eq!(note(text, "c").as_deref(), Some("of the struct"));
 }

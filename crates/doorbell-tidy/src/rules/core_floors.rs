@@ -106,15 +106,13 @@ fn floor(room: &str) -> Option<usize> {
 
 /// The rooms of the crate that a file names, outside of its tests.
 fn named(file: &str, parsed: &Parsed) -> BTreeSet<String> {
-    let is_root = |index: usize| {
-        let begins = index < 3 || !parsed.is_path_sep(index - 2);
-        let behind_self = || parsed.ident(index - 3) == Some("self");
-        (begins || behind_self()) && matches!(parsed.ident(index), Some("crate" | "super"))
-    };
-    let roots = (0..parsed.tokens.len()).filter(|&index| is_root(index) && !parsed.in_test(index));
-    let rooms = roots
-        .flat_map(|index| parsed.paths(index))
-        .map(|(_, path)| room(&format!("{}/", resolved(file, &path).join("/"))).to_owned());
+    let paths = parsed.paths.iter().filter(|named| !named.in_test);
+    let rooms = paths.filter_map(|named| {
+        let path = named.path.strip_prefix(&["self".to_owned()][..]);
+        let path = path.unwrap_or(&named.path);
+        let is_root = matches!(path.first()?.as_str(), "crate" | "super");
+        is_root.then(|| room(&format!("{}/", resolved(file, path).join("/"))).to_owned())
+    });
     rooms.filter(|room| !room.is_empty()).collect()
 }
 

@@ -6,48 +6,36 @@ use crate::{Finding, Tree};
 
 const RULE: &str = "floors";
 
-/// The crates of this tree that a crate may depend on.
-#[derive(Clone, Copy)]
-enum May {
-    /// All of them: a tool above every floor.
-    Any,
-    /// Only these.
-    Only(&'static [&'static str]),
-}
+/// The crates of this tree that a crate may depend on; `None` for all of them, in a tool above every floor.
+type May = Option<&'static [&'static str]>;
 
 /// The floors, from the bottom up. Development and build dependencies count too.
 const FLOORS: [(&str, May); 11] = [
-    ("doorbell-machine", May::Only(&[])),
-    ("doorbell-core", May::Only(&["doorbell-machine"])),
-    ("doorbell-macros", May::Only(&[])),
-    (
-        "doorbell-sim",
-        May::Only(&["doorbell-core", "doorbell-machine"]),
-    ),
+    ("doorbell-machine", Some(&[])),
+    ("doorbell-core", Some(&["doorbell-machine"])),
+    ("doorbell-macros", Some(&[])),
+    ("doorbell-sim", Some(&["doorbell-core", "doorbell-machine"])),
     (
         "doorbell",
-        May::Only(&["doorbell-core", "doorbell-machine", "doorbell-macros"]),
+        Some(&["doorbell-core", "doorbell-machine", "doorbell-macros"]),
     ),
-    ("doorbell-lab", May::Any),
-    ("doorbell-torture", May::Any),
-    ("doorbell-tidy", May::Only(&[])),
+    ("doorbell-lab", None),
+    ("doorbell-torture", None),
+    ("doorbell-tidy", Some(&[])),
     // Ordinary users' programs: they need only what is public.
     (
         "doorbell-compat",
-        May::Only(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
+        Some(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
     ),
-    (
-        "doorbell-simulated",
-        May::Only(&["doorbell", "doorbell-tokio"]),
-    ),
+    ("doorbell-simulated", Some(&["doorbell", "doorbell-tokio"])),
     (
         "clinic",
-        May::Only(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
+        Some(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
     ),
 ];
 
 /// Every other `doorbell-*` is an adapter.
-const ADAPTER: May = May::Only(&["doorbell"]);
+const ADAPTER: May = Some(&["doorbell"]);
 
 /// Names of the tables of dependencies, at the top and under `[target.*]`.
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
@@ -78,23 +66,36 @@ pub fn floors(tree: &Tree) -> Vec<Finding> {
         .collect();
     for (path, text, table) in &packages {
         let Some(name) = name(table) else { continue };
-        match may(&name) {
-            Some(may) => {
-                let arrows = arrows(table, &workspace);
-                let ours = |arrow: &&Arrow| is_ours(&arrow.to) || names.contains(&arrow.to);
-                let broken = arrows
-                    .iter()
-                    .filter(ours)
-                    .filter(|arrow| !arrow.allowed(&name, may));
-                findings.extend(broken.map(|arrow| arrow.finding(path, text, &name, may)));
-            }
-            None => findings.push(unlisted(path, text, &name)),
+        let Some(may) = may(&name) else {
+            let what = format!("crate `{name}` stands on no floor");
+            let remedy = "add it to the table FLOORS of doorbell-tidy's rule `floors`";
+            findings.push(Finding::new(
+                RULE,
+                path,
+                line_of(text, "name"),
+                what,
+                remedy,
+            ));
+            continue;
+        };
+        for (key, to, table) in arrows(table, &workspace) {
+            let is_ours = is_ours(to) || names.contains(to);
+            let Some(allowed) = may.filter(|may| is_ours && to != name && !may.contains(&to))
+            else {
+                continue;
+            };
+            let what = format!("`{name}` must not know `{to}` ({table})");
+            let remedy = match allowed {
+                [] => "it may know no crate of this tree".to_owned(),
+                names => format!("it may know only {}", names.join(", ")),
+            };
+            findings.push(Finding::new(RULE, path, line_of(text, key), what, remedy));
         }
     }
     findings
 }
 
-/// The allowed dependencies of a crate; `None` if its name has no floor.
+/// What a crate may depend on; `None` if its name has no floor.
 fn may(name: &str) -> Option<May> {
     let listed = FLOORS
         .iter()
@@ -107,66 +108,24 @@ fn is_ours(name: &str) -> bool {
     name == "doorbell" || name.starts_with("doorbell-")
 }
 
-fn unlisted(path: &str, text: &str, name: &str) -> Finding {
-    let what = format!("crate `{name}` stands on no floor");
-    let remedy = "add it to the table FLOORS of doorbell-tidy's rule `floors`";
-    Finding::new(RULE, path, line_of(text, "name"), what, remedy)
-}
-
-/// A dependency between crates.
-struct Arrow {
-    /// The key in the table.
-    key: String,
-    /// The name of the package.
-    to: String,
-    /// Its table.
-    table: &'static str,
-}
-
-impl Arrow {
-    fn allowed(&self, from: &str, may: May) -> bool {
-        let listed = match may {
-            May::Any => true,
-            May::Only(names) => names.contains(&self.to.as_str()),
-        };
-        listed || self.to == from
-    }
-
-    fn finding(&self, path: &str, text: &str, from: &str, may: May) -> Finding {
-        let what = format!("`{from}` must not know `{}` ({})", self.to, self.table);
-        let remedy = match may {
-            May::Only([]) => "it may know no crate of this tree".to_owned(),
-            May::Only(names) => format!("it may know only {}", names.join(", ")),
-            May::Any => "it may know any crate".to_owned(),
-        };
-        Finding::new(RULE, path, line_of(text, &self.key), what, remedy)
-    }
-}
-
-/// All dependencies of a manifest, with renames resolved.
-fn arrows(manifest: &toml::Table, workspace: &toml::Table) -> Vec<Arrow> {
+/// All dependencies of a manifest, with renames resolved: the key, the package and the table.
+fn arrows<'a>(
+    manifest: &'a toml::Table,
+    workspace: &'a toml::Table,
+) -> Vec<(&'a str, &'a str, &'static str)> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let targets = targets.into_iter().flat_map(toml::Table::values);
     let holders = targets
         .filter_map(toml::Value::as_table)
         .chain(std::iter::once(manifest));
     let mut arrows = Vec::new();
-    for holder in holders {
-        for table in TABLES {
-            let dependencies = holder.get(table).and_then(toml::Value::as_table);
-            for (key, value) in dependencies.into_iter().flatten() {
-                let shared = value.get("workspace").and_then(|_| workspace.get(key));
-                let rename = shared
-                    .unwrap_or(value)
-                    .get("package")
-                    .and_then(toml::Value::as_str);
-                let to = rename.unwrap_or(key).to_owned();
-                arrows.push(Arrow {
-                    key: key.clone(),
-                    to,
-                    table,
-                });
-            }
+    for (holder, table) in holders.flat_map(|holder| TABLES.map(|table| (holder, table))) {
+        let dependencies = holder.get(table).and_then(toml::Value::as_table);
+        for (key, value) in dependencies.into_iter().flatten() {
+            let shared = value.get("workspace").and_then(|_| workspace.get(key));
+            let rename = shared.unwrap_or(value).get("package");
+            let to = rename.and_then(toml::Value::as_str).unwrap_or(key);
+            arrows.push((key.as_str(), to, table));
         }
     }
     arrows

@@ -17,7 +17,7 @@ mod public_word;
 pub use bug_tests::bug_tests;
 pub use core_floors::core_floors;
 pub use floors::floors;
-pub use order::{order, order_reason, order_sites};
+pub use order::{TAG as ORDER_TAG, order, order_sites};
 pub use packed::packed;
 pub use protocol_readme::protocol_readme;
 pub use public_word::public_word;

@@ -4,13 +4,12 @@
 //! variable named `order` or `…_order` that is passed to an atomic operation counts as an ordering.
 //! Exception: doorbell-machine, whose words forward the ordering that they are given.
 
-use proc_macro2::Delimiter;
-
-use crate::parsed::{Parsed, tagged};
+use crate::parsed::{Call, Parsed, Passed};
 use crate::{Finding, Tree};
 
 const RULE: &str = "order";
-const TAG: &str = "ORDER:";
+/// Begins the comment.
+pub const TAG: &str = "ORDER:";
 
 /// A shorter text cannot name a partner.
 const TEXT_MIN: usize = 15;
@@ -39,29 +38,25 @@ const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst
 /// Orderings that are passed to a call without an `// ORDER:` comment.
 pub fn order(tree: &Tree) -> Vec<Finding> {
     tree.each_rust(RULE, |path, parsed, findings| {
-        if !holds(path, tree) {
-            return;
-        }
         let mut last = 0;
-        for index in sites(path, parsed) {
-            let line = parsed.tokens[index].start.line;
-            let reason = order_reason(parsed, index);
+        for (call, site) in sites(path, parsed, tree) {
+            let reason = call.note(TAG);
             let short = reason
                 .as_ref()
                 .is_some_and(|text| text.chars().count() < TEXT_MIN);
             // Several orderings on one line are one finding.
-            if line == last || (reason.is_some() && !short) {
+            if site.line == last || (reason.is_some() && !short) {
                 continue;
             }
-            last = line;
-            let name = parsed.ident(index).unwrap_or_default();
+            last = site.line;
+            let name = site.path.last().map_or("", String::as_str);
             let what = if short {
                 format!("`{name}` with an `// {TAG}` comment that says too little")
             } else {
                 format!("`{name}` without an `// {TAG}` comment at its statement")
             };
             let remedy = "name the partner of the access and what becomes visible";
-            findings.push(Finding::new(RULE, path, line, what, remedy));
+            findings.push(Finding::new(RULE, path, last, what, remedy));
         }
     })
 }
@@ -70,11 +65,7 @@ pub fn order(tree: &Tree) -> Vec<Finding> {
 pub fn order_sites(tree: &Tree) -> usize {
     let mut count = 0;
     tree.each_rust(RULE, |path, parsed, _| {
-        count += if holds(path, tree) {
-            sites(path, parsed).len()
-        } else {
-            0
-        };
+        count += sites(path, parsed, tree).len();
     });
     count
 }
@@ -84,99 +75,31 @@ fn holds(path: &str, tree: &Tree) -> bool {
     within(&HOLDS) && !within(&MODELS) && !tree.is_test(path)
 }
 
-/// The orderings that are passed to a call, outside of test code.
-fn sites(path: &str, parsed: &Parsed) -> Vec<usize> {
+/// The orderings that are passed to calls, outside of test code.
+fn sites<'a>(path: &str, parsed: &'a Parsed, tree: &Tree) -> Vec<(&'a Call, &'a Passed)> {
     let forwards = path.starts_with(FORWARDS);
-    let ordering = |&index: &usize| {
-        let Some(name) = parsed.ident(index).filter(|_| !parsed.in_test(index)) else {
-            return false;
-        };
-        let known = ORDERINGS.contains(&name) && !is_pattern(parsed, index);
-        let variable = !forwards && (name == "order" || name.ends_with("_order"));
-        (known && is_passed(parsed, index)) || (variable && is_operand(parsed, index))
-    };
-    (0..parsed.tokens.len()).filter(ordering).collect()
+    let calls = parsed.calls.iter().filter(|call| !call.in_test);
+    let passed = calls.flat_map(|call| call.passed.iter().map(move |site| (call, site)));
+    let sites = passed.filter(|(call, site)| match &site.path[..] {
+        [.., kind, name] => kind.ends_with("Ordering") && is_ordering(name),
+        [name] if site.argument.is_some() => {
+            let is_variable = name == "order" || name.ends_with("_order");
+            is_ordering(name) || (is_variable && !forwards && is_atomic(&call.name))
+        }
+        _ => false,
+    });
+    sites.filter(|_| holds(path, tree)).collect()
 }
 
-/// Whether `Ordering::X` stands anywhere in the arguments of a call, or a bare `X` is an argument.
-fn is_passed(parsed: &Parsed, index: usize) -> bool {
-    let qualified = index > 2
-        && parsed.is_path_sep(index - 2)
-        && parsed
-            .ident(index - 3)
-            .is_some_and(|name| name.ends_with("Ordering"));
-    if qualified {
-        call_around(parsed, index).is_some()
-    } else {
-        argument_of(parsed, index).is_some()
-    }
+fn is_ordering(name: &str) -> bool {
+    ORDERINGS.contains(&name)
 }
 
-/// Whether the identifier is a whole argument of an atomic operation.
-fn is_operand(parsed: &Parsed, index: usize) -> bool {
-    let name = argument_of(parsed, index).and_then(|open| parsed.ident(open - 1));
-    name.is_some_and(|name| {
-        let prefixes = ["fetch_", "compare_exchange"];
-        let exact = ["load", "store", "swap", "fence"];
-        exact.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
-    })
-}
-
-/// The call of which the identifier is a whole argument, if it is one.
-fn argument_of(parsed: &Parsed, index: usize) -> Option<usize> {
-    let open = parsed.tokens[index].parent?;
-    let starts = index - 1 == open || parsed.is_punct(index - 1, ',');
-    let ends = index + 1 == parsed.tokens[open].mate || parsed.is_punct(index + 1, ',');
-    (starts && ends && is_call(parsed, open)).then_some(open)
-}
-
-/// The innermost call around the token.
-fn call_around(parsed: &Parsed, index: usize) -> Option<usize> {
-    parsed
-        .groups_around(index)
-        .find(|&open| is_call(parsed, open))
-}
-
-/// Whether the group holds the arguments of a function or method, not of a macro or a variant.
-fn is_call(parsed: &Parsed, open: usize) -> bool {
-    let name = open.checked_sub(1).and_then(|before| parsed.ident(before));
-    let function =
-        name.is_some_and(|name| name.starts_with(|c: char| c == '_' || c.is_lowercase()));
-    let turbofish = open > 0 && parsed.is_punct(open - 1, '>');
-    // `if (…)`, `return (…)` and the like are not calls.
-    let keyword = matches!(
-        name,
-        Some("if" | "while" | "match" | "return" | "in" | "let" | "break" | "else" | "as" | "mut")
-    );
-    // In `fn f(…)` the group contains parameters.
-    let definition = open > 1 && parsed.ident(open - 2) == Some("fn");
-    parsed.opens(open, Delimiter::Parenthesis) && (function || turbofish) && !keyword && !definition
-}
-
-/// Whether the ordering is compared or matched, and so not passed.
-fn is_pattern(parsed: &Parsed, index: usize) -> bool {
-    let sign = |index: usize, sign| parsed.is_punct(index, sign);
-    let arm = sign(index + 1, '=') && sign(index + 2, '>');
-    let or = sign(index + 1, '|') && !sign(index + 2, '|');
-    let guard = parsed.ident(index + 1) == Some("if");
-    let path = if index > 2 && parsed.is_path_sep(index - 2) {
-        index - 3
-    } else {
-        index
-    };
-    let compared = path > 1 && sign(path - 1, '=') && (sign(path - 2, '=') || sign(path - 2, '!'));
-    arm || or || guard || compared
-}
-
-/// The text of the comment that covers the ordering: directly above its statement, or within it up to the
-/// end of the call.
-pub fn order_reason(parsed: &Parsed, index: usize) -> Option<String> {
-    let start = parsed.statement_start(index);
-    let call = call_around(parsed, index);
-    let end = call.map_or(index, |open| parsed.tokens[open].mate);
-    let above = tagged(&parsed.comments_above(start.line), TAG);
-    let beside = parsed.comments_beside(index, start, parsed.tokens[end].end.line);
-    above.or_else(|| tagged(&beside, TAG))
+/// Whether it is the name of an atomic operation.
+fn is_atomic(name: &str) -> bool {
+    let prefixes = ["fetch_", "compare_exchange"];
+    let exact = ["load", "store", "swap", "fence"];
+    exact.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

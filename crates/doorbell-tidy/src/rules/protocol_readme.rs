@@ -32,42 +32,36 @@ pub fn protocol_readme(tree: &Tree) -> Vec<Finding> {
 
 /// What the folder of a protocol lacks.
 fn protocol(tree: &Tree, folder: &str) -> Vec<Finding> {
+    let path = |file: &str| format!("{folder}/{file}");
     let mut findings = Vec::new();
     let mut add = |file: &str, line: usize, what: &str, remedy: &str| {
-        findings.push(Finding::new(
-            RULE,
-            &format!("{folder}/{file}"),
-            line,
-            what.to_owned(),
-            remedy,
-        ));
+        findings.push(Finding::new(RULE, &path(file), line, what, remedy));
     };
-    match tree.text(&format!("{folder}/README.md")) {
-        Some(text) => readme(text).iter().for_each(|(line, what)| {
-            add(
-                "README.md",
-                *line,
-                what,
-                "see how the other protocols are written",
-            );
-        }),
+    match tree.text(&path("README.md")) {
+        Some(text) => {
+            for (line, what) in readme(text) {
+                add(
+                    "README.md",
+                    line,
+                    &what,
+                    "see how the other protocols are written",
+                );
+            }
+        }
         None => add("README.md", 1, "is missing", "write it before the code"),
     }
-    let module = tree.text(&format!("{folder}/mod.rs")).unwrap_or_default();
+    let module = tree.text(&path("mod.rs")).unwrap_or_default();
     let first = module.lines().next().unwrap_or_default();
     if !(first.starts_with("//!") && first.contains("README.md")) {
-        let what = "first line does not point to README.md";
+        let remedy = "start with `//! What it is. See README.md.`";
         add(
             "mod.rs",
             1,
-            what,
-            "start with `//! What it is. See README.md.`",
+            "first line does not point to README.md",
+            remedy,
         );
     }
-    let missing = |files: [&str; 2]| {
-        let mut paths = files.into_iter().map(|file| format!("{folder}/{file}"));
-        paths.all(|path| !tree.contains(&path))
-    };
+    let missing = |files: [&str; 2]| files.iter().all(|file| !tree.contains(&path(file)));
     if missing(["tests.rs", "tests"]) {
         add("tests.rs", 1, "no tests", "add tests.rs or tests/");
     }

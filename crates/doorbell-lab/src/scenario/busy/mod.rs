@@ -9,7 +9,6 @@
 mod others;
 mod tasks;
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::frame::{Contestant, Plan, Stage, Work};
@@ -83,17 +82,9 @@ fn pass(options: &Options) -> Duration {
     Duration::from_millis(pass_ms(options).into())
 }
 
-/// The work of a poll of this length.
-fn steps(poll: Duration) -> u64 {
-    const MEASURED: Duration = Duration::from_millis(1);
-    static STEPS: OnceLock<u64> = OnceLock::new();
-    let steps = *STEPS.get_or_init(|| steps_for(MEASURED));
-    (steps as f64 * poll.as_secs_f64() / MEASURED.as_secs_f64()) as u64
-}
-
 fn contestants(stage: &Stage) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
-    let _ = steps(SLEEP);
+    let _ = steps_for(SLEEP);
     let mut all = Vec::new();
     for case in CASES {
         all.extend(each_peer(&tasks::Crowd(case)));
@@ -173,7 +164,7 @@ mod tests {
 
     #[test]
     fn work_grows_with_the_length_of_a_poll() {
-        let [short, long] = [20, 1_000].map(|us| steps(Duration::from_micros(us)));
+        let [short, long] = [20, 1_000].map(|us| steps_for(Duration::from_micros(us)));
         assert!(short > 0 && (40..=60).contains(&(long / short)));
     }
 }

@@ -1,19 +1,16 @@
 //! A web service whose handlers compute in slices, and sleeps of a runtime that has nothing else to do.
 
 use std::io;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::IdlePolicy;
 
 use super::super::http::{Probe, Site, connect, get};
-use super::{BASELINE, OURS, SPINNING, steps};
+use super::{BASELINE, OURS, SPINNING};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome};
-use crate::peers::{Doorbell, Host as _, Peer, Timers, Tokio, Workers};
-use crate::tools::{Crew, Lateness};
+use crate::peers::{Doorbell, Host as _, Timers, Tokio, Workers};
+use crate::tools::{Crew, Lateness, beside_threads, steps_for};
 
 /// Names, and the flags of the servers.
 const SERVERS: [(&str, &str); 3] = [
@@ -47,7 +44,7 @@ pub(super) fn services(pass: Duration) -> Vec<Contestant> {
                     format!("--compute-slices={slices}"),
                     format!("--seconds-max={}", pass.as_secs() + SPARE_S),
                 ];
-                Site::start(flag, steps(slice) * u64::from(slices), &more)
+                Site::start(flag, steps_for(slice) * u64::from(slices), &more)
             };
             let one = Contestant::new(name, variant, start, serve, Site::end);
             all.push(one.baseline_if(name == BASELINE));
@@ -66,7 +63,13 @@ fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
     let probe = |keeps| Probe::start(site.address, keeps, PROBED, EDGE, span);
     let probes = [probe(true)?, probe(false)?];
     let began = Instant::now();
-    let (computed, probed) = beside_clients(site.address, || probes.map(Probe::finish))?;
+    let address = site.address;
+    let client = || {
+        let mut stream = connect(address).map_err(failed)?;
+        Ok(move || get(&mut stream, "/compute").map_err(failed))
+    };
+    let (computed, probed) =
+        beside_threads((THREAD, CLIENTS), client, || probes.map(Probe::finish))?;
     let took_s = began.elapsed().as_secs_f64();
     let mut parts = Vec::new();
     for (part, probed) in ["kept", "new"].into_iter().zip(probed) {
@@ -84,55 +87,21 @@ fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
     })
 }
 
-fn beside_clients<R>(
-    address: SocketAddr,
-    during: impl FnOnce() -> R,
-) -> Result<(u64, R), LabError> {
-    let ends = AtomicBool::new(false);
-    let client = || {
-        let mut stream = connect(address)?;
-        let mut count = 0;
-        // ORDER: Relaxed; a flag that publishes nothing.
-        while !ends.load(Ordering::Relaxed) {
-            get(&mut stream, "/compute")?;
-            count += 1;
-        }
-        Ok(count)
-    };
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
-        let found = during();
-        // ORDER: Relaxed; a flag that publishes nothing.
-        ends.store(true, Ordering::Relaxed);
-        let mut computed = 0;
-        for client in clients {
-            let panicked = |_| LabError::ThreadPanicked { thread: THREAD };
-            computed += client.join().map_err(panicked)?.map_err(failed)?;
-        }
-        Ok((computed, found))
-    })
-}
-
-/// Sleeps of one length, or ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    Sleep(Duration),
-    Ticks(Duration),
-}
-
-const WAITS: [(&str, Wait); 5] = [
-    ("sleeps of 0.2 ms", Wait::Sleep(Duration::from_micros(200))),
-    ("sleeps of 1 ms", Wait::Sleep(Duration::from_millis(1))),
-    ("sleeps of 5 ms", Wait::Sleep(Duration::from_millis(5))),
-    ("sleeps of 20 ms", Wait::Sleep(Duration::from_millis(20))),
-    ("an interval of 1 ms", Wait::Ticks(Duration::from_millis(1))),
+/// Sleeps of one length, or ticks that are so far apart.
+const WAITS: [(&str, Duration, bool); 5] = [
+    ("sleeps of 0.2 ms", Duration::from_micros(200), false),
+    ("sleeps of 1 ms", Duration::from_millis(1), false),
+    ("sleeps of 5 ms", Duration::from_millis(5), false),
+    ("sleeps of 20 ms", Duration::from_millis(20), false),
+    ("an interval of 1 ms", Duration::from_millis(1), true),
 ];
 
 pub(super) fn sleeps() -> Vec<Contestant> {
     const ONE: Workers = Workers::Free(1);
     let [never_parks, spins] = SPINNING;
     let mut all = Vec::new();
-    for (variant, wait) in WAITS {
+    for (variant, length, is_ticks) in WAITS {
+        let wait = (length, is_ticks);
         let never = || Doorbell::with(&ONE, |builder| builder.idle(IdlePolicy::NeverPark));
         let spinning = || Doorbell::with(&ONE, |builder| builder.spin(SPIN));
         all.extend([
@@ -145,7 +114,7 @@ pub(super) fn sleeps() -> Vec<Contestant> {
     all
 }
 
-fn waits<P: Timers + Peer>(wait: Wait) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
+fn waits<P: Timers>(wait: (Duration, bool)) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
     move |peer, amount_ms| {
         let mut crew = Crew::new();
         let span = Duration::from_millis(amount_ms.into());
@@ -154,29 +123,21 @@ fn waits<P: Timers + Peer>(wait: Wait) -> impl Fn(&mut P, u32) -> Result<Outcome
     }
 }
 
-async fn wait_for<P: Timers>(wait: Wait, span: Duration) -> Lateness {
+async fn wait_for<P: Timers>((length, is_ticks): (Duration, bool), span: Duration) -> Lateness {
     let ends = Instant::now() + span;
     let mut late = Lateness::default();
-    match wait {
-        Wait::Sleep(length) => loop {
-            let due = Instant::now() + length;
+    let mut due = Instant::now() + length;
+    let mut ticks = is_ticks.then(|| P::ticks(due, length, Duration::ZERO));
+    loop {
+        if let Some(ticks) = &mut ticks {
+            P::tick(ticks).await;
+        } else {
             P::sleep(length).await;
-            late.note(due, Instant::now());
-            if due >= ends {
-                return late;
-            }
-        },
-        Wait::Ticks(period) => {
-            let mut due = Instant::now() + period;
-            let mut ticks = P::ticks(due, period, Duration::ZERO);
-            loop {
-                P::tick(&mut ticks).await;
-                late.note(due, Instant::now());
-                if due >= ends {
-                    return late;
-                }
-                due += period;
-            }
         }
+        late.note(due, Instant::now());
+        if due >= ends {
+            return late;
+        }
+        due = if is_ticks { due } else { Instant::now() } + length;
     }
 }

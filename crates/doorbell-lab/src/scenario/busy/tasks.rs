@@ -8,12 +8,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Case, LONE, OnPeer, SEED, SLEEP, steps};
+use super::{Case, LONE, OnPeer, SEED, SLEEP};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome};
 use crate::measure::{Samples, Spread, median};
 use crate::peers::{Net, Want, Workers, shortest_slack};
-use crate::tools::{Random, compute};
+use crate::tools::{End, Random, compute, steps_for};
 
 /// What is written to a socket is the time, 8 bytes.
 const STAMP: usize = size_of::<u64>();
@@ -36,7 +36,7 @@ enum Found {
 #[derive(Debug)]
 struct Scene {
     began: Instant,
-    ends: AtomicBool,
+    end: End,
     is_read: AtomicBool,
     found: Sender<Found>,
 }
@@ -46,21 +46,11 @@ impl Scene {
         let (found, all) = mpsc::channel();
         let scene = Self {
             began: Instant::now(),
-            ends: AtomicBool::new(false),
+            end: End::default(),
             is_read: AtomicBool::new(false),
             found,
         };
         (Arc::new(scene), all)
-    }
-
-    fn end(&self) {
-        // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
-        self.ends.store(true, Ordering::Relaxed);
-    }
-
-    fn is_over(&self) -> bool {
-        // ORDER: Relaxed; as where it is set.
-        self.ends.load(Ordering::Relaxed)
     }
 
     fn tell(&self, found: Found) {
@@ -112,7 +102,7 @@ fn ns_since(time: Instant) -> u64 {
 
 async fn compute_and_yield<P: Net>(scene: &Scene, steps: u64) {
     let mut count = 0;
-    while !scene.is_over() {
+    while !scene.end.is_asked() {
         compute(steps);
         count += 1;
         P::yield_here().await;
@@ -139,7 +129,7 @@ async fn read<P: Net>(scene: &Scene, address: SocketAddr) -> io::Result<()> {
 }
 
 async fn sleep<P: Net>(scene: &Scene) {
-    while !scene.is_over() {
+    while !scene.end.is_asked() {
         let due = Instant::now() + SLEEP;
         P::sleep_for(SLEEP).await;
         scene.tell(Found::Slept(ns_since(due)));
@@ -150,7 +140,7 @@ async fn sleep<P: Net>(scene: &Scene) {
 async fn yield_and_write<P: Net>(scene: &Scene, mut stream: TcpStream) -> io::Result<()> {
     let mut random = Random::seeded(SEED);
     let [low, high] = YIELDS;
-    while !scene.is_over() {
+    while !scene.end.is_asked() {
         for _ in 0..random.between(low, high) as u32 {
             P::yield_here().await;
         }
@@ -230,14 +220,14 @@ fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Ou
     let stream = start_reader(peer, &scene)?;
     launch(peer, &scene, Part::Sleep)?;
     for _ in 0..case.tasks {
-        launch(peer, &scene, Part::Compute(steps(case.poll)))?;
+        launch(peer, &scene, Part::Compute(steps_for(case.poll)))?;
     }
     let began = Instant::now();
     let done = thread::scope(|scope| {
         let outside = scope.spawn(|| disturb(peer, &scene, stream, span));
         outside.join()
     });
-    scene.end();
+    scene.end.ask();
     let took_s = began.elapsed().as_secs_f64();
     drop(scene);
     let tally = Tally::of(&all);
@@ -302,7 +292,7 @@ impl OnPeer for Lone {
                 let stream = start_reader(peer, &scene)?;
                 launch(peer, &scene, Part::YieldAndWrite(stream))?;
                 thread::sleep(Duration::from_millis(amount_ms.into()));
-                scene.end();
+                scene.end.ask();
                 drop(scene);
                 let tally = Tally::of(&all);
                 if tally.yields.is_empty() || tally.yields.len() != tally.read.len() {

@@ -56,20 +56,15 @@ pub(super) fn contestants(stage: &Stage) -> Vec<Contestant> {
         call_coalesce: CallCoalesce::Base,
         ..on
     };
+    let settings = [
+        (on, ""),
+        (off, ", idle_notify=off"),
+        (always_ring, ", idle_notify=always_ring"),
+        (base, ", call_coalesce=base"),
+    ];
     let mut all = Vec::new();
     for is_task in [false, true] {
-        all.extend([
-            one(stage, is_task, Spinning, on, ""),
-            one(stage, is_task, Spinning, off, ", idle_notify=off"),
-            one(
-                stage,
-                is_task,
-                Spinning,
-                always_ring,
-                ", idle_notify=always_ring",
-            ),
-            one(stage, is_task, Spinning, base, ", call_coalesce=base"),
-        ]);
+        all.extend(settings.map(|(switches, end)| one(stage, is_task, Spinning, switches, end)));
     }
     all.extend([
         one(stage, false, Parked, on, ""),

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::LabError;
@@ -19,7 +19,7 @@ use crate::frame::{Conclusion, Contestant, Outcome, Plan, Results, Stage, Work};
 use crate::measure::{
     Clock, Pin, Samples, Tick, current_cpu, median, spawn_pinned, variation_percent,
 };
-use crate::peers::{Host as _, Tokio, Workers, join, tokio_error};
+use crate::peers::{Host as _, Tokio, Workers, current_thread, join};
 use crate::report::{SideTable, known};
 use crate::tools::spin;
 
@@ -162,7 +162,7 @@ impl Meter {
         let names = ["p50_ns", "p99_ns"];
         let found = self
             .samples
-            .percentiles_ns([50.0, 99.0], self.clock.step_ns());
+            .percentiles_ns([50.0, 99.0], self.clock.step_ns);
         let times = names
             .into_iter()
             .zip(found)
@@ -278,13 +278,7 @@ fn tokio_two(stage: &Stage) -> Contestant {
     let ([here, there], clock, tally) = (stage.cpus(), stage.clock, Tally::leaked());
     let start = move || -> Result<Running, LabError> {
         let (jobs, mut inject) = mpsc::unbounded_channel::<Job>();
-        let runtime = || {
-            Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(tokio_error)
-        };
-        let (callee, caller) = (runtime()?, runtime()?);
+        let (callee, caller) = (current_thread()?, current_thread()?);
         let thread = spawn_pinned(THREAD, there, move || {
             callee.block_on(async {
                 while let Some(job) = inject.recv().await {

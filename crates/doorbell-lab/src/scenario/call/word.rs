@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
+use crossbeam_utils::CachePadded;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
@@ -22,32 +23,24 @@ const THREAD: &str = "word-callee";
 /// The caller writes it to end the callee. No call has this number.
 const STOP: u32 = u32::MAX;
 
-/// A value in cache lines of its own: two, since CPUs fetch lines in pairs.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Apart<T>(T);
-
 /// What caller and callee share.
 #[derive(Debug, Default)]
 struct Word {
-    word: Apart<AtomicU32>,
+    word: CachePadded<AtomicU32>,
     /// The callee's CPU, written before the answers that report it.
-    cpu: Apart<AtomicU32>,
+    cpu: CachePadded<AtomicU32>,
 }
-
-/// A call, as the callee sees it.
-struct Request(u32);
 
 impl Word {
     /// The word itself, to wait on.
     fn raw(&self) -> &AtomicU32 {
-        &self.word.0
+        &self.word
     }
 
     /// How many calls have been answered.
     fn served(&self) -> u64 {
         // ORDER: relaxed; the caller reads it between calls, when it has acquired the last answer.
-        u64::from(self.word.0.load(Ordering::Relaxed) / 2)
+        u64::from(self.word.load(Ordering::Relaxed) / 2)
     }
 
     /// Makes the next call. Returns the value that the word keeps until the answer.
@@ -55,8 +48,8 @@ impl Word {
     fn ask(&self) -> u32 {
         // ORDER: relaxed; between an answer and the next request only the caller writes. The release below
         // pairs with the acquire in `peek`: the callee sees what the caller did before the call.
-        let asked = self.word.0.load(Ordering::Relaxed) + 1;
-        self.word.0.store(asked, Ordering::Release);
+        let asked = self.word.load(Ordering::Relaxed) + 1;
+        self.word.store(asked, Ordering::Release);
         asked
     }
 
@@ -64,57 +57,43 @@ impl Word {
     #[inline(always)]
     fn answer_to(&self, asked: u32) -> Option<Answer> {
         // ORDER: pairs with the release in `reply`: the caller sees the call's effects and its CPU.
-        let word = self.word.0.load(Ordering::Acquire);
+        let word = self.word.load(Ordering::Acquire);
         if word == asked {
             return None;
         }
         let serial = u64::from(word / 2);
         // ORDER: relaxed; made visible by the acquire above.
-        let cpu = || self.cpu.0.load(Ordering::Relaxed);
+        let cpu = || self.cpu.load(Ordering::Relaxed);
         Some(Answer {
             serial,
             cpu: reports_cpu(serial).then(cpu),
         })
     }
 
-    /// Reads the word: its value, or the request that it holds.
+    /// Reads the word: odd for a request.
     #[inline(always)]
-    fn peek(&self) -> Seen {
+    fn peek(&self) -> u32 {
         // ORDER: pairs with the release in `ask` and in `stop`.
-        match self.word.0.load(Ordering::Acquire) {
-            STOP => Seen::Stop,
-            word if word % 2 == 1 => Seen::Call(Request(word)),
-            word => Seen::Nothing(word),
-        }
+        self.word.load(Ordering::Acquire)
     }
 
     /// Runs the call and answers it.
     #[inline(always)]
-    fn reply(&self, Request(asked): Request) {
+    fn reply(&self, asked: u32) {
         let answer = asked + 1;
         if reports_cpu(u64::from(answer / 2)) {
             // ORDER: relaxed; made visible by the release below.
-            self.cpu.0.store(current_cpu(), Ordering::Relaxed);
+            self.cpu.store(current_cpu(), Ordering::Relaxed);
         }
         // ORDER: pairs with the acquire in `answer_to`.
-        self.word.0.store(answer, Ordering::Release);
+        self.word.store(answer, Ordering::Release);
     }
 
     /// Tells the callee to end.
     fn stop(&self) {
         // ORDER: release pairs with the acquire in `peek`, as for every other write of the word.
-        self.word.0.store(STOP, Ordering::Release);
+        self.word.store(STOP, Ordering::Release);
     }
-}
-
-/// What the callee reads from the word.
-enum Seen {
-    /// No call; the value, to wait on.
-    Nothing(u32),
-    /// A call.
-    Call(Request),
-    /// The request to end.
-    Stop,
 }
 
 /// How one side waits while the word has this value, and how it tells the other one.
@@ -142,13 +121,13 @@ impl Callee {
             let mut served = 0;
             loop {
                 match shared.peek() {
-                    Seen::Call(request) => {
-                        shared.reply(request);
+                    STOP => return Ok(served),
+                    asked if asked % 2 == 1 => {
+                        shared.reply(asked);
                         answered(&shared)?;
                         served += 1;
                     }
-                    Seen::Nothing(value) => wait(&shared, value)?,
-                    Seen::Stop => return Ok(served),
+                    value => wait(&shared, value)?,
                 }
             }
         })?;

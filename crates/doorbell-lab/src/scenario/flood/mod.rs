@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
+
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Pin, allowed_cpus};
@@ -73,17 +75,13 @@ fn others(allowed: &[usize], consumer_cpu: usize) -> Vec<usize> {
 /// How many posts of each producer are done.
 #[derive(Debug, Default)]
 struct Counts {
-    done: [Count; PRODUCERS_MAX],
+    done: [CachePadded<AtomicU64>; PRODUCERS_MAX],
 }
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Count(AtomicU64);
 
 impl Counts {
     #[inline]
     fn one_done(&self, producer: usize) {
-        let count = &self.done[producer].0;
+        let count = &self.done[producer];
         // ORDER: Relaxed load, since only the consumer writes. The Release store pairs with the Acquire of
         // `done`, as a producer may reuse what this post used.
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
@@ -91,7 +89,7 @@ impl Counts {
 
     fn done(&self, producer: usize) -> u64 {
         // ORDER: Acquire pairs with the Release of `one_done`.
-        self.done[producer].0.load(Ordering::Acquire)
+        self.done[producer].load(Ordering::Acquire)
     }
 
     fn done_by_all(&self) -> u64 {

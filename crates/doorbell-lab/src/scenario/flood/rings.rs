@@ -6,13 +6,16 @@
 
 use std::hint;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
 
 use super::targets::Consumer;
 use super::{AHEAD_MAX, Counts, LOOK_EVERY, PRODUCERS_MAX};
 use crate::error::LabError;
 use crate::measure::spawn_pinned;
 use crate::peers::join;
+use crate::tools::End;
 
 pub(super) const NAME: &str = "SPSC rings";
 
@@ -26,15 +29,11 @@ const FEW: u64 = 1_000;
 /// The length of a pause, in calls of `spin_loop`. Of several lengths tried, longer ones gain nothing more.
 const PAUSES: u32 = 64;
 
-/// How many posts a producer has written, in a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Written(AtomicU64);
-
 /// The posts of one producer; each is the producer's number.
 #[derive(Debug)]
 struct Ring {
-    written: Written,
+    /// How many it has written.
+    written: CachePadded<AtomicU64>,
     places: Box<[AtomicU32; PLACES]>,
 }
 
@@ -43,7 +42,7 @@ impl Ring {
         let places: Vec<_> = (0..PLACES).map(|_| AtomicU32::new(0)).collect();
         let places: Result<Box<[_; PLACES]>, _> = places.try_into();
         Self {
-            written: Written::default(),
+            written: CachePadded::default(),
             places: places.unwrap_or_else(|_| unreachable!("so many were made")),
         }
     }
@@ -59,7 +58,7 @@ impl Ring {
         // come this far.
         self.place(number).store(post as u32, Ordering::Relaxed);
         // ORDER: Release publishes the slot; pairs with the Acquire of `read`.
-        self.written.0.store(number + 1, Ordering::Release);
+        self.written.store(number + 1, Ordering::Release);
     }
 
     /// Reads all posts from number `from` on, and returns the number of the next one. Called only by the
@@ -67,7 +66,7 @@ impl Ring {
     #[inline]
     fn read(&self, from: u64, one: &mut impl FnMut(usize)) -> u64 {
         // ORDER: Acquire pairs with the Release of `write`.
-        let written = self.written.0.load(Ordering::Acquire);
+        let written = self.written.load(Ordering::Acquire);
         for number in from..written {
             // ORDER: Relaxed; acquired above.
             one(self.place(number).load(Ordering::Relaxed) as usize);
@@ -81,7 +80,7 @@ struct Shared {
     rings: Vec<Ring>,
     /// How many ring buffers have a producer.
     used: AtomicUsize,
-    stop: AtomicBool,
+    end: End,
 }
 
 impl Shared {
@@ -89,7 +88,7 @@ impl Shared {
         Self {
             rings: (0..PRODUCERS_MAX).map(|_| Ring::new()).collect(),
             used: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
+            end: End::default(),
         }
     }
 
@@ -115,8 +114,8 @@ pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, Lab
         let mut read = [0; PRODUCERS_MAX];
         loop {
             let found = taken.take(&mut read, |producer| counts.one_done(producer));
-            // ORDER: Relaxed; a flag that publishes nothing. Producers have ended before it is set.
-            if found == 0 && taken.stop.load(Ordering::Relaxed) {
+            // Producers have ended before it is asked for.
+            if found == 0 && taken.end.is_asked() {
                 return;
             }
             if found < FEW {
@@ -138,8 +137,7 @@ pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, Lab
             })
         }),
         stop: Box::new(move || {
-            // ORDER: Relaxed; as where it is read.
-            ended.stop.store(true, Ordering::Relaxed);
+            ended.end.ask();
             join(thread, THREAD)
         }),
     })

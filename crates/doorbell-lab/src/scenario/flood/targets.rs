@@ -40,19 +40,25 @@ pub(super) const ALL: [Target; 8] = [
     target(rings::NAME, "to a spinning thread", rings::start),
     target("crossbeam", "unbounded to a thread", |cpu, counts| {
         let (sender, posts) = crossbeam_channel::unbounded();
-        emptied(cpu, counts, posts, move || {
-            let sender = sender.clone();
-            move |producer| sender.send(producer).map_err(|_| Gone)
-        })
+        let post = move |producer| sender.send(producer).map_err(|_| Gone);
+        emptied(cpu, counts, posts, post)
     }),
     target("std", "mpsc to a thread", |cpu, counts| {
         let (sender, posts) = mpsc::channel();
-        emptied(cpu, counts, posts, move || {
-            let sender = sender.clone();
-            move |producer| sender.send(producer).map_err(|_| Gone)
-        })
+        let post = move |producer| sender.send(producer).map_err(|_| Gone);
+        emptied(cpu, counts, posts, post)
     }),
-    target("tokio", "mpsc to a task", tokio_channel),
+    target("tokio", "mpsc to a task", |cpu, counts| {
+        let peer = Tokio::start(&Workers::on([cpu]))?;
+        let (sender, mut posts) = tokio::sync::mpsc::unbounded_channel();
+        drop(peer.0.spawn(async move {
+            while let Some(producer) = posts.recv().await {
+                counts.one_done(producer);
+            }
+        }));
+        let post = move |producer| sender.send(producer).map_err(|_| Gone);
+        Ok(consumer(post, || peer.stop()))
+    }),
     target("doorbell", "post_on", |cpu, counts| {
         doorbell(cpu, move |handle, producer| {
             let posted = handle.post_on(CORE, move || counts.one_done(producer));
@@ -61,50 +67,37 @@ pub(super) const ALL: [Target; 8] = [
     }),
     target("doorbell", "call_on, detached", |cpu, counts| {
         doorbell(cpu, move |handle, producer| {
-            handle
-                .call_on(CORE, move || counts.one_done(producer))
-                .detach();
+            let call = handle.call_on(CORE, move || counts.one_done(producer));
+            call.detach();
             Ok(())
         })
     }),
     target("tokio", "spawn", |cpu, counts| {
-        let runtime = Tokio::start(&Workers::on([cpu]))?.0;
-        let handle = runtime.handle().clone();
-        Ok(consumer(
-            move || {
-                let handle = handle.clone();
-                move |producer| {
-                    drop(handle.spawn(async move { counts.one_done(producer) }));
-                    Ok(())
-                }
-            },
-            move || {
-                drop(runtime);
-                Ok(())
-            },
-        ))
+        let peer = Tokio::start(&Workers::on([cpu]))?;
+        let handle = peer.0.handle().clone();
+        let post = move |producer| {
+            drop(handle.spawn(async move { counts.one_done(producer) }));
+            Ok(())
+        };
+        Ok(consumer(post, || peer.stop()))
     }),
     target("doorbell", "task().on(core).spawn", |cpu, counts| {
         doorbell(cpu, move |handle, producer| {
-            drop(
-                handle
-                    .task()
-                    .on(CORE)
-                    .spawn(async move { counts.one_done(producer) }),
-            );
+            let task = handle.task().on(CORE);
+            drop(task.spawn(async move { counts.one_done(producer) }));
             Ok(())
         })
     }),
 ];
 
-/// A consumer of which each producer has a way to post.
-pub(super) fn consumer<F: FnMut(usize) -> Result<(), Gone> + Send + 'static>(
-    way: impl Fn() -> F + 'static,
+/// A consumer to which each producer posts one by one, with a copy of `post`.
+fn consumer(
+    post: impl Fn(usize) -> Result<(), Gone> + Clone + Send + 'static,
     stop: impl FnOnce() -> Result<(), LabError> + 'static,
 ) -> Consumer {
     Consumer {
         poster: Box::new(move |producer| {
-            let mut post = way();
+            let post = post.clone();
             Box::new(move |count| (0..count).try_for_each(|_| post(producer)))
         }),
         stop: Box::new(stop),
@@ -115,51 +108,25 @@ fn doorbell(
     cpu: usize,
     post: impl Fn(&doorbell::Handle, usize) -> Result<(), Gone> + Copy + Send + 'static,
 ) -> Result<Consumer, LabError> {
-    let runtime = Doorbell::start(&Workers::on([cpu]))?.0;
-    let handle = runtime.handle().clone();
+    let peer = Doorbell::start(&Workers::on([cpu]))?;
+    let handle = peer.0.handle().clone();
     Ok(consumer(
-        move || {
-            let handle = handle.clone();
-            move |producer| post(&handle, producer)
-        },
-        move || {
-            drop(runtime);
-            Ok(())
-        },
-    ))
-}
-
-fn tokio_channel(cpu: usize, counts: &'static Counts) -> Result<Consumer, LabError> {
-    let runtime = Tokio::start(&Workers::on([cpu]))?.0;
-    let (sender, mut posts) = tokio::sync::mpsc::unbounded_channel();
-    drop(runtime.spawn(async move {
-        while let Some(producer) = posts.recv().await {
-            counts.one_done(producer);
-        }
-    }));
-    Ok(consumer(
-        move || {
-            let sender = sender.clone();
-            move |producer| sender.send(producer).map_err(|_| Gone)
-        },
-        move || {
-            drop(runtime);
-            Ok(())
-        },
+        move |producer| post(&handle, producer),
+        || peer.stop(),
     ))
 }
 
 /// A channel that a thread empties. It ends when there is no sender left.
-fn emptied<F: FnMut(usize) -> Result<(), Gone> + Send + 'static>(
+fn emptied(
     cpu: usize,
     counts: &'static Counts,
     posts: impl IntoIterator<Item = usize> + Send + 'static,
-    way: impl Fn() -> F + 'static,
+    post: impl Fn(usize) -> Result<(), Gone> + Clone + Send + 'static,
 ) -> Result<Consumer, LabError> {
     let thread = spawn_pinned(THREAD, cpu, move || {
         for producer in posts {
             counts.one_done(producer);
         }
     })?;
-    Ok(consumer(way, move || join(thread, THREAD)))
+    Ok(consumer(post, move || join(thread, THREAD)))
 }

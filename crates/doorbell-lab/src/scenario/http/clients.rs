@@ -124,54 +124,48 @@ pub(super) fn fixed_rate(site: &Site, per_s: u32, seconds: u32) -> Result<Outcom
     let mut stream = connect(address).map_err(LabError::system("connecting"))?;
     let (cpu, switches) = (process.cpu()?, process.switches()?);
     let client = move || {
-        Want::Waker.ask();
-        let (mut late, mut errors) = (Samples::default(), 0);
         let begin = Instant::now();
-        for number in 0..per_s * seconds {
-            let due = begin + Duration::from_secs(1) * number / per_s;
-            sleep_until(due);
-            match get(&mut stream, "/") {
-                Ok(()) => late.record(due.elapsed().as_nanos() as u64),
-                Err(_) => errors += 1,
-            }
-        }
-        (late, errors)
+        let due = |number| begin + Duration::from_secs(1) * number / per_s;
+        ask_when_due((0..per_s * seconds).map(due), || get(&mut stream, "/"))
     };
     let (late, errors) = join(thread_on(THREAD, None, client)?, THREAD)?;
-    let switches = process.switches()?.since(&switches);
-    let cpu = process.cpu()?.saturating_sub(cpu);
-    let requests = (per_s * seconds).max(1);
+    let switches = process.switches()?.since(&switches) as f64;
+    let cpu_us = process.cpu()?.saturating_sub(cpu).as_secs_f64() * 1e6;
+    let requests = f64::from((per_s * seconds).max(1));
     let figures = [
-        ("switches_per_op", switches as f64 / f64::from(requests)),
-        (
-            "server_cpu_us_per_op",
-            cpu.as_secs_f64() * 1e6 / f64::from(requests),
-        ),
-        ("errors_count", f64::from(errors)),
+        ("switches_per_op", switches / requests),
+        ("server_cpu_us_per_op", cpu_us / requests),
+        ("errors_count", errors as f64),
     ];
-    Ok(Outcome::of(requests.into(), figures).late(late))
+    Ok(Outcome::of(requests as u64, figures).late(late))
 }
 
-fn look(address: SocketAddr, keeps: bool, dues: impl Iterator<Item = Instant>) -> (Samples, u64) {
+/// Asks each time that it is due. The latenesses of the answers, and the number of errors.
+fn ask_when_due(
+    dues: impl Iterator<Item = Instant>,
+    mut ask: impl FnMut() -> io::Result<()>,
+) -> (Samples, u64) {
     Want::Waker.ask();
     let (mut late, mut errors) = (Samples::default(), 0);
-    // The time to accept it is not measured.
-    let mut kept = keeps.then(|| ask(address, None).ok()).flatten();
     for due in dues {
-        if due.elapsed() > GRACE {
-            errors += 1;
-            continue;
-        }
         sleep_until(due);
-        match ask(address, kept.take()) {
-            Ok(stream) => {
-                late.record(due.elapsed().as_nanos() as u64);
-                kept = keeps.then_some(stream);
-            }
-            Err(_) => errors += 1,
+        if due.elapsed() < GRACE && ask().is_ok() {
+            late.record(due.elapsed().as_nanos() as u64);
+        } else {
+            errors += 1;
         }
     }
     (late, errors)
+}
+
+fn look(address: SocketAddr, keeps: bool, dues: impl Iterator<Item = Instant>) -> (Samples, u64) {
+    // The time to accept it is not measured.
+    let mut kept = keeps.then(|| ask(address, None).ok()).flatten();
+    ask_when_due(dues, || {
+        let stream = ask(address, kept.take())?;
+        kept = keeps.then_some(stream);
+        Ok(())
+    })
 }
 
 fn ask(address: SocketAddr, kept: Option<TcpStream>) -> io::Result<TcpStream> {
@@ -209,7 +203,9 @@ impl Own {
         }
         if own.line.trim().is_empty() {
             let arguments = arguments.join(" ");
-            return Err(LabError::ChildEnded { arguments });
+            return Err(LabError::Said(format!(
+                "`doorbell {arguments}` ended before it was ready; its output is above"
+            )));
         }
         Ok(own)
     }
@@ -264,7 +260,7 @@ impl Site {
     }
 
     pub(super) fn process(&self) -> Process {
-        Process::with_number(self.child.process.id())
+        Process(self.child.process.id())
     }
 
     /// Requests each route once.
@@ -445,8 +441,11 @@ impl Wrk {
             .map_err(LabError::system("waiting for wrk"))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let found = output.status.success().then(|| parse(&said)).flatten();
-        found.ok_or_else(|| LabError::Wrk {
-            said: format!("{said}{}", String::from_utf8_lossy(&output.stderr)),
+        found.ok_or_else(|| {
+            let more = String::from_utf8_lossy(&output.stderr);
+            LabError::Said(format!(
+                "wrk failed, or its output is not understood:\n{said}{more}"
+            ))
         })
     }
 }

@@ -117,12 +117,12 @@ impl Worker {
         }
         self.answers.clear();
         let mut ends = false;
-        while !ends && let Some((route, is_last)) = take(&mut connection.bytes)? {
+        while !ends && let Some((body, is_last)) = take(&mut connection.bytes)? {
             ends = is_last;
-            if route == Route::Compute {
+            if body == Some(COMPUTED) {
                 self.work.run();
             }
-            answer(route, &mut self.answers);
+            answer(body, &mut self.answers);
         }
         // All answers at once, to a client that takes them.
         let length = self.answers.len();
@@ -136,18 +136,12 @@ impl Worker {
     }
 }
 
-/// The route of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
-    Hello,
-    Compute,
-    Healthz,
-    Unknown,
-}
+/// What is answered; `None` for an unknown route.
+type Body = Option<&'static str>;
 
-/// Takes the first request off `bytes`: its route, and whether the client wants no further answer. `None` if it is not
+/// Takes the first request off `bytes`: its answer, and whether the client wants no further one. `None` if it is not
 /// whole.
-fn take(bytes: &mut Vec<u8>) -> io::Result<Option<(Route, bool)>> {
+fn take(bytes: &mut Vec<u8>) -> io::Result<Option<(Body, bool)>> {
     let mut headers = [EMPTY_HEADER; LINES_MAX];
     let mut request = Request::new(&mut headers);
     let status = request.parse(bytes).map_err(io::Error::other)?;
@@ -159,11 +153,11 @@ fn take(bytes: &mut Vec<u8>) -> io::Result<Option<(Route, bool)>> {
             Ok(None)
         };
     };
-    let route = match (request.method, request.path) {
-        (Some("GET"), Some("/")) => Route::Hello,
-        (Some("GET"), Some("/compute")) => Route::Compute,
-        (Some("GET"), Some("/healthz")) => Route::Healthz,
-        (Some("GET"), _) => Route::Unknown,
+    let body = match (request.method, request.path) {
+        (Some("GET"), Some("/")) => Some(HELLO),
+        (Some("GET"), Some("/compute")) => Some(COMPUTED),
+        (Some("GET"), Some("/healthz")) => Some(HEALTHY),
+        (Some("GET"), _) => None,
         _ => return Err(ErrorKind::InvalidData.into()),
     };
     let ends = request.headers.iter().any(|header| {
@@ -171,17 +165,17 @@ fn take(bytes: &mut Vec<u8>) -> io::Result<Option<(Route, bool)>> {
         is_connection && header.value.eq_ignore_ascii_case(b"close")
     });
     bytes.drain(..length);
-    Ok(Some((route, ends)))
+    Ok(Some((body, ends)))
 }
 
-/// Appends the answer of a route.
-fn answer(route: Route, answers: &mut Vec<u8>) {
-    let (status, body) = match route {
-        Route::Hello => ("200 OK", HELLO),
-        Route::Compute => ("200 OK", COMPUTED),
-        Route::Healthz => ("200 OK", HEALTHY),
-        Route::Unknown => ("404 Not Found", ""),
+/// Appends an answer.
+fn answer(body: Body, answers: &mut Vec<u8>) {
+    let status = if body.is_some() {
+        "200 OK"
+    } else {
+        "404 Not Found"
     };
+    let body = body.unwrap_or_default();
     let length = body.len();
     // Writing to memory does not fail.
     let _ = write!(
@@ -194,7 +188,7 @@ fn answer(route: Route, answers: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn taken(bytes: &mut Vec<u8>, more: &str) -> Option<(Route, bool)> {
+    fn taken(bytes: &mut Vec<u8>, more: &str) -> Option<(Body, bool)> {
         bytes.extend_from_slice(more.as_bytes());
         take(bytes).expect("it is a request")
     }
@@ -204,9 +198,9 @@ mod tests {
         let mut bytes = Vec::new();
         assert_eq!(taken(&mut bytes, "GET / HT"), None);
         assert_eq!(taken(&mut bytes, "TP/1.1\r\n\r"), None);
-        assert_eq!(taken(&mut bytes, "\nGET"), Some((Route::Hello, false)));
+        assert_eq!(taken(&mut bytes, "\nGET"), Some((Some(HELLO), false)));
         let next = taken(&mut bytes, " /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert_eq!(next, Some((Route::Healthz, false)));
+        assert_eq!(next, Some((Some(HEALTHY), false)));
         assert!(bytes.is_empty());
     }
 
@@ -214,8 +208,8 @@ mod tests {
     fn requests_that_come_together_are_taken_in_turn() {
         let mut bytes = Vec::new();
         let two = "GET /compute HTTP/1.1\r\n\r\nGET /none HTTP/1.1\r\nconnection: Close\r\n\r\n";
-        assert_eq!(taken(&mut bytes, two), Some((Route::Compute, false)));
-        assert_eq!(taken(&mut bytes, ""), Some((Route::Unknown, true)));
+        assert_eq!(taken(&mut bytes, two), Some((Some(COMPUTED), false)));
+        assert_eq!(taken(&mut bytes, ""), Some((None, true)));
         assert_eq!(taken(&mut bytes, ""), None);
     }
 
@@ -228,17 +222,17 @@ mod tests {
 
     #[test]
     fn an_answer_says_its_length() {
-        let text = |route| {
+        let text = |body| {
             let mut answers = Vec::new();
-            answer(route, &mut answers);
+            answer(body, &mut answers);
             String::from_utf8(answers).expect("it is text")
         };
-        let hello = text(Route::Hello);
+        let hello = text(Some(HELLO));
         assert!(hello.starts_with("HTTP/1.1 200 OK\r\n"), "{hello}");
         assert!(
             hello.ends_with("content-length: 12\r\n\r\nhello, world"),
             "{hello}"
         );
-        assert!(text(Route::Unknown).ends_with("content-length: 0\r\n\r\n"));
+        assert!(text(None).ends_with("content-length: 0\r\n\r\n"));
     }
 }

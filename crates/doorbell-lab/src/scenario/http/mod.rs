@@ -9,8 +9,6 @@ mod servers;
 mod streams;
 
 use std::net::SocketAddr;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +21,7 @@ use crate::measure::Samples;
 use crate::peers::give_up_privileges;
 use crate::report::{SideTable, known};
 use crate::scenario::Options;
-use crate::tools::{compute, steps_for};
+use crate::tools::{beside_threads, compute, steps_for};
 use servers::{Computation, Server};
 
 pub(super) use clients::{Probe, Site, connect, get};
@@ -164,11 +162,9 @@ fn fewer(fit: u64) -> Option<String> {
     })
 }
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(COMPUTATION));
-
 fn contestants(options: &Options) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(COMPUTATION);
     let unprivileged = options.unprivileged;
     let life_s = SERVER_MAX_S + u64::from(options.seconds.unwrap_or(0) * options.rounds());
     let mut all = Vec::new();
@@ -179,7 +175,10 @@ fn contestants(options: &Options) -> Vec<Contestant> {
             let start = move || {
                 let mut more = vec![format!("--seconds-max={life_s}")];
                 more.extend(unprivileged.then(|| "--unprivileged".to_owned()));
-                Ok((Site::start(server.flag, *STEPS, &more)?, true))
+                Ok((
+                    Site::start(server.flag, steps_for(COMPUTATION), &more)?,
+                    true,
+                ))
             };
             let run = move |(site, is_new): &mut (Site, bool), seconds| {
                 act(site, part, std::mem::take(is_new), seconds)
@@ -258,14 +257,22 @@ fn computing(
 /// A flood of requests that are urgent on servers with classes, and what it leaves to other work.
 fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let seconds = (seconds / 3).max(1);
-    let compute = || site.wrk("/compute", COMPUTING, seconds);
+    let load = || site.wrk("/compute", COMPUTING, seconds);
     let flood = || site.wrk("/healthz", GREETED, seconds);
-    let alone = compute()?.finish()?;
+    let alone = load()?.finish()?;
     let flooding = flood()?;
-    let beside = compute()?.finish()?;
+    let beside = load()?.finish()?;
     let flooded = flooding.finish()?;
     let other = flood()?;
-    let (plain_per_s, other) = beside_plain(|| other.finish());
+    let plain = || {
+        Ok(|| {
+            compute(steps_for(COMPUTATION) / COUNTED);
+            Ok(())
+        })
+    };
+    let began = Instant::now();
+    let (parts, other) = beside_threads(("plain", PLAIN), plain, || other.finish())?;
+    let plain_per_s = parts as f64 / COUNTED as f64 / began.elapsed().as_secs_f64();
     let other = other?;
     let errors = alone.errors + beside.errors + flooded.errors + other.errors;
     let figures = [
@@ -278,31 +285,6 @@ fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     ];
     let kept = (alone.per_s > 0.0).then(|| ("kept_x", beside.per_s / alone.per_s));
     Ok(Outcome::of(beside.requests, figures).and(kept))
-}
-
-/// How many computations plain threads do in a second meanwhile.
-fn beside_plain<R>(during: impl FnOnce() -> R) -> (f64, R) {
-    let ends = AtomicBool::new(false);
-    let counts = || {
-        let mut count = 0_u64;
-        // ORDER: Relaxed; a flag that publishes nothing.
-        while !ends.load(Ordering::Relaxed) {
-            compute(*STEPS / COUNTED);
-            count += 1;
-        }
-        count
-    };
-    thread::scope(|scope| {
-        let began = Instant::now();
-        let threads: Vec<_> = (0..PLAIN).map(|_| scope.spawn(counts)).collect();
-        let found = during();
-        // ORDER: Relaxed; a flag that publishes nothing.
-        ends.store(true, Ordering::Relaxed);
-        let parts = threads.into_iter().map(|thread| thread.join().unwrap_or(0));
-        let parts: u64 = parts.sum();
-        let span_s = began.elapsed().as_secs_f64();
-        (parts as f64 / COUNTED as f64 / span_s, found)
-    })
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -388,11 +370,11 @@ pub(crate) fn serve(
         .into_iter()
         .find(|server| server.flag == options.who)
         .ok_or_else(|| LabError::unknown("server", &options.who, server_flags()))?;
-    let listeners = servers::listeners(options.listen, server.listeners)?;
-    let address = listeners[0].local_addr();
-    let address = address.map_err(LabError::system("asking where it listens"))?;
-    let steps = options.compute_steps.unwrap_or_else(|| *STEPS);
-    let end = (server.start)(listeners, Computation::new(steps, options.compute_slices))?;
+    let steps = options
+        .compute_steps
+        .unwrap_or_else(|| steps_for(COMPUTATION));
+    let work = Computation::new(steps, options.compute_slices);
+    let (address, end) = server.start.at(options.listen, work)?;
     say(&format!("{address}\n"))?;
     let waited = clients::wait_for_end(Duration::from_secs(options.seconds_max));
     end();

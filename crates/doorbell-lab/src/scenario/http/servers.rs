@@ -25,10 +25,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
+use self::Start::{Each, One};
 use super::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO, epoll};
 use crate::error::LabError;
 use crate::measure::Samples;
-use crate::peers::{Want, thread_on, tokio_error};
+use crate::peers::{Want, current_thread, thread_on, tokio_error};
 use crate::tools::{compute, locked};
 
 pub(super) const WORKERS: usize = 2;
@@ -55,24 +56,50 @@ pub(super) struct Server {
     pub(super) flag: &'static str,
     /// Beginnings of the names of the parts in which it takes part.
     pub(super) parts: &'static [&'static str],
-    /// How many listeners it has on its address.
-    pub(super) listeners: usize,
-    pub(super) start: fn(Vec<TcpListener>, Computation) -> Result<End, LabError>,
+    pub(super) start: Start,
 }
 
 const fn server(
     name: &'static str,
     flag: &'static str,
     parts: &'static [&'static str],
-    listeners: usize,
-    start: fn(Vec<TcpListener>, Computation) -> Result<End, LabError>,
+    start: Start,
 ) -> Server {
     Server {
         name,
         flag,
         parts,
-        listeners,
         start,
+    }
+}
+
+/// How a server starts: with a listener, or with one for each thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Start {
+    One(fn(TcpListener, Computation) -> Result<End, LabError>),
+    Each(fn(Vec<TcpListener>, Computation) -> Result<End, LabError>),
+}
+
+impl Start {
+    /// Starts it at an address. Where it listens, and how it ends.
+    pub(super) fn at(
+        self,
+        address: SocketAddr,
+        work: Computation,
+    ) -> Result<(SocketAddr, End), LabError> {
+        let count = if matches!(self, Start::One(_)) {
+            1
+        } else {
+            WORKERS
+        };
+        let mut all = listeners(address, count)?;
+        let address = all[0].local_addr();
+        let address = address.map_err(LabError::system("asking where it listens"))?;
+        let end = match self {
+            Start::One(start) => start(all.remove(0), work),
+            Start::Each(start) => start(all, work),
+        };
+        Ok((address, end?))
     }
 }
 
@@ -84,72 +111,72 @@ const RESTS_OR_COMPUTES: &[&str] = &["hello", "idle", "computing, "];
 
 /// In the order of the tables.
 pub(super) static ALL: [Server; 10] = [
-    server(BASELINE, "tokio", ALL_PARTS, 1, |mut listeners, work| {
-        tokio(listeners.remove(0), move || compute_here(work))
-    }),
-    server("tokio, bare hyper", "tokio-bare", RESTS, 1, tokio_bare),
-    server(TWO, "two-tokios", RESTS_OR_COMPUTES, WORKERS, two_tokios),
-    server(OURS, "doorbell", ALL_PARTS, 1, |mut listeners, work| {
-        doorbell(listeners.remove(0), work, Some(by_route), Class::FAIR)
-    }),
+    server(
+        BASELINE,
+        "tokio",
+        ALL_PARTS,
+        One(|listener, work| tokio(listener, move || compute_here(work))),
+    ),
+    server("tokio, bare hyper", "tokio-bare", RESTS, One(tokio_bare)),
+    server(TWO, "two-tokios", RESTS_OR_COMPUTES, Each(two_tokios)),
+    server(
+        OURS,
+        "doorbell",
+        ALL_PARTS,
+        One(|listener, work| doorbell(listener, work, Some(by_route), Class::FAIR)),
+    ),
     server(
         "doorbell, connections in class Rt",
         "doorbell-urgent-connections",
         &["computing", "hello", "a flood"],
-        1,
-        |mut listeners, work| doorbell(listeners.remove(0), work, Some(by_route), URGENT),
+        One(|listener, work| doorbell(listener, work, Some(by_route), URGENT)),
     ),
     // In all other parts it is the same as doorbell.
     server(
         "doorbell, / in class Rt",
         "doorbell-urgent-hello",
         &["hello"],
-        1,
-        |mut listeners, work| {
+        One(|listener, work| {
             let class_of = |path: &str| match path {
                 "/" => URGENT,
                 path => by_route(path),
             };
-            doorbell(listeners.remove(0), work, Some(class_of), Class::FAIR)
-        },
+            doorbell(listener, work, Some(class_of), Class::FAIR)
+        }),
     ),
     server(
         "doorbell, one class",
         "doorbell-one-class",
         ALL_PARTS,
-        1,
-        |mut listeners, work| doorbell(listeners.remove(0), work, None, Class::FAIR),
+        One(|listener, work| doorbell(listener, work, None, Class::FAIR)),
     ),
     server(
         "raw epoll",
         "raw-epoll",
         RESTS_OR_COMPUTES,
-        WORKERS,
-        epoll::start,
+        Each(epoll::start),
     ),
     server(
         "tokio, spawn_blocking",
         "tokio-blocking",
         FEW_COMPUTE,
-        1,
-        |mut listeners, work| {
-            tokio(listeners.remove(0), move || async move {
+        One(|listener, work| {
+            tokio(listener, move || async move {
                 // Fails only if the work panics or the runtime ends; then no client waits for the answer.
                 let _ = tokio::task::spawn_blocking(move || work.run()).await;
             })
-        },
+        }),
     ),
     server(
         TOKIO_IDLE_THREADS,
         "tokio-idle-threads",
         &["computing", "a flood"],
-        1,
-        tokio_idle_threads,
+        One(tokio_idle_threads),
     ),
 ];
 
 /// So many listeners on one address.
-pub(super) fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, LabError> {
+fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, LabError> {
     let mut all: Vec<TcpListener> = Vec::with_capacity(count);
     for _ in 0..count {
         // The first listener may have been assigned a port.
@@ -312,8 +339,8 @@ fn tokio<W: Future<Output = ()> + Send + 'static>(
 }
 
 /// The same with HTTP/1 only, no timeout and no drain.
-fn tokio_bare(mut listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
-    let (runtime, listener) = (multi_thread()?, listeners.remove(0));
+fn tokio_bare(listener: TcpListener, work: Computation) -> Result<End, LabError> {
+    let runtime = multi_thread()?;
     runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         loop {
@@ -334,7 +361,7 @@ fn tokio_bare(mut listeners: Vec<TcpListener>, work: Computation) -> Result<End,
 }
 
 /// The same whose handlers send their work to threads under `SCHED_IDLE`.
-fn tokio_idle_threads(mut listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
+fn tokio_idle_threads(listener: TcpListener, work: Computation) -> Result<End, LabError> {
     let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
     for _ in 0..WORKERS {
         let jobs = jobs.clone();
@@ -343,7 +370,7 @@ fn tokio_idle_threads(mut listeners: Vec<TcpListener>, work: Computation) -> Res
             jobs.iter().for_each(|job| job());
         })?;
     }
-    tokio(listeners.remove(0), move || {
+    tokio(listener, move || {
         let sender = sender.clone();
         async move {
             let (done, finished) = channel();
@@ -364,10 +391,7 @@ fn tokio_idle_threads(mut listeners: Vec<TcpListener>, work: Computation) -> Res
 fn two_tokios(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
     let (mut stops, mut threads) = (Vec::new(), Vec::new());
     for listener in listeners {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(tokio_error)?;
+        let runtime = current_thread()?;
         let (stop, stopped) = channel();
         stops.push(stop);
         let serve = move || runtime.block_on(serve(listener, stopped, move || compute_here(work)));

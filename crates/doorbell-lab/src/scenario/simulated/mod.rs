@@ -18,16 +18,13 @@ use crate::progress::Progress;
 use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of};
 use crate::text::Text;
 
-/// What the rows of a scenario differ in, what is shown of them, and what they show together.
+/// What the rows of a scenario differ in.
 struct Plan {
-    scenario: &'static str,
     /// The settings of switches; none stands for the default switches.
     settings: &'static [&'static str],
     cases: Vec<Case>,
     /// The setting by whose figure of this metric each is divided.
     baseline: Option<(&'static str, &'static str)>,
-    /// Where the text has none.
-    gist: fn(&[Row]) -> String,
 }
 
 type Measure = dyn Fn(&mut Seeds<'_>) -> Result<Metrics, BenchError>;
@@ -139,12 +136,12 @@ pub(crate) fn run(
         divide(&mut rows, baseline);
     }
     let text = super::of_name(name).map_or(Text(""), |scenario| scenario.text);
-    let gist = (plan.gist)(&rows) + &gist_of(text, "Gist with --sim", &rows);
+    let gist = gist_of(text, "Gist with --sim", &rows);
     let metrics = text.metrics("Metrics with --sim");
     cores.sort_unstable();
     cores.dedup();
     Ok(Report {
-        scenario: plan.scenario,
+        scenario: name,
         rounds: sim.seeds,
         machine: MeasuredOn::Simulated(SimulatedMachine {
             profile: profile.name().to_owned(),
@@ -179,10 +176,10 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Case)> {
 fn plan(name: &'static str, profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     match plans::ALL.iter().find(|(known, _)| *known == name) {
         Some((_, plan)) => plan(profile, workers),
-        None => Err(LabError::NotSimulated {
-            scenario: name,
-            known: plans::ALL.iter().map(|(known, _)| *known).collect(),
-        }),
+        None => Err(LabError::Said(format!(
+            "`{name}` has no form for simulated machines: leave out --sim, or measure {} there",
+            plans::ALL.map(|(known, _)| known).join(", ")
+        ))),
     }
 }
 

@@ -5,7 +5,6 @@ use doorbell_sim::profile::Profile;
 
 use super::{AS_THEY_STAND, Plan, Program};
 use crate::error::LabError;
-use crate::report::{Row, known};
 
 type Make = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
@@ -28,26 +27,13 @@ fn at_least(scenario: &'static str, least: usize, given: usize) -> Result<usize,
     if given >= least {
         return Ok(given);
     }
-    let needs = format!("needs at least {least} workers");
-    Err(LabError::Workers {
-        scenario,
-        needs,
-        given,
-    })
+    Err(LabError::Said(format!(
+        "`{scenario}` needs at least {least} workers, but --workers is {given}"
+    )))
 }
 
 fn pairs(count: usize) -> String {
     format!("{count} pair{}", if count == 1 { "" } else { "s" })
-}
-
-/// The last row whose names end so.
-fn last<'a>(rows: &'a [Row], setting: &str, variant: &str) -> Option<&'a Row> {
-    let mut rows = rows.iter().rev();
-    rows.find(|row| row.contestant.ends_with(setting) && row.variant.ends_with(variant))
-}
-
-fn show(row: Option<&Row>, metric: &str) -> String {
-    known(row.and_then(|row| row.metrics.get(metric)))
 }
 
 /// Woken workers, as schbench.
@@ -82,11 +68,9 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let cpus = profile.spec().cpus();
     let workers = workers.unwrap_or(cpus.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
     if workers == 0 || !workers.is_multiple_of(MESSENGERS) {
-        return Err(LabError::Workers {
-            scenario: "wake",
-            needs: "has 2 messengers, which wake equally many workers".to_owned(),
-            given: workers,
-        });
+        return Err(LabError::Said(format!(
+            "`wake` has 2 messengers, which wake equally many workers, but --workers is {workers}"
+        )));
     }
     let cases = KINDS.map(|(by, phase, name)| {
         let workers_each = workers / MESSENGERS;
@@ -101,7 +85,6 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         PROGRAM.case(variant, workers, shape)
     });
     Ok(Plan {
-        scenario: "wake",
         settings: &[
             "idle_claim=on",
             "idle_claim=off",
@@ -110,21 +93,6 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         ],
         cases: cases.into(),
         baseline: None,
-        gist: |rows| {
-            let together = rows.iter();
-            let together = together.filter(|row| row.variant.ends_with("by threads, together"));
-            let figures = together.map(|row| {
-                let [stacked, p99_us] =
-                    ["stacked_per_1k", "p99_us"].map(|name| show(Some(row), name));
-                format!("{stacked} and {p99_us} us with {}", row.contestant)
-            });
-            format!(
-                "Woken by two threads at one instant every {} ms, of 1,000 wakes so many are stacked, and 99 of \
-                 100 tasks run within so long: {}.",
-                wake::PERIOD_NS / 1_000_000,
-                figures.collect::<Vec<_>>().join("; ")
-            )
-        },
     })
 }
 
@@ -175,24 +143,9 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         }
     }
     Ok(Plan {
-        scenario: "rt",
         settings: &["rt_push=on", "rt_push=pull"],
         cases,
         baseline: None,
-        gist: |rows| {
-            let Some(row) = rows.last() else {
-                return String::new();
-            };
-            let workers = row.variant.split(',').next().unwrap_or_default();
-            let worst = |setting, load| show(last(rows, setting, load), "max_us");
-            format!(
-                "With {workers} a periodic task is at most {} us late alone; beside one movable task {} us with \
-                 rt_push=on, and {} us with pull.",
-                worst("on", "alone"),
-                worst("on", "1 extra"),
-                worst("pull", "1 extra"),
-            )
-        },
     })
 }
 
@@ -224,23 +177,9 @@ fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         }
     }
     Ok(Plan {
-        scenario: "rank",
         settings: STAND,
         cases,
         baseline: None,
-        gist: |rows| {
-            let worst = |others: &str| {
-                let found = rows.iter().filter(|row| row.variant.ends_with(others));
-                let most = found.filter_map(|row| row.metrics.get("max_us"));
-                known(most.reduce(f64::max))
-            };
-            format!(
-                "Behind a poll of 600 us the task of rank 99 waits at most {} us where other workers are idle, and \
-                 {} us where they run rank 1.",
-                worst(IDLE),
-                worst(BUSY),
-            )
-        },
     })
 }
 
@@ -279,22 +218,9 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         case(count, variant, Pace::Bursts, 200_000_000)
     });
     Ok(Plan {
-        scenario: "pingpong",
         settings: STAND,
         cases: always.into_iter().chain(bursts).collect(),
         baseline: None,
-        gist: |rows| {
-            let always = rows.iter().filter(|row| !row.variant.contains("bursts"));
-            let rate = |row: &&Row| row.metrics.get("ops_per_s").unwrap_or(0.0);
-            let best = always.max_by(|a, b| rate(a).total_cmp(&rate(b)));
-            best.map_or_else(String::new, |row| {
-                let [rate, half] = ["ops_per_s", "p50_us"].map(|name| show(Some(row), name));
-                format!(
-                    "Most messages are exchanged by {}: {rate} times a second, at the median in {half} us.",
-                    row.variant,
-                )
-            })
-        },
     })
 }
 
@@ -342,11 +268,9 @@ fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         PROGRAM.case(format!("{workers} workers, {awake} awake"), workers, shape)
     });
     Ok(Plan {
-        scenario: "timer-sleepers",
         settings: TIMER_PULL,
         cases: cases.collect(),
         baseline: None,
-        gist: |_| String::new(),
     })
 }
 
@@ -385,11 +309,9 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         )
     });
     Ok(Plan {
-        scenario: "timer-cost",
         settings: TIMER_PULL,
         cases: cases.into(),
         baseline: Some(("timer_pull=base", "op_ns")),
-        gist: |_| String::new(),
     })
 }
 
@@ -431,21 +353,8 @@ fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         PROGRAM.case(pairs(count), workers, shape)
     });
     Ok(Plan {
-        scenario: "requests",
         settings: TIMER_PULL,
         cases: cases.into(),
         baseline: Some(("timer_pull=base", "ops_per_s")),
-        gist: |rows| {
-            let on = rows.iter().filter(|row| row.contestant.ends_with("=on"));
-            let ratios = on.filter_map(|row| Some((row.metrics.get("ratio_x")?, row)));
-            let worst = ratios.min_by(|(one, _), (other, _)| one.total_cmp(other));
-            worst.map_or_else(String::new, |(ratio, row)| {
-                format!(
-                    "With timer_pull=on there are at least {} times as many operations as with base ({}).",
-                    known(Some(ratio)),
-                    row.variant,
-                )
-            })
-        },
     })
 }

@@ -6,19 +6,14 @@ use std::time::Instant;
 use crossbeam_channel::{Sender, unbounded};
 use doorbell::Class;
 use futures::channel::oneshot;
-use futures::executor::block_on;
 use tokio::task::spawn_blocking;
 
 use super::probe::{PERIOD, Probe, Way, tell};
 use super::{JOBS, Load, Scene, Source};
 use crate::error::LabError;
-use crate::peers::{
-    Doorbell, Host as _, Job, Peer, Threads, Tokio, Want, Workers, join, thread_on,
-};
+use crate::peers::{Doorbell, Host as _, Job, Peer, Threads, Tokio, Want, Workers};
+use crate::tools::Crew;
 
-const URGENT: &str = "urgent";
-const HOG: &str = "hog";
-const IDLE: &str = "idle-job";
 /// The core of the CPU of the bare thread; the first CPU has more work for the OS.
 const CORE: usize = 1;
 
@@ -98,49 +93,58 @@ fn tasks<P: Peer>(scene: &Scene) -> Vec<(usize, Job)> {
     }
 }
 
-/// A way to call the urgent task, or to wake it.
-fn way(scene: &Scene, call: impl Fn(Arc<Probe>) + Send + 'static) -> Way {
-    if scene.source == Source::Call {
-        return Box::new(move |probe| call(Arc::clone(probe)));
+/// Spawns the urgent task and the jobs on a peer. `call` has the urgent work run if a call takes the task's place; `last`
+/// comes after the end of the peer.
+fn run<P: Peer>(
+    mut peer: P,
+    scene: &Scene,
+    urgent: impl Fn(&mut P, usize, Job) -> Result<(), LabError>,
+    jobs: impl FnOnce(&mut P, &Arc<Load>) -> Result<(), LabError>,
+    call: impl Fn(Arc<Probe>) + Send + 'static,
+    last: impl FnOnce() -> Result<(), LabError> + 'static,
+) -> Result<Running, LabError> {
+    let mut crew = Crew::new();
+    for (core, task) in tasks::<P>(scene) {
+        urgent(&mut peer, core, Box::pin(crew.member(task)))?;
     }
-    Box::new(tell)
+    jobs(&mut peer, &scene.load)?;
+    let way: Way = match scene.source {
+        Source::Call => Box::new(move |probe| call(Arc::clone(probe))),
+        _ => Box::new(tell),
+    };
+    let stop = || crew.gather().map(drop).and(peer.stop()).and(last());
+    let stop = Box::new(stop);
+    Ok(Running { way, stop })
 }
 
 fn start_bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running, LabError> {
-    let mut threads = Vec::new();
-    for cpu in scene.cpus {
-        let load = Arc::clone(&scene.load);
-        threads.push(thread_on(HOG, Some(cpu), move || {
-            jobs.ask();
-            while load.poll() {}
-        })?);
-    }
-    for (core, task) in tasks::<Threads>(scene) {
-        threads.push(thread_on(URGENT, Some(scene.cpus[core]), move || {
-            urgent.ask();
-            block_on(task);
-        })?);
-    }
+    let cpus = scene.cpus;
+    let mut peer = Threads::start(&Workers::on(cpus))?;
     let (calls, orders) = mpsc::channel::<Order>();
     if scene.source == Source::Call {
-        threads.push(thread_on(URGENT, Some(scene.cpus[CORE]), move || {
-            urgent.ask();
+        let follow = async move {
             for order in orders {
                 order();
             }
-        })?);
+        };
+        peer.spawn_wanting(urgent, Some(cpus[CORE]), follow)?;
     }
-    Ok(Running {
-        way: way(scene, move |probe| {
+    run(
+        peer,
+        scene,
+        move |peer, core, task| peer.spawn_wanting(urgent, Some(cpus[core]), task),
+        |peer, load| {
+            cpus.into_iter().try_for_each(|cpu| {
+                let load = Arc::clone(load);
+                peer.spawn_wanting(jobs, Some(cpu), async move { while load.poll() {} })
+            })
+        },
+        move |probe| {
             // The thread ends only when the channel closes.
             let _ = calls.send(Box::new(move || probe.run()));
-        }),
-        stop: Box::new(|| {
-            let joined = threads.into_iter().map(|thread| join(thread, URGENT));
-            // All of them, also after one that panicked.
-            joined.fold(Ok(()), Result::and)
-        }),
-    })
+        },
+        || Ok(()),
+    )
 }
 
 fn start_doorbell(
@@ -148,73 +152,69 @@ fn start_doorbell(
     [class, jobs]: [Class; 2],
     on_core: bool,
 ) -> Result<Running, LabError> {
-    let runtime = Doorbell::start(&Workers::on(scene.cpus))?.0;
-    let task = || runtime.task().class(class);
+    let peer = Doorbell::start(&Workers::on(scene.cpus))?;
     // The workers start before the jobs do.
-    let first = runtime.block_on(task().spawn(async {}));
+    let first = peer.0.block_on(peer.0.task().class(class).spawn(async {}));
     first.map_err(|_| LabError::TaskLost)?;
-    let spawn = |(core, job)| if on_core { task().on(core) } else { task() }.spawn(job);
-    let urgent: Vec<_> = tasks::<Doorbell>(scene).into_iter().map(spawn).collect();
-    for _ in 0..JOBS {
-        let job = as_task::<Doorbell>(Arc::clone(&scene.load));
-        drop(runtime.task().class(jobs).spawn(job));
-    }
-    let handle = runtime.handle().clone();
-    Ok(Running {
-        way: way(scene, move |probe| {
+    let handle = peer.0.handle().clone();
+    run(
+        peer,
+        scene,
+        move |peer, core, task| {
+            let builder = peer.0.task().class(class);
+            drop(if on_core { builder.on(core) } else { builder }.spawn(task));
+            Ok(())
+        },
+        |peer, load| {
+            for _ in 0..JOBS {
+                let job = as_task::<Doorbell>(Arc::clone(load));
+                drop(peer.0.task().class(jobs).spawn(job));
+            }
+            Ok(())
+        },
+        move |probe| {
             if on_core {
                 let call = handle.call().class(class);
                 call.on(CORE, move || probe.run()).detach();
             } else {
                 drop(handle.task().class(class).spawn(async move { probe.run() }));
             }
-        }),
-        stop: Box::new(move || {
-            let mut ended = urgent.into_iter().map(|task| runtime.block_on(task));
-            ended.try_for_each(|end| end.map_err(|_| LabError::TaskLost))
-        }),
-    })
+        },
+        || Ok(()),
+    )
 }
 
 fn start_tokio(scene: &Scene, jobs: Jobs) -> Result<Running, LabError> {
-    let cpus = scene.cpus;
-    let peer = Tokio::with(&Workers::on(cpus), |builder| {
-        builder.max_blocking_threads(cpus.len());
+    let workers = Workers::on(scene.cpus);
+    let peer = Tokio::with(&workers, |builder| {
+        builder.max_blocking_threads(workers.count());
     })?;
-    let runtime = peer.0;
+    let (handle, mut threads) = (peer.0.handle().clone(), Threads::start(&workers)?);
     let (pool, waiting) = unbounded::<Order>();
-    let mut threads = Vec::new();
-    for cpu in cpus.into_iter().filter(|_| jobs == Jobs::IdleThreads) {
+    for cpu in scene.cpus.into_iter().filter(|_| jobs == Jobs::IdleThreads) {
         let waiting = waiting.clone();
-        threads.push(thread_on(IDLE, Some(cpu), move || {
-            Want::Idle.ask();
-            waiting.iter().for_each(|work| work());
-        })?);
+        let work = async move { waiting.iter().for_each(|work| work()) };
+        threads.spawn_wanting(Want::Idle, Some(cpu), work)?;
     }
-    let urgent = tasks::<Tokio>(scene).into_iter();
-    let urgent: Vec<_> = urgent.map(|(_, task)| runtime.spawn(task)).collect();
-    for _ in 0..JOBS {
-        let load = Arc::clone(&scene.load);
-        drop(match jobs {
-            Jobs::Tasks => runtime.spawn(as_task::<Tokio>(load)),
-            Jobs::Blocking => runtime.spawn(in_blocking(load)),
-            Jobs::IdleThreads => runtime.spawn(on_pool(load, pool.clone())),
-        });
-    }
-    let handle = runtime.handle().clone();
-    Ok(Running {
-        way: way(scene, move |probe| {
-            drop(handle.spawn(async move { probe.run() }));
-        }),
-        stop: Box::new(move || {
-            let mut ended = urgent.into_iter().map(|task| runtime.block_on(task));
-            let ended = ended.try_for_each(|end| end.map_err(|_| LabError::TaskLost));
+    let theirs = pool.clone();
+    run(
+        peer,
+        scene,
+        |peer, _, task| peer.spawn(task),
+        move |peer, load| {
+            (0..JOBS).try_for_each(|_| match jobs {
+                Jobs::Tasks => peer.spawn(as_task::<Tokio>(Arc::clone(load))),
+                Jobs::Blocking => peer.spawn(in_blocking(Arc::clone(load))),
+                Jobs::IdleThreads => peer.spawn(on_pool(Arc::clone(load), theirs.clone())),
+            })
+        },
+        move |probe| drop(handle.spawn(async move { probe.run() })),
+        || {
             // The pool ends when no task can send to it any more.
-            drop((runtime, pool));
-            let joined = threads.into_iter().map(|thread| join(thread, IDLE));
-            joined.fold(ended, Result::and)
-        }),
-    })
+            drop(pool);
+            threads.stop()
+        },
+    )
 }
 
 async fn as_task<P: Peer>(load: Arc<Load>) {

@@ -11,8 +11,8 @@
 mod contestants;
 mod probe;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use doorbell::Class;
@@ -20,7 +20,7 @@ use doorbell::Class;
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::peers::{Want, give_up_privileges, refused};
-use crate::tools::{compute, steps_for};
+use crate::tools::{End, compute, steps_for};
 use contestants::{Begin, Jobs, Who, bare, doorbell, tokio};
 use probe::{Alarm, Probe};
 
@@ -76,31 +76,23 @@ impl Source {
 #[derive(Debug, Default)]
 struct Load {
     polls: AtomicU64,
-    ends: AtomicBool,
+    end: End,
 }
 
 impl Load {
     /// A poll. Whether there is a next one.
     fn poll(&self) -> bool {
-        compute(*STEPS);
+        compute(steps_for(POLL));
         // ORDER: Relaxed; a count, whose reader needs nothing else from it.
         self.polls.fetch_add(1, Ordering::Relaxed);
-        // ORDER: Relaxed; a flag that publishes nothing and may be seen late.
-        !self.ends.load(Ordering::Relaxed)
+        !self.end.is_asked()
     }
 
     fn polls(&self) -> u64 {
         // ORDER: as above.
         self.polls.load(Ordering::Relaxed)
     }
-
-    fn end(&self) {
-        // ORDER: as above.
-        self.ends.store(true, Ordering::Relaxed);
-    }
 }
-
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(POLL));
 
 /// What a contestant is started with.
 #[derive(Debug, Clone)]
@@ -120,7 +112,7 @@ struct Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.load.end();
+        self.load.end.ask();
         self.probe.end();
     }
 }
@@ -130,7 +122,7 @@ fn all(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
         give_up_privileges()?;
     }
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(POLL);
     Ok(if stage.options.slices {
         slices(stage)
     } else {

@@ -8,7 +8,8 @@
 mod board;
 mod pool;
 
-use std::sync::{Arc, LazyLock};
+use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use doorbell::switches::IdleClaim;
@@ -16,8 +17,8 @@ use doorbell::switches::IdleClaim;
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, Usage};
-use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, WakeCounts, Workers, join, thread_on};
-use crate::tools::{Crew, steps_for};
+use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, join, thread_on};
+use crate::tools::{Crew, counted, steps_for};
 use board::{Board, PERIOD};
 
 const TENTH: Duration = Duration::from_millis(100);
@@ -51,11 +52,9 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-static STEPS: LazyLock<u64> = LazyLock::new(|| steps_for(WORK));
-
 fn contestants(stage: &Stage) -> Vec<Contestant> {
     // Measured before the CPUs are busy.
-    LazyLock::force(&STEPS);
+    let _ = steps_for(WORK);
     let [pinned, free] = [Workers::on(stage.cpus()), Workers::Free(stage.cpus().len())];
     let mut all = Vec::new();
     for (load, workers) in LOADS {
@@ -101,23 +100,20 @@ fn tasks<P: Peer>(workers: &Workers, name: &str, variant: Variant) -> Contestant
 /// Threads that never sleep.
 fn pool(workers: &Workers, name: &str, variant: Variant) -> Contestant {
     let workers = workers.clone();
-    let run = move |pass: &mut u64, tenths| {
+    let run = move |pass: &mut Cell<u64>, tenths| {
         measure(variant, tenths, pass, |board| pool::run(board, &workers))
     };
-    Contestant::new("spinning pool", name, || Ok(0), run, |_| Ok(()))
+    Contestant::new("spinning pool", name, || Ok(Cell::new(0)), run, |_| Ok(()))
 }
 
 fn work_on<P: Peer>(variant: Variant) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
-    let pass = std::cell::Cell::new(0);
+    let pass = Cell::new(0);
     move |peer, tenths| {
-        let before = peer.counts();
-        let mut seed = pass.get();
-        let outcome = measure(variant, tenths, &mut seed, |board| {
-            work(peer, board, variant.by_threads)
-        })?;
-        pass.set(seed);
-        let counted = WakeCounts::figures_between(before, peer.counts(), outcome.operations);
-        Ok(outcome.and(counted))
+        counted(peer, |peer| {
+            measure(variant, tenths, &pass, |board| {
+                work(peer, board, variant.by_threads)
+            })
+        })
     }
 }
 
@@ -125,13 +121,17 @@ fn work_on<P: Peer>(variant: Variant) -> impl Fn(&mut P, u32) -> Result<Outcome,
 fn measure(
     variant: Variant,
     tenths: u32,
-    pass: &mut u64,
+    pass: &Cell<u64>,
     work: impl FnOnce(&Arc<Board>) -> Result<Vec<Samples>, LabError>,
 ) -> Result<Outcome, LabError> {
     let bursts = (TENTH * tenths).as_nanos() / PERIOD.as_nanos();
-    let seed = SEED + *pass;
-    *pass += 1;
-    let board = Arc::new(Board::new(variant.workers, bursts as u32, *STEPS, seed));
+    let seed = SEED + pass.replace(pass.get() + 1);
+    let board = Arc::new(Board::new(
+        variant.workers,
+        bursts as u32,
+        steps_for(WORK),
+        seed,
+    ));
     let before = Usage::now()?;
     let found = work(&board)?;
     let cpu = Usage::now()?.since(before).cpu;
