@@ -20,7 +20,7 @@ use crate::report::{Report, SideTable};
 use crate::scenario::Options;
 use crate::text::Text;
 
-pub(crate) use metric::{Metric, ends};
+pub(crate) use metric::{Metric, ends, variation};
 pub(crate) use rounds::matching;
 pub(crate) use rows::{Rated, Results, percentiles, percentiles_of};
 

@@ -6,10 +6,11 @@ use doorbell_sim::profile::Profile;
 use super::{AS_THEY_STAND, Plan, Program};
 use crate::error::LabError;
 use crate::report::{Row, known};
+use crate::scenario::seeds::plans as seeds;
 
 type Make = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
-pub(super) const ALL: [(&str, Make); 7] = [
+pub(super) const ALL: [(&str, Make); 11] = [
     ("wake", wake),
     ("rt", rt),
     ("rank", rank),
@@ -17,6 +18,10 @@ pub(super) const ALL: [(&str, Make); 7] = [
     ("timer-sleepers", sleepers),
     ("timer-cost", timer_cost),
     ("requests", requests),
+    ("call", seeds::call),
+    ("shootdown", seeds::call_all),
+    ("kernel", seeds::kernel),
+    ("scale", seeds::scale),
 ];
 
 const TIMER_PULL: &[&str] = &["timer_pull=on", "timer_pull=off", "timer_pull=base"];
@@ -24,7 +29,11 @@ const STAND: &[&str] = &[AS_THEY_STAND];
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The number of workers, or an error if they are too few.
-fn at_least(scenario: &'static str, least: usize, given: usize) -> Result<usize, LabError> {
+pub(in crate::scenario) fn at_least(
+    scenario: &'static str,
+    least: usize,
+    given: usize,
+) -> Result<usize, LabError> {
     if given >= least {
         return Ok(given);
     }
