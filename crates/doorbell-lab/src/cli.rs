@@ -100,7 +100,7 @@ pub(crate) enum Command {
         command: SimCommand,
     },
 
-    /// Draw the picture of the README, as SVG, from the JSON of `lab http`
+    /// Draw a picture of the documents, as SVG, from the JSON of `lab http` or `lab scale`
     #[command(hide = true)]
     LabPicture(PictureOptions),
 

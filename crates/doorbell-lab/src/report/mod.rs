@@ -1,6 +1,7 @@
 //! The results of a scenario, and their three forms: a table, JSON and a page.
 
 mod html;
+mod lines;
 pub(crate) mod picture;
 mod table;
 

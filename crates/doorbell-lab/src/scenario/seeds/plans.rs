@@ -157,7 +157,7 @@ pub(in crate::scenario) fn kernel(
 ) -> Result<Plan, LabError> {
     use ipistorm::Kernel;
     const MASKED_US: [u64; 7] = [0, 1, 2, 3, 4, 6, 8];
-    const APART_US: [u64; 5] = [5, 10, 20, 50, 100];
+    const APART_US: [u64; 6] = [0, 5, 20, 50, 100, 500];
     let mut cases = Vec::new();
     for masked_us in MASKED_US {
         for (kernel, name) in [

@@ -1,6 +1,6 @@
 //! The scenarios, and what is made of their figures.
 
-use doorbell_sim::bench::{pingpong, rank, requests, rt, sleepers, timer_cost, wake};
+use doorbell_sim::bench::{pingpong, rank, requests, rt, schbench, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
 use super::{AS_THEY_STAND, Plan, Program};
@@ -88,6 +88,21 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
             ("cpu_us_per_op", |f, _| [f.cpu_ns, 1_000 * wakes(f)]),
         ],
     };
+    static LONG: Program<schbench::Shape, schbench::Figures> = Program {
+        run: schbench::run,
+        add: schbench::Figures::add,
+        times: &[("", |f| &f.late_ns)],
+        figures: &[
+            ("wakes_count", |f, _| [f.late_ns.len() as u64, 1]),
+            ("stacked_per_1k", |f, _| {
+                [1_000 * f.stacked, f.late_ns.len() as u64]
+            }),
+            ("claims_lost_per_1k", |f, _| {
+                [1_000 * f.claims_lost, f.late_ns.len() as u64]
+            }),
+            ("rings_per_op", |f, _| [f.rings, f.late_ns.len() as u64]),
+        ],
+    };
     let cpus = profile.spec().cpus();
     let workers = workers.unwrap_or(cpus.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
     if workers == 0 || !workers.is_multiple_of(MESSENGERS) {
@@ -109,6 +124,24 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         let variant = format!("{MESSENGERS} x {workers_each} {name}");
         PROGRAM.case(variant, workers, shape)
     });
+    let mut long = Vec::new();
+    for (times, whose) in [(1, ""), (2, "of twice as many, ")] {
+        for (phase, name) in [
+            (Phase::Apart, "30 ms"),
+            (Phase::Together, "30 ms, together"),
+        ] {
+            let woken_each = workers / MESSENGERS;
+            let shape = schbench::Shape {
+                messengers: MESSENGERS,
+                woken_each,
+                workers_each: times * woken_each,
+                phase,
+                rounds: 60,
+            };
+            let variant = format!("{MESSENGERS} x {woken_each} {whose}for {name}");
+            long.push(LONG.case(variant, workers, shape));
+        }
+    }
     Ok(Plan {
         scenario: "wake",
         settings: &[
@@ -117,7 +150,7 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
             "idle_claim=mark",
             "idle_claim=base",
         ],
-        cases: cases.into(),
+        cases: cases.into_iter().chain(long).collect(),
         baseline: None,
         gist: |rows| {
             let together = rows.iter();
