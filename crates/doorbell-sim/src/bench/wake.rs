@@ -1,4 +1,4 @@
-//! Schbench's shape: messengers wake their workers every 4 ms, and each worker computes for 30 µs.
+//! Schbench's shape in short turns: messengers wake their workers every 4 ms, and each worker computes for 30 µs.
 //!
 //! Workers are tasks of one runtime, which has a worker of its own, on a CPU of its own, for each of them. So a machine
 //! with enough CPUs has an idle one for every wake, and a wake that waits behind another one was placed badly.

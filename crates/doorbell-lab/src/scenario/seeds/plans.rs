@@ -101,15 +101,16 @@ fn of_calls(
     }
 }
 
-/// Calls to one worker that spins.
+/// Calls of threads to one worker that spins.
 pub(in crate::scenario) fn call(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
-    // The last worker is under another last-level cache, or on another socket.
-    let near = at_least("call", 2, workers.unwrap_or(33))?;
+    // The callers' CPUs come behind those of the workers: under another last-level cache than the last worker's, or on
+    // another socket.
+    let near = at_least("call", 2, workers.unwrap_or(32))?;
     let cases = [
         ("1 caller", near, 1, 0),
         ("1 caller, loaded callee", near, 1, SLEEPERS),
-        ("8 callers", near, 8.min(near - 1), 0),
-        ("other socket", workers.unwrap_or(129), 1, 0),
+        ("8 callers", near, 8, 0),
+        ("other socket", workers.unwrap_or(128), 1, 0),
     ];
     let cases = cases.map(|(variant, workers, callers, sleepers)| {
         let shape = calls::Shape {
@@ -157,7 +158,7 @@ pub(in crate::scenario) fn kernel(
 ) -> Result<Plan, LabError> {
     use ipistorm::Kernel;
     const MASKED_US: [u64; 7] = [0, 1, 2, 3, 4, 6, 8];
-    const APART_US: [u64; 6] = [0, 5, 20, 50, 100, 500];
+    const APART_US: [u64; 4] = [0, 20, 100, 500];
     let mut cases = Vec::new();
     for masked_us in MASKED_US {
         for (kernel, name) in [

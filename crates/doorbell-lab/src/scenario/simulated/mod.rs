@@ -4,11 +4,14 @@
 //! a report. Times are simulated time, so the load of this host changes nothing, and the same seeds give the same
 //! table.
 
+mod parallel;
 pub(super) mod plans;
 
 use doorbell::Switches;
 use doorbell_sim::bench::{Bench, BenchError};
 use doorbell_sim::profile::Profile;
+
+use parallel::each_seed;
 
 use super::{Options, SimOptions};
 use crate::error::LabError;
@@ -30,7 +33,7 @@ pub(super) struct Plan {
     pub(super) gist: fn(&[Row]) -> String,
 }
 
-type Measure = dyn Fn(&mut Seeds<'_>) -> Result<Metrics, BenchError>;
+type Measure = dyn Fn(&Seeds<'_>) -> Result<Metrics, BenchError>;
 
 /// A program of some size, and how many workers it has.
 pub(super) struct Case {
@@ -53,19 +56,25 @@ type Times<F> = (&'static str, fn(&F) -> &[u64]);
 /// A metric, and of what it is the ratio: of a program's figures, and of the number of its workers in all runs.
 type Figure<F> = (&'static str, fn(&F, u64) -> [u64; 2]);
 
-impl<S: Copy + 'static, F: Default> Program<S, F> {
+impl<S: Copy + Sync + 'static, F: Default + Send> Program<S, F> {
     /// Runs it with each seed, adds the figures up and makes metrics of them.
     pub(super) fn case(&'static self, variant: String, workers: usize, shape: S) -> Case {
-        let measure = move |seeds: &mut Seeds<'_>| {
+        let measure = move |seeds: &Seeds<'_>| {
+            let run = |seed: u32| {
+                seeds.progress.say(&format!("{}, seed {seed}", seeds.label));
+                let bench = Bench {
+                    seed: u64::from(seed),
+                    ..seeds.bench.clone()
+                };
+                let figures = (self.run)(&bench, shape);
+                seeds.progress.advance();
+                figures
+            };
             let (mut all, mut each) = (F::default(), Vec::new());
-            for seed in 0..seeds.count {
-                let label = format!("{}, seed {seed}", seeds.label);
-                seeds.progress.say(&label);
-                seeds.bench.seed = u64::from(seed);
-                let figures = (self.run)(&seeds.bench, shape)?;
+            for figures in each_seed(seeds.count, run) {
+                let figures = figures?;
                 each.push(self.metrics(&figures, workers as u64));
                 (self.add)(&mut all, figures);
-                seeds.progress.advance();
             }
             let mut metrics = self.metrics(&all, workers as u64 * u64::from(seeds.count));
             metrics.put_variations(&each);
@@ -123,7 +132,7 @@ pub(crate) fn run(
     let progress = Progress::steps_on_stderr(runs, "runs");
     let (mut rows, mut cores) = (Vec::new(), Vec::new());
     for ((setting, case), label) in chosen {
-        let mut seeds = Seeds {
+        let seeds = Seeds {
             bench: Bench {
                 machine: profile.spec().clone(),
                 switches: switches(setting),
@@ -133,7 +142,7 @@ pub(crate) fn run(
             progress: &progress,
             label,
         };
-        let measured = (case.measure)(&mut seeds);
+        let measured = (case.measure)(&seeds);
         cores.push(case.workers);
         rows.push(Row {
             contestant: setting.to_owned(),

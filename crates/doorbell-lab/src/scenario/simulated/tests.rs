@@ -118,7 +118,7 @@ fn each_scenario_has_its_figures() {
     of(
         "kernel",
         4,
-        "4 threads, 2 us apart, base",
+        "4 threads, 20 us apart, base",
         &["interrupts_per_1k"],
     );
     of(
