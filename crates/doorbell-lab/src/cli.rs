@@ -4,10 +4,12 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::calibrate::CalibrateOptions;
+use crate::error::LabError;
 use crate::info::InfoArgs;
+use crate::report::Report;
 use crate::report::picture::PictureOptions;
 use crate::scenario::http::{ClientOptions, ServerOptions};
-use crate::scenario::{self, Options, Scenario};
+use crate::scenario::{self, Options, Scenario, simulated};
 use crate::simulator::{FuzzOptions, MutantsOptions, ReplayOptions};
 use crate::text::Text;
 use crate::tour::TourOptions;
@@ -43,8 +45,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
-    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, `busy` and
-    /// `timer-sleepers`, which take long, and `requests`, which is simulated. It takes about three minutes, and a sentence
+    /// Without a scenario this is a tour of all scenarios except `http`, which needs `wrk`, `busy`,
+    /// `timer-sleepers` and `seeds`, which take long, and `requests`, which is simulated. It takes about three minutes, and a sentence
     /// under each table says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the rounds,
@@ -98,7 +100,7 @@ pub(crate) enum Command {
         command: SimCommand,
     },
 
-    /// Draw the picture of the README, as SVG, from the JSON of `lab http`
+    /// Draw a picture of the documents, as SVG, from the JSON of `lab http` or `lab scale`
     #[command(hide = true)]
     LabPicture(PictureOptions),
 
@@ -167,6 +169,17 @@ pub(crate) enum ClientCommand {
 pub(crate) struct Chosen {
     pub(crate) scenario: &'static Scenario,
     pub(crate) options: Options,
+}
+
+impl Chosen {
+    /// Runs it, on this host or on a simulated machine.
+    pub(crate) fn report(&self) -> Result<Report, LabError> {
+        let Self { scenario, options } = self;
+        match options.simulated() {
+            Some(sim) => simulated::run(scenario.name, &sim, options),
+            None => scenario.run(options),
+        }
+    }
 }
 
 impl Subcommand for Chosen {

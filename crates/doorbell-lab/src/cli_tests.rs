@@ -4,7 +4,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use super::{Cli, Command};
 use crate::frame::{Contestant, testing};
-use crate::scenario::{Options, of_name, simulated};
+use crate::scenario::{Options, of_name, seeds, simulated};
 
 /// The examples in a help text, as words, without pipes, redirections and explanations.
 fn examples(help: &str) -> Vec<Vec<String>> {
@@ -60,6 +60,7 @@ fn each_example_of_the_help_can_be_parsed_and_chooses_somebody() {
                 let all = testing::contestants(plan, &options);
                 all.iter().map(Contestant::label).collect()
             }
+            (None, None) if name == seeds::NAME => seeds::labels(),
             (None, None) => panic!("{example:?} needs --sim"),
         };
         if labels.is_empty() {

@@ -41,7 +41,7 @@ use serde::Serialize;
 use crate::cli::{Chosen, Cli, ClientCommand, Command, ServerCommand, SimCommand};
 use crate::error::LabError;
 use crate::report::{Report, to_json};
-use crate::scenario::{Options, http, simulated};
+use crate::scenario::{Options, http, seeds};
 
 pub use scenario::http::server_flags;
 
@@ -92,12 +92,13 @@ fn run(cli: Cli) -> Result<(), LabError> {
 }
 
 fn run_scenario(chosen: &Chosen) -> Result<(), LabError> {
-    let Chosen { scenario, options } = chosen;
-    let report = match options.simulated() {
-        Some(sim) => simulated::run(scenario.name, &sim, options)?,
-        None => scenario.run(options)?,
-    };
-    give_out(&report, options)
+    let options = &chosen.options;
+    if chosen.scenario.name == seeds::NAME && options.sim.is_none() {
+        let (report, page) = seeds::run(options)?;
+        return give_out(&report, options, || page);
+    }
+    let report = chosen.report()?;
+    give_out(&report, options, || report.to_table(options.wide))
 }
 
 fn run_simulator(command: SimCommand) -> Result<(), LabError> {
@@ -132,8 +133,12 @@ fn print_one_of(
 
 /// Writes the table or the JSON, then the page if requested. So a page that cannot be written does not lose
 /// the figures.
-fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
-    print_one_of(options.json, report, || report.to_table(options.wide))?;
+fn give_out(
+    report: &Report,
+    options: &Options,
+    to_table: impl FnOnce() -> String,
+) -> Result<(), LabError> {
+    print_one_of(options.json, report, to_table)?;
     match &options.html {
         Some(path) => fs::write(path, report.to_html()).map_err(|source| file_error(path, source)),
         None => Ok(()),

@@ -125,7 +125,7 @@ impl Text {
     }
 
     /// The text of a section; of what stands before all sections, if there is no title.
-    fn section(self, title: &str) -> &'static str {
+    pub(crate) fn section(self, title: &str) -> &'static str {
         let mut sections = self.0.split("\n## ");
         if title.is_empty() {
             let first = sections.next().unwrap_or_default();

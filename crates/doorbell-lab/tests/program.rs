@@ -70,6 +70,8 @@ fn help_of_scenarios_teaches() {
 #[test]
 fn help_of_simulated_scenarios_teaches_both() {
     for scenario in [
+        "call",
+        "shootdown",
         "timer-cost",
         "timer-sleepers",
         "wake",

@@ -36,7 +36,7 @@ fn a_scenario_on_a_simulated_machine_prints_only_json() {
 #[test]
 fn what_cannot_be_measured_so_is_a_clear_error() {
     let cases: [(&[&str], &str); 5] = [
-        (&["lab", "call", "--sim", "smt-20"], "leave out --sim"),
+        (&["lab", "spawn", "--sim", "smt-20"], "leave out --sim"),
         (
             &["lab", "rt", "--sim", "xeon-40", "--period-us", "100"],
             "--period-us",

@@ -26,12 +26,23 @@ impl Metric {
 
 /// The names of a metric's minimum and maximum: the word stands before the unit.
 pub(crate) fn ends(metric: &str) -> [String; 2] {
+    let (name, unit) = parts(metric);
+    ["min", "max"].map(|end| [&name[..], &[end], &unit[..]].concat().join("_"))
+}
+
+/// The name of a metric's coefficient of variation.
+pub(crate) fn variation(metric: &str) -> String {
+    [&parts(metric).0[..], &["cv_percent"]].concat().join("_")
+}
+
+/// The words of the name, and those of the unit.
+fn parts(metric: &str) -> (Vec<&str>, Vec<&str>) {
     const UNITS: [&str; 8] = ["us", "ns", "per", "percent", "count", "x", "bytes", "s"];
-    let parts: Vec<_> = match metric {
+    let mut parts: Vec<_> = match metric {
         "ratio_to_limit_x" => vec!["ratio", "x"],
         name => name.split('_').collect(),
     };
     let at = parts.iter().position(|part| UNITS.contains(part));
-    let (name, unit) = parts.split_at(at.unwrap_or(parts.len()));
-    ["min", "max"].map(|end| [name, &[end], unit].concat().join("_"))
+    let unit = parts.split_off(at.unwrap_or(parts.len()));
+    (parts, unit)
 }

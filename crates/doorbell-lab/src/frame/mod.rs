@@ -20,7 +20,7 @@ use crate::report::SideTable;
 use crate::scenario::Options;
 use crate::text::Text;
 
-pub(crate) use metric::{Metric, ends};
+pub(crate) use metric::{Metric, ends, variation};
 pub(crate) use rounds::{matching, run};
 pub(crate) use rows::{Rated, Results, percentiles, percentiles_of};
 

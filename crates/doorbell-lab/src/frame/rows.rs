@@ -130,6 +130,7 @@ pub(super) fn row(
         let values = of_each_round(&tape.rounds, metric.name).unwrap_or_default();
         let [low, high] = ends(metric.name);
         put_ends(&mut metrics, &values, [&low, &high]);
+        metrics.put_variation(metric.name, &values);
     }
     let ratios = baseline.map(|other| ratios(tape, other, compared));
     let ratios = ratios.unwrap_or_default();

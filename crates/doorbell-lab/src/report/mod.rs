@@ -1,6 +1,7 @@
 //! The results of a scenario, and their three forms: a table, JSON and a page.
 
 mod html;
+mod lines;
 pub(crate) mod picture;
 mod table;
 
@@ -12,8 +13,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::error::LabError;
-use crate::frame::{Metric, ends};
-use crate::measure::Machine;
+use crate::frame::{Metric, ends, variation};
+use crate::measure::{Machine, variation_percent};
 use crate::text::Text;
 
 /// Figures by name. Names end with their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
@@ -25,6 +26,22 @@ impl Metrics {
     pub(crate) fn put(&mut self, name: &str, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.0.insert(name.to_owned(), value);
+        }
+    }
+
+    /// Adds how much a figure varies over several runs; nothing for a single one.
+    pub(crate) fn put_variation(&mut self, name: &str, values: &[f64]) {
+        if values.len() > 1 {
+            self.put(&variation(name), variation_percent(values));
+        }
+    }
+
+    /// The same of each figure.
+    pub(crate) fn put_variations(&mut self, runs: &[Self]) {
+        let names: Vec<_> = self.0.keys().cloned().collect();
+        for name in names {
+            let values: Vec<_> = runs.iter().filter_map(|run| run.get(&name)).collect();
+            self.put_variation(&name, &values);
         }
     }
 

@@ -1,4 +1,5 @@
-//! A picture of `/healthz` while every core computes, from the JSON of `doorbell lab http`. For the README.
+//! Pictures from the JSON of the lab: `/healthz` while every core computes (`doorbell lab http`), for the README; and the
+//! cost of operations on more and more cores (`doorbell lab scale`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::lines::{self, Line};
 use crate::error::LabError;
 
 /// Where the bars begin, how long the longest is, and how high a row is.
@@ -17,6 +19,9 @@ const ROW: f64 = 26.0;
 const FROM_US: f64 = 100.0;
 const TITLE: &str =
     "/healthz while every core computes: median, p99 and maximum in ms, on a logarithmic scale";
+/// The scenario whose picture has lines.
+const SCALE: &str = "scale";
+const SCALE_TITLE: &str = "The mean time of one operation in ns, by the number of simulated cores";
 /// The contestants, and their colours.
 const SHOWN: [(&str, &str); 4] = [
     ("tokio", "#8a8f98"),
@@ -40,6 +45,7 @@ const CASES: [(&str, &str); 2] = [
 
 #[derive(Debug, Deserialize)]
 struct Measured {
+    scenario: String,
     rows: Vec<Row>,
 }
 
@@ -57,23 +63,52 @@ impl Measured {
         let row = rows.find(|row| row.contestant == contestant && row.variant == variant)?;
         row.metrics.get(metric).copied()
     }
+
+    /// A line for each program, from variants such as `call, 32 cores`.
+    fn lines(&self) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for row in &self.rows {
+            let named = row.variant.split_once(", ");
+            let cores = named.and_then(|(_, cores)| cores.strip_suffix(" cores")?.parse().ok());
+            let Some((((name, _), cores), op_ns)) = named.zip(cores).zip(row.metrics.get("op_ns"))
+            else {
+                continue;
+            };
+            let point = [cores, *op_ns];
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Line {
+                    name: name.to_owned(),
+                    points: vec![point],
+                }),
+            }
+        }
+        lines
+    }
 }
 
 /// Options of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PictureOptions {
-    /// What `doorbell lab http --json` printed; several files, where the rows were measured in several runs
+    /// What `doorbell lab http --json` printed, or `doorbell lab scale --json`; several files, where the rows were
+    /// measured in several runs
     #[arg(required = true)]
     json: Vec<PathBuf>,
 }
 
 /// The picture, as SVG.
 pub(crate) fn draw(options: &PictureOptions) -> Result<String, LabError> {
-    let mut rows = Vec::new();
+    let (mut scenario, mut rows) = (String::new(), Vec::new());
     for path in &options.json {
-        rows.extend(read(path)?.rows);
+        let read = read(path)?;
+        scenario = read.scenario;
+        rows.extend(read.rows);
     }
-    svg(&Measured { rows })
+    let measured = Measured { scenario, rows };
+    if measured.scenario == SCALE {
+        return Ok(lines::svg(SCALE_TITLE, &measured.lines()));
+    }
+    svg(&measured)
 }
 
 fn read(path: &Path) -> Result<Measured, LabError> {
@@ -176,8 +211,34 @@ mod tests {
             .iter()
             .flat_map(|(contestant, _)| CASES.map(|(variant, _)| row(contestant, variant)));
         Measured {
+            scenario: "http".to_owned(),
             rows: rows.collect(),
         }
+    }
+
+    #[test]
+    fn each_program_on_more_and_more_cores_is_a_line() {
+        let row = |variant: &str, ns: f64| Row {
+            contestant: "default switches".to_owned(),
+            variant: variant.to_owned(),
+            metrics: [("op_ns".to_owned(), ns)].into(),
+        };
+        let rows = [
+            ("call, 4 cores", 9.0),
+            ("wake, 4 cores", 8.0),
+            ("call, 8 cores", 7.0),
+        ];
+        let measured = Measured {
+            scenario: SCALE.to_owned(),
+            rows: rows.map(|(variant, ns)| row(variant, ns)).into(),
+        };
+        let lines = measured.lines();
+        let found: Vec<_> = lines
+            .iter()
+            .map(|line| (&*line.name, &line.points[..]))
+            .collect();
+        let call = [[4.0, 9.0], [8.0, 7.0]];
+        assert_eq!(found, [("call", &call[..]), ("wake", &[[4.0, 8.0]])]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod options;
 mod pingpong;
 mod rank;
 mod rt;
+pub(crate) mod seeds;
 mod shootdown;
 pub(crate) mod simulated;
 mod spawn;
@@ -55,6 +56,19 @@ macro_rules! scenario {
     };
 }
 
+/// A scenario without a plan, beside its text.
+macro_rules! simulated_only {
+    ($name:literal) => {
+        &Scenario {
+            name: $name,
+            text: Text(include_str!(concat!($name, ".md"))),
+            extras: &[],
+            tour_rounds: None,
+            plan: None,
+        }
+    };
+}
+
 /// In the order of the tour.
 pub(crate) const ALL: &[&Scenario] = &[
     scenario!(call, Some(7), "calls"),
@@ -66,13 +80,7 @@ pub(crate) const ALL: &[&Scenario] = &[
     scenario!(timer_acc, Some(7)),
     scenario!(timer_idle, Some(5)),
     scenario!(timer_sleepers, None),
-    &Scenario {
-        name: "requests",
-        text: Text(include_str!("requests.md")),
-        extras: &[],
-        tour_rounds: None,
-        plan: None,
-    },
+    simulated_only!("requests"),
     scenario!(urgent, Some(1), "unprivileged", "slices"),
     scenario!(rank, Some(2), "unprivileged"),
     scenario!(rt, Some(1), "unprivileged", "period_us"),
@@ -81,6 +89,15 @@ pub(crate) const ALL: &[&Scenario] = &[
     scenario!(stuck, Some(2)),
     scenario!(busy, None, "seconds"),
     scenario!(http, None, "unprivileged", "seconds"),
+    simulated_only!("kernel"),
+    simulated_only!("scale"),
+    &Scenario {
+        name: seeds::NAME,
+        text: seeds::TEXT,
+        extras: &[],
+        tour_rounds: None,
+        plan: None,
+    },
 ];
 
 /// The scenario of this name.

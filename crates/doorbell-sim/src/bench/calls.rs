@@ -1,12 +1,12 @@
-//! Calls between workers: of a few to one, as ipistorm makes them, or of all to all, as threads that swap.
+//! Calls to workers: of a few threads to one worker, as ipistorm makes them, or of all workers to all, as threads that swap.
 
 use super::{Bench, BenchError, counted, finish, gather, sleep_until, start, sum};
-use crate::scenario::{Sleep, Workers};
+use crate::scenario::{Sleep, Workers, spawn};
 use doorbell_core::call::Outcome;
 use doorbell_core::task::{Join, Kind};
-use doorbell_core::worker::IdlePolicy;
-use doorbell_machine::sim::{self, SimCounter};
-use doorbell_machine::{Counter, ThreadError};
+use doorbell_machine::sim::{self, SimCounter, SimThread};
+use doorbell_machine::{Counter, ThreadError, ThreadHandle};
+use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use std::sync::Arc;
 
 /// What the launch of a task may take the launcher.
@@ -17,9 +17,10 @@ const WARM_UP_NS: u64 = 100_000;
 /// Who calls whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// A task on each of so many workers, from the first on, calls the last worker. None of them ever parks.
+    /// So many threads that are no workers, each with a CPU of its own behind those of the workers, call the last
+    /// worker, and spin until it answers.
     CallLast(usize),
-    /// A task on each worker calls all workers. They park as a runtime does that was asked for nothing.
+    /// A task on each worker calls all workers.
     CallAll,
 }
 
@@ -67,9 +68,12 @@ impl Figures {
 /// # Errors
 /// [`BenchError`] if the machine cannot be simulated or an oracle fails.
 pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
-    bench.run(shape.workers + 1, shape.workers, move |bench| {
-        play(bench, shape)
-    })
+    let threads = match shape.who {
+        Who::CallLast(callers) => callers,
+        Who::CallAll => 0,
+    };
+    let cpus = shape.workers + threads;
+    bench.run(cpus + 1, cpus, move |bench| play(bench, shape))
 }
 
 /// When calls are made that count.
@@ -79,52 +83,104 @@ struct Span {
     ends_ns: u64,
 }
 
-/// Calls until the time is over, at least once, and returns how long each call took that counts.
-async fn call_often(
+/// Calls again and again until the time is over, at least once. Returns how long each call took that counts.
+macro_rules! call_often {
+    ($span:expr, $call:expr) => {{
+        let span: Span = $span;
+        let mut took_ns = Vec::new();
+        loop {
+            let from_ns = sim::time_ns();
+            if from_ns >= span.ends_ns && !took_ns.is_empty() {
+                break took_ns;
+            }
+            if !$call {
+                sim::fail("lost: a call did not run");
+            }
+            if from_ns >= span.begins_ns {
+                took_ns.push(sim::time_ns() - from_ns);
+            }
+        }
+    }};
+}
+
+/// A task that calls all workers. All of these begin at one moment.
+async fn call_all(
     workers: Arc<Workers<0>>,
-    who: Who,
+    me: usize,
     span: Span,
     ran: Arc<SimCounter>,
 ) -> Vec<u64> {
+    let from_ns = span.begins_ns - WARM_UP_NS;
+    Sleep::new(&workers, me, from_ns.saturating_sub(sim::time_ns())).await;
     let all: Vec<_> = (0..workers.len()).collect();
-    let mut took_ns = Vec::new();
-    loop {
-        let from_ns = sim::time_ns();
-        if from_ns >= span.ends_ns && !took_ns.is_empty() {
-            return took_ns;
-        }
+    call_often!(span, {
         let ran = Arc::clone(&ran);
-        let is_done = if who == Who::CallAll {
-            let many = workers.call_many(move |_| _ = ran.add_shared(1), &all);
-            let outcomes = many.await;
-            outcomes.iter().all(|it| matches!(it, Outcome::Done(())))
-        } else {
-            let last = all.len() - 1;
-            let call = workers.launch(last, Kind::Call, async move {
-                ran.add_shared(1);
-            });
-            call.await.is_ok()
-        };
-        if !is_done {
-            sim::fail("lost: a call did not run");
+        let many = workers.call_many(move |_| _ = ran.add_shared(1), &all);
+        let outcomes = many.await;
+        outcomes.iter().all(|it| matches!(it, Outcome::Done(())))
+    })
+}
+
+/// A thread that calls the last worker.
+fn call_last(workers: &Workers<0>, span: Span, ran: &SimCounter) -> Vec<u64> {
+    let last = workers.len() - 1;
+    call_often!(span, workers.call(last, || _ = ran.add_shared(1)).is_some())
+}
+
+/// Starts all callers. Once all have ended, the receiver has a list of times of each.
+fn begin(
+    shape: Shape,
+    workers: &Arc<Workers<0>>,
+    span: Span,
+    ran: &Arc<SimCounter>,
+) -> Result<Callers, ThreadError> {
+    let (mut tasks, mut threads) = (Vec::new(), Vec::new());
+    let (says, took) = unbounded();
+    match shape.who {
+        Who::CallAll => tasks.extend((0..shape.workers).map(|worker| {
+            let calls = call_all(Arc::clone(workers), worker, span, Arc::clone(ran));
+            workers.launch(worker, Kind::Pinned, calls)
+        })),
+        Who::CallLast(callers) => {
+            for caller in 0..callers {
+                let (says, workers, ran) = (says.clone(), Arc::clone(workers), Arc::clone(ran));
+                let call = move || drop(says.unbounded_send(call_last(&workers, span, &ran)));
+                threads.push(spawn::<0>("caller", shape.workers + caller, call)?);
+            }
         }
-        if from_ns >= span.begins_ns {
-            took_ns.push(sim::time_ns() - from_ns);
+    }
+    Ok(Callers {
+        tasks,
+        threads,
+        took,
+    })
+}
+
+struct Callers {
+    tasks: Vec<Join<Vec<u64>>>,
+    threads: Vec<SimThread>,
+    took: UnboundedReceiver<Vec<u64>>,
+}
+
+impl Callers {
+    /// How long all calls took that count.
+    fn join(mut self, workers: &Workers<0>) -> Result<Vec<u64>, ThreadError> {
+        let mut took_ns = gather(workers, self.tasks);
+        self.threads.into_iter().try_for_each(ThreadHandle::join)?;
+        while let Ok(theirs) = self.took.try_recv() {
+            took_ns.extend(theirs);
         }
+        Ok(took_ns)
     }
 }
 
 /// The first thread of a run.
 fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
-    let mut config = bench.one_scheduler(shape.workers);
-    let callers = match shape.who {
-        Who::CallAll => shape.workers,
-        Who::CallLast(callers) => {
-            config.idle = IdlePolicy::NeverPark;
-            callers
-        }
+    let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
+    let (callers, each) = match shape.who {
+        Who::CallAll => (shape.workers, shape.workers),
+        Who::CallLast(callers) => (callers, 1),
     };
-    let (workers, threads) = start(config)?;
     let launched_ns = LAUNCH_NS * (callers + shape.sleepers) as u64;
     let begins_ns = sim::time_ns() + launched_ns + WARM_UP_NS;
     let span = Span {
@@ -138,24 +194,15 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     };
     let sleepers: Vec<_> = (0..shape.sleepers).map(sleep).collect();
     let ran = Arc::<SimCounter>::default();
-    let call = |worker| {
-        let calls = call_often(Arc::clone(&workers), shape.who, span, Arc::clone(&ran));
-        workers.launch(worker, Kind::Pinned, calls)
-    };
-    let callers: Vec<Join<Vec<u64>>> = (0..callers).map(call).collect();
+    let callers = begin(shape, &workers, span, &ran)?;
     sleep_until(span.begins_ns);
     let before = workers.counts();
     sleep_until(span.ends_ns);
     let did = counted(&before, &workers.counts());
-    let took_ns = gather(&workers, callers);
+    let took_ns = callers.join(&workers)?;
     for sleeper in sleepers {
         drop(workers.wait_for(sleeper, 0));
     }
-    let each = if shape.who == Who::CallAll {
-        shape.workers
-    } else {
-        1
-    };
     let answers = (took_ns.len() * each) as u64;
     if ran.get() < answers {
         sim::fail("lost: fewer calls ran than were answered");

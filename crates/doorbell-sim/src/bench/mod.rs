@@ -3,7 +3,8 @@
 //!
 //! | file | what is measured |
 //! |---|---|
-//! | `wake.rs` | how soon woken workers run, as schbench; wakes stacked on one worker |
+//! | `wake.rs` | how soon woken workers run, in short turns; wakes stacked on one worker |
+//! | `schbench.rs` | the same with schbench's own times: workers that compute for 30 ms |
 //! | `pingpong.rs` | how long pairs of tasks take to exchange messages, as uperf |
 //! | `calls.rs` | how long calls to other workers take, as ipistorm, and of all workers to all |
 //! | `posts.rs` | what it costs to call a worker from all others, and to spawn tasks |
@@ -24,6 +25,7 @@ pub mod posts;
 pub mod rank;
 pub mod requests;
 pub mod rt;
+pub mod schbench;
 pub mod sleepers;
 #[cfg(test)]
 mod tests;

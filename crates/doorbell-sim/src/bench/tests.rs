@@ -7,6 +7,7 @@ mod posts;
 mod rank;
 mod requests;
 mod rt;
+mod schbench;
 mod sleepers;
 mod timer_cost;
 mod wake;

@@ -1,4 +1,4 @@
-//! Schbench's shape: messengers wake their workers every 4 ms, and each worker computes for 30 µs.
+//! Schbench's shape in short turns: messengers wake their workers every 4 ms, and each worker computes for 30 µs.
 //!
 //! Workers are tasks of one runtime, which has a worker of its own, on a CPU of its own, for each of them. So a machine
 //! with enough CPUs has an idle one for every wake, and a wake that waits behind another one was placed badly.
@@ -90,18 +90,18 @@ impl Figures {
 
 /// A wake, by the number of its round.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    round: u64,
-    at_ns: u64,
+pub(super) struct Sent {
+    pub(super) round: u64,
+    pub(super) at_ns: u64,
 }
 
 /// A worker ran for a wake.
 #[derive(Clone, Copy, Debug)]
-struct Ran {
-    sent: Sent,
-    worker: usize,
-    began_ns: u64,
-    ended_ns: u64,
+pub(super) struct Ran {
+    pub(super) sent: Sent,
+    pub(super) worker: usize,
+    pub(super) began_ns: u64,
+    pub(super) ended_ns: u64,
 }
 
 impl Shape {
@@ -282,7 +282,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
 }
 
 /// How many began on a worker right behind another one that was not over when they were woken.
-fn behind(ran: &mut [Ran]) -> u64 {
+pub(super) fn behind(ran: &mut [Ran]) -> u64 {
     ran.sort_unstable_by_key(|it| (it.worker, it.began_ns));
     let waited =
         |pair: &&[Ran]| pair[0].worker == pair[1].worker && pair[0].ended_ns > pair[1].sent.at_ns;

@@ -390,7 +390,7 @@ impl<const BUG: u8> Workers<BUG> {
     }
 
     /// Calls a worker and waits. Not for use on a worker.
-    pub(super) fn call<R: Send>(&self, worker: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
+    pub(crate) fn call<R: Send>(&self, worker: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
         let remote: &Member<Sim<BUG>> = self.remote(worker);
         // SAFETY: this thread waits for the call here, once, and keeps nothing of it; closure and result
         // are Send.

@@ -4,8 +4,10 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use doorbell::net::UdpSocket;
+use doorbell::time::sleep;
 use doorbell::{
-    CallError, Handle, call_on,
+    Builder, CallError, Handle, call_on,
     metrics::WorkerState,
     switches::{CallCoalesce, IdleNotify, Switches},
 };
@@ -20,6 +22,10 @@ use crate::tools::spin;
 /// So long a worker spins that shall not park, or that shall park soon after it has called.
 const SPINS: Duration = Duration::from_mins(1);
 const PARKS_SOON: Duration = Duration::from_micros(300);
+/// What a loaded callee looks after, and how long its timers sleep.
+const TIMERS: usize = 1_000;
+const SOCKETS: usize = 64;
+const NEVER: Duration = Duration::from_hours(1);
 /// What is counted of each call.
 pub(super) const COUNTERS: [&str; 5] = [
     "passes_per_call",
@@ -66,6 +72,9 @@ pub(super) fn contestants(stage: &Stage) -> Vec<Contestant> {
     for is_task in [false, true] {
         all.extend(settings.map(|(switches, end)| one(stage, is_task, Spinning, switches, end)));
     }
+    for (switches, end) in [(on, ""), (off, ", idle_notify=off")] {
+        all.push(loaded(stage, switches, end));
+    }
     all.extend([
         one(stage, false, Parked, on, ""),
         one(stage, false, Parked, base, ", call_coalesce=base"),
@@ -108,6 +117,35 @@ fn one(stage: &Stage, is_task: bool, target: Target, switches: Switches, end: &s
         PARKED_DIVISOR
     };
     Contestant::of(format!("{form}, {name}{end}"), start, run).with_less(divisor)
+}
+
+/// Blocking calls to a worker that spins, and has timers and sockets to look after.
+fn loaded(stage: &Stage, switches: Switches, end: &str) -> Contestant {
+    let [here, there] = stage.cpus();
+    let start = move || {
+        let set = |builder: Builder| builder.spin(SPINS).switches(switches);
+        let peer = Doorbell::with(&Workers::Bound(vec![there]), set)?;
+        for _ in 0..TIMERS {
+            drop(peer.0.handle().task().on(0).spawn(sleep(NEVER)));
+        }
+        for _ in 0..SOCKETS {
+            let wait = async {
+                let socket = UdpSocket::bind("127.0.0.1:0")?;
+                socket.recv(&mut [0]).await
+            };
+            drop(peer.0.handle().task().on(0).spawn(wait));
+        }
+        Ok(peer)
+    };
+    let calls = Calls {
+        is_task: false,
+        target: Target::Spinning,
+        tally: Tally::leaked(),
+        clock: stage.clock,
+        caller_cpu: here,
+    };
+    let run = move |peer: &mut Doorbell, count| calls.run(peer.0.handle(), count);
+    Contestant::of(format!("blocking, spinning, loaded{end}"), start, run)
 }
 
 impl Calls {

@@ -4,11 +4,14 @@
 //! a report. Times are simulated time, so the load of this host changes nothing, and the same seeds give the same
 //! table.
 
-mod plans;
+mod parallel;
+pub(super) mod plans;
 
 use doorbell::switches::Switches;
 use doorbell_sim::bench::{Bench, BenchError};
 use doorbell_sim::profile::Profile;
+
+use parallel::each_seed;
 
 use super::{Options, SimOptions};
 use crate::error::LabError;
@@ -19,30 +22,30 @@ use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of}
 use crate::text::Text;
 
 /// What the rows of a scenario differ in.
-struct Plan {
+pub(super) struct Plan {
     /// The settings of switches; none stands for the default switches.
-    settings: &'static [&'static str],
-    cases: Vec<Case>,
+    pub(super) settings: &'static [&'static str],
+    pub(super) cases: Vec<Case>,
     /// The setting by whose figure of this metric each is divided.
-    baseline: Option<(&'static str, &'static str)>,
+    pub(super) baseline: Option<(&'static str, &'static str)>,
 }
 
-type Measure = dyn Fn(&mut Seeds<'_>) -> Result<Metrics, BenchError>;
+type Measure = dyn Fn(&Seeds<'_>) -> Result<Metrics, BenchError>;
 
 /// A program of some size, and how many workers it has.
-struct Case {
+pub(super) struct Case {
     variant: String,
     workers: usize,
     measure: Box<Measure>,
 }
 
 /// A program, how the figures of several seeds are added up, and what is shown of them.
-struct Program<S, F: 'static> {
-    run: fn(&Bench, S) -> Result<F, BenchError>,
-    add: fn(&mut F, F),
+pub(super) struct Program<S, F: 'static> {
+    pub(super) run: fn(&Bench, S) -> Result<F, BenchError>,
+    pub(super) add: fn(&mut F, F),
     /// Times, each with what stands before the names of their percentiles.
-    times: &'static [Times<F>],
-    figures: &'static [Figure<F>],
+    pub(super) times: &'static [Times<F>],
+    pub(super) figures: &'static [Figure<F>],
 }
 
 type Times<F> = (&'static str, fn(&F) -> &[u64]);
@@ -50,31 +53,28 @@ type Times<F> = (&'static str, fn(&F) -> &[u64]);
 /// A metric, and of what it is the ratio: of a program's figures, and of the number of its workers in all runs.
 type Figure<F> = (&'static str, fn(&F, u64) -> [u64; 2]);
 
-impl<S: Copy + 'static, F: Default> Program<S, F> {
+impl<S: Copy + Sync + 'static, F: Default + Send> Program<S, F> {
     /// Runs it with each seed, adds the figures up and makes metrics of them.
-    fn case(&'static self, variant: String, workers: usize, shape: S) -> Case {
-        let measure = move |seeds: &mut Seeds<'_>| {
-            let mut all = F::default();
-            for seed in 0..seeds.count {
-                let label = format!("{}, seed {seed}", seeds.label);
-                seeds.progress.say(&label);
-                seeds.bench.seed = u64::from(seed);
-                (self.add)(&mut all, (self.run)(&seeds.bench, shape)?);
+    pub(super) fn case(&'static self, variant: String, workers: usize, shape: S) -> Case {
+        let measure = move |seeds: &Seeds<'_>| {
+            let run = |seed: u32| {
+                seeds.progress.say(&format!("{}, seed {seed}", seeds.label));
+                let bench = Bench {
+                    seed: u64::from(seed),
+                    ..seeds.bench.clone()
+                };
+                let figures = (self.run)(&bench, shape);
                 seeds.progress.advance();
+                figures
+            };
+            let (mut all, mut each) = (F::default(), Vec::new());
+            for figures in each_seed(seeds.count, run) {
+                let figures = figures?;
+                each.push(self.metrics(&figures, workers as u64));
+                (self.add)(&mut all, figures);
             }
-            let mut metrics = Metrics::default();
-            for (prefix, times_ns) in self.times {
-                let samples: Samples = times_ns(&all).iter().copied().collect();
-                for (name, us) in percentiles(&samples) {
-                    metrics.put(&format!("{prefix}{name}"), Some(us));
-                }
-            }
-            let worker_runs = workers as u64 * u64::from(seeds.count);
-            for (name, value) in self.figures {
-                // It is not known if the second is 0.
-                let [count, of] = value(&all, worker_runs).map(|count| count as f64);
-                metrics.put(name, Some(count / of));
-            }
+            let mut metrics = self.metrics(&all, workers as u64 * u64::from(seeds.count));
+            metrics.put_variations(&each);
             Ok(metrics)
         };
         Case {
@@ -82,6 +82,22 @@ impl<S: Copy + 'static, F: Default> Program<S, F> {
             workers,
             measure: Box::new(measure),
         }
+    }
+
+    fn metrics(&self, figures: &F, worker_runs: u64) -> Metrics {
+        let mut metrics = Metrics::default();
+        for (prefix, times_ns) in self.times {
+            let samples: Samples = times_ns(figures).iter().copied().collect();
+            for (name, us) in percentiles(&samples) {
+                metrics.put(&format!("{prefix}{name}"), Some(us));
+            }
+        }
+        for (name, value) in self.figures {
+            // It is not known if the second is 0.
+            let [count, of] = value(figures, worker_runs).map(|count| count as f64);
+            metrics.put(name, Some(count / of));
+        }
+        metrics
     }
 }
 
@@ -113,7 +129,7 @@ pub(crate) fn run(
     let progress = Progress::steps_on_stderr(runs, "runs");
     let (mut rows, mut cores) = (Vec::new(), Vec::new());
     for ((setting, case), label) in chosen {
-        let mut seeds = Seeds {
+        let seeds = Seeds {
             bench: Bench {
                 machine: profile.spec().clone(),
                 switches: switches(setting),
@@ -123,7 +139,7 @@ pub(crate) fn run(
             progress: &progress,
             label,
         };
-        let measured = (case.measure)(&mut seeds);
+        let measured = (case.measure)(&seeds);
         cores.push(case.workers);
         rows.push(Row {
             contestant: setting.to_owned(),
@@ -159,7 +175,7 @@ pub(crate) fn run(
     })
 }
 
-const AS_THEY_STAND: &str = "default switches";
+pub(super) const AS_THEY_STAND: &str = "default switches";
 
 fn switches(setting: &str) -> Switches {
     if setting == AS_THEY_STAND {

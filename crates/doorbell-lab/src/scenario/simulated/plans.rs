@@ -1,14 +1,15 @@
 //! The scenarios, and what is made of their figures.
 
-use doorbell_sim::bench::{pingpong, rank, requests, rt, sleepers, timer_cost, wake};
+use doorbell_sim::bench::{pingpong, rank, requests, rt, schbench, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
 use super::{AS_THEY_STAND, Plan, Program};
 use crate::error::LabError;
+use crate::scenario::seeds::plans as seeds;
 
 type Make = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
 
-pub(super) const ALL: [(&str, Make); 7] = [
+pub(super) const ALL: [(&str, Make); 11] = [
     ("wake", wake),
     ("rt", rt),
     ("rank", rank),
@@ -16,6 +17,10 @@ pub(super) const ALL: [(&str, Make); 7] = [
     ("timer-sleepers", sleepers),
     ("timer-cost", timer_cost),
     ("requests", requests),
+    ("call", seeds::call),
+    ("shootdown", seeds::call_all),
+    ("kernel", seeds::kernel),
+    ("scale", seeds::scale),
 ];
 
 const TIMER_PULL: &[&str] = &["timer_pull=on", "timer_pull=off", "timer_pull=base"];
@@ -23,7 +28,11 @@ const STAND: &[&str] = &[AS_THEY_STAND];
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The number of workers, or an error if they are too few.
-fn at_least(scenario: &'static str, least: usize, given: usize) -> Result<usize, LabError> {
+pub(in crate::scenario) fn at_least(
+    scenario: &'static str,
+    least: usize,
+    given: usize,
+) -> Result<usize, LabError> {
     if given >= least {
         return Ok(given);
     }
@@ -65,6 +74,21 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
             ("cpu_us_per_op", |f, _| [f.cpu_ns, 1_000 * wakes(f)]),
         ],
     };
+    static LONG: Program<schbench::Shape, schbench::Figures> = Program {
+        run: schbench::run,
+        add: schbench::Figures::add,
+        times: &[("", |f| &f.late_ns)],
+        figures: &[
+            ("wakes_count", |f, _| [f.late_ns.len() as u64, 1]),
+            ("stacked_per_1k", |f, _| {
+                [1_000 * f.stacked, f.late_ns.len() as u64]
+            }),
+            ("claims_lost_per_1k", |f, _| {
+                [1_000 * f.claims_lost, f.late_ns.len() as u64]
+            }),
+            ("rings_per_op", |f, _| [f.rings, f.late_ns.len() as u64]),
+        ],
+    };
     let cpus = profile.spec().cpus();
     let workers = workers.unwrap_or(cpus.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
     if workers == 0 || !workers.is_multiple_of(MESSENGERS) {
@@ -84,6 +108,24 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         let variant = format!("{MESSENGERS} x {workers_each} {name}");
         PROGRAM.case(variant, workers, shape)
     });
+    let mut long = Vec::new();
+    for (times, whose) in [(1, ""), (2, "of twice as many, ")] {
+        for (phase, name) in [
+            (Phase::Apart, "30 ms"),
+            (Phase::Together, "30 ms, together"),
+        ] {
+            let woken_each = workers / MESSENGERS;
+            let shape = schbench::Shape {
+                messengers: MESSENGERS,
+                woken_each,
+                workers_each: times * woken_each,
+                phase,
+                rounds: 60,
+            };
+            let variant = format!("{MESSENGERS} x {woken_each} {whose}for {name}");
+            long.push(LONG.case(variant, workers, shape));
+        }
+    }
     Ok(Plan {
         settings: &[
             "idle_claim=on",
@@ -91,7 +133,7 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
             "idle_claim=mark",
             "idle_claim=base",
         ],
-        cases: cases.into(),
+        cases: cases.into_iter().chain(long).collect(),
         baseline: None,
     })
 }

@@ -100,6 +100,28 @@ fn each_scenario_has_its_figures() {
         &["op_ns", "mails_per_timer", "ratio_x"],
     );
     of(
+        "call",
+        4,
+        "notify=on (1 caller)",
+        &["op_ns", "rings_per_1k"],
+    );
+    of(
+        "shootdown",
+        4,
+        "=base (4 workers",
+        &["ratio_x", "calls_per_s"],
+    );
+    for what in ["call", "shootdown", "flood", "spawn", "urgent", "wake"] {
+        of("scale", 8, what, &["op_ns"]);
+    }
+    of("kernel", 4, "2 us masked, base", &["op_ns"]);
+    of(
+        "kernel",
+        4,
+        "4 threads, 20 us apart, base",
+        &["interrupts_per_1k"],
+    );
+    of(
         "requests",
         4,
         "timer_pull=base (8 pairs",
@@ -113,7 +135,7 @@ fn what_cannot_be_simulated_says_what_to_do() {
         let error = run(name, sim, &options(only)).expect_err("it cannot be run");
         error.to_string()
     };
-    let none = fails("call", &sim(4), "");
+    let none = fails("spawn", &sim(4), "");
     assert!(
         none.contains("leave out --sim") && none.contains("wake"),
         "{none}"
@@ -126,6 +148,10 @@ fn what_cannot_be_simulated_says_what_to_do() {
         ("pingpong", 1),
         ("timer-cost", 7),
         ("requests", 1),
+        ("call", 1),
+        ("shootdown", 1),
+        ("kernel", 1),
+        ("scale", 3),
     ] {
         let few = fails(name, &sim(workers), "");
         assert!(few.contains("at least"), "{few}");
@@ -145,7 +171,7 @@ fn what_cannot_be_simulated_says_what_to_do() {
 /// The tables fit, and keep the columns that answer their question.
 #[test]
 fn the_tables_fit() {
-    let kept: [(&str, &[&str]); 6] = [
+    let kept: [(&str, &[&str]); 10] = [
         (
             "wake",
             &[
@@ -162,6 +188,10 @@ fn the_tables_fit() {
         ("pingpong", &["exchanges/s", "p50 us", "p99 us"]),
         ("timer-cost", &["ns", "x base", "mails", "rings/1k"]),
         ("requests", &["ops/s", "x base", "timeouts/1k", "rings"]),
+        ("call", &["ns", "x off", "rings/1k", "passes/1k"]),
+        ("shootdown", &["calls/s", "x base", "rings/1k"]),
+        ("scale", &["ns"]),
+        ("kernel", &["ns", "calls/s", "interrupts/1k"]),
     ];
     let profile = Profile::load("xeon-40").expect("it is built in");
     for (name, kept) in kept {

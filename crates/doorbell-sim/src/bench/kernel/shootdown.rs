@@ -72,12 +72,14 @@ impl Cpus {
     /// Calls all others, and waits until all have run the call.
     fn call_all(&self, me: usize, is_patched: bool) {
         let others = (0..self.all.len()).filter(|cpu| *cpu != me);
-        let posted = others
-            .clone()
-            .filter(|to| self.post(me, *to) || !is_patched);
+        let posted = others.clone().filter(|to| {
+            self.take_interrupt(me);
+            self.post(me, *to) || !is_patched
+        });
         // The kernel queues all calls before it interrupts.
         for to in posted.collect::<Vec<_>>() {
             self.interrupt(to);
+            self.take_interrupt(me);
         }
         for to in others {
             self.wait_for(me, to);

@@ -44,13 +44,13 @@ fn a_queue_that_is_not_empty_needs_no_interrupt() {
             cpus: 88,
             is_patched,
             work_ns: 20 * US,
-            span_ns: 1_000 * US,
+            span_ns: 500 * US,
         };
         shootdown::run(&bench("broadwell-2x22-smt", 3), shape).unwrap()
     });
     let per_call = |it: &shootdown::Figures| it.interrupts as f64 / it.calls as f64;
     assert!(
-        per_call(&patched) < 0.6 * per_call(&base),
+        per_call(&patched) < 0.2 * per_call(&base),
         "{base:?}, {patched:?}"
     );
     assert!(patched.calls > base.calls, "{base:?}, {patched:?}");

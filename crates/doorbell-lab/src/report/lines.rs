@@ -1,0 +1,107 @@
+//! A picture with a line for each program of `doorbell lab scale`: what an operation costs on more and more cores.
+
+use std::fmt::Write as _;
+
+/// Where the lines begin and end, and the space beside them.
+const LEFT: f64 = 60.0;
+const WIDTH: f64 = 600.0;
+const TOP: f64 = 46.0;
+const HEIGHT: f64 = 300.0;
+const COLOURS: [&str; 6] = [
+    "#1d4ed8", "#b98b4a", "#15803d", "#b91c1c", "#7c3aed", "#0e7490",
+];
+
+/// A line: its name, and points of two positive numbers from left to right.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) points: Vec<[f64; 2]>,
+}
+
+/// The picture, as SVG. Both scales are logarithmic.
+pub(super) fn svg(title: &str, lines: &[Line]) -> String {
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let ends = |axis: usize| {
+        let logs = all().map(|point| point[axis].log10());
+        logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| {
+            (low.min(log), high.max(log))
+        })
+    };
+    let [x, y] = [ends(0), (ends(1).0.floor(), ends(1).1.ceil())];
+    let share =
+        |value: f64, (low, high): (f64, f64)| (value.log10() - low) / (high - low).max(1e-9);
+    let at = |point: &[f64; 2]| {
+        let (right, up) = (share(point[0], x), share(point[1], y));
+        [LEFT + WIDTH * right, TOP + HEIGHT * (1.0 - up)]
+    };
+    let bottom = TOP + HEIGHT;
+    let mut out = String::new();
+    let mut places: Vec<f64> = all().map(|point| point[0]).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    for place in places {
+        let [x, _] = at(&[place, 1.0]);
+        let text = bottom + 18.0;
+        let _ = writeln!(
+            out,
+            r##"<path d="M{x:.1} {TOP}V{bottom}" stroke="#e5e7eb"/><text x="{x:.1}" y="{text}" text-anchor="middle">{place}</text>"##
+        );
+    }
+    for power in y.0 as i32..=y.1 as i32 {
+        let value = 10_f64.powi(power);
+        let [_, y] = at(&[1.0, value]);
+        let (end, text) = (LEFT + WIDTH, y + 4.0);
+        let _ = writeln!(
+            out,
+            r##"<path d="M{LEFT} {y:.1}H{end}" stroke="#e5e7eb"/><text x="54" y="{text:.1}" text-anchor="end">{value}</text>"##
+        );
+    }
+    for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+        let points: Vec<_> = line.points.iter().map(at).collect();
+        let path: Vec<_> = points
+            .iter()
+            .map(|[x, y]| format!("{x:.1},{y:.1}"))
+            .collect();
+        let path = path.join(" ");
+        let [x, y] = points.last().copied().unwrap_or_default();
+        let (name, x, y) = (&line.name, x + 8.0, y + 4.0);
+        let _ = writeln!(
+            out,
+            r#"<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/><text x="{x:.1}" y="{y:.1}" fill="{colour}">{name}</text>"#
+        );
+    }
+    let height = bottom + 34.0;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"780\" height=\"{height}\" font-family=\"sans-serif\" \
+         font-size=\"13\">\n<rect width=\"780\" height=\"{height}\" fill=\"#ffffff\"/>\n<text x=\"10\" \
+         y=\"20\">{title}</text>\n{out}</svg>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_has_its_points_where_they_belong() {
+        let line = |name: &str, points: &[[f64; 2]]| Line {
+            name: name.to_owned(),
+            points: points.to_vec(),
+        };
+        let lines = [
+            line("call", &[[4.0, 10.0], [40.0, 10.0], [400.0, 1_000.0]]),
+            line("spawn", &[[4.0, 100.0], [400.0, 100.0]]),
+        ];
+        let picture = svg("ns", &lines);
+        assert_eq!(picture.matches("<polyline").count(), 2);
+        // From the left below to the right above, and in the middle of the height.
+        assert!(
+            picture.contains(r#"points="60.0,346.0 360.0,346.0 660.0,46.0""#),
+            "{picture}"
+        );
+        assert!(
+            picture.contains(r#"points="60.0,196.0 660.0,196.0""#),
+            "{picture}"
+        );
+        assert!(picture.contains(">spawn</text>"), "{picture}");
+    }
+}

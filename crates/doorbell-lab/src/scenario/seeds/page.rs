@@ -1,0 +1,157 @@
+//! The page: a section for each patch, in Markdown. The same rows are the report for programs and for the chart.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use super::{CHANGE_MIN, NAME, PATCHES, TEXT, Wanted};
+use crate::report::{MeasuredOn, Report, Row, SideTable, known};
+
+const TITLES: [&str; 9] = [
+    "patch",
+    "what",
+    "the patch",
+    "x",
+    "doorbell (CV %)",
+    "x",
+    "change",
+    "goal",
+    "command",
+];
+
+/// The report and the page. Each report is that of the command at its place.
+pub(super) fn make(
+    all: &[Wanted],
+    rows: Vec<Row>,
+    commands: &[&str],
+    reports: &[Report],
+) -> (Report, String) {
+    let number = |one: &Wanted| commands.iter().position(|command| *command == one.command);
+    let cells = all.iter().zip(&rows).map(|(one, row)| {
+        let number = number(one).map_or_else(String::new, |at| (at + 1).to_string());
+        cells(one, row, number)
+    });
+    let main = SideTable {
+        caption: "",
+        titles: TITLES.into(),
+        rows: cells.collect(),
+    };
+    let notes = commands.iter().zip(reports).enumerate();
+    let notes = notes.map(|(at, (command, report))| {
+        format!("{}. `doorbell {command}`: {}", at + 1, report.machine)
+    });
+    let goals = main
+        .rows
+        .iter()
+        .map(|row| &*row[7])
+        .filter(|goal| !goal.is_empty());
+    let met = goals.clone().filter(|goal| goal.ends_with("yes")).count();
+    let metrics = TEXT.metrics("Metrics");
+    let on_host = |report: &&Report| matches!(report.machine, MeasuredOn::Host(_));
+    let of_machine = reports.iter().find(on_host).unwrap_or(&reports[0]);
+    let report = Report {
+        scenario: NAME,
+        machine: of_machine.machine.clone(),
+        rounds: of_machine.rounds,
+        gist: format!("{met} of {} goals are met.", goals.count()),
+        rows,
+        notes: notes.collect(),
+        side_tables: Vec::new(),
+        columns: Vec::new(),
+        chart: TEXT.chart("Chart", &metrics),
+        main: Some(main),
+    };
+    let page = markdown(&report);
+    (report, page)
+}
+
+fn cells(one: &Wanted, row: &Row, number: String) -> Vec<String> {
+    let figure = |name: &str| row.metrics.get(name);
+    let ours = ["before", "after"].map(|when| {
+        let value = known(figure(&format!("{when}_{}", one.metric)));
+        let percent = figure(&format!("{when}_cv_percent"));
+        percent.map_or(value.clone(), |percent| format!("{value} ({percent:.1})"))
+    });
+    let ratio = figure("ours_x");
+    let goal = one
+        .goal
+        .as_ref()
+        .map(|goal| format!("{goal}: {}", verdict(goal, ratio)));
+    vec![
+        one.patch.to_owned(),
+        format!("{}, {}", one.what, one.on()),
+        one.theirs.join(" → "),
+        one.patch_x
+            .map_or_else(|| "-".to_owned(), |ratio| known(Some(ratio))),
+        ours.join(" → "),
+        known(ratio),
+        change(one.patch_x, ratio, figure("share_percent")),
+        goal.unwrap_or_default(),
+        number,
+    ]
+}
+
+/// Whether a ratio meets a goal.
+fn verdict(goal: &str, ratio: Option<f64>) -> &'static str {
+    let bound = goal
+        .rsplit(' ')
+        .next()
+        .and_then(|bound| bound.parse::<f64>().ok());
+    let Some((ratio, bound)) = ratio.zip(bound) else {
+        return "n/a";
+    };
+    let is_met = if goal.starts_with("at most") {
+        ratio <= bound
+    } else {
+        ratio >= bound
+    };
+    if is_met { "yes" } else { "NO" }
+}
+
+/// Doorbell's change beside the patch's.
+fn change(patch_x: Option<f64>, ours_x: Option<f64>, share_percent: Option<f64>) -> String {
+    match (patch_x, ours_x, share_percent) {
+        (Some(_), Some(ratio), _) if (ratio - 1.0).abs() < CHANGE_MIN => "none".to_owned(),
+        (_, _, Some(percent)) if percent > 0.0 => format!("same sign, {percent:.0} %"),
+        (_, _, Some(_)) => "opposite sign".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn markdown(report: &Report) -> String {
+    let today = Command::new("date").arg("+%F").output();
+    let today = today.map_or_else(
+        |_| "a day that is not known".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    );
+    let mut page = format!(
+        "# The five kernel patches\n\n`doorbell lab seeds` wrote this page on {today}. {}\n\n",
+        report.gist
+    );
+    for sentence in TEXT.items("Columns") {
+        let _ = writeln!(page, "- {sentence}");
+    }
+    let rows = report.main.as_ref().map_or(&[][..], |main| &main.rows[..]);
+    for patch in PATCHES {
+        let of_patch: Vec<_> = rows.iter().filter(|row| row[0] == patch).collect();
+        if of_patch.is_empty() {
+            continue;
+        }
+        let _ = writeln!(page, "\n## {patch}\n\n{}\n", TEXT.section(patch).trim());
+        let _ = writeln!(
+            page,
+            "| {} |\n|---|---|---:|---|---:|---|---|---:|",
+            TITLES[1..].join(" | ")
+        );
+        for row in of_patch {
+            let _ = writeln!(page, "| {} |", row[1..].join(" | "));
+        }
+        let shows = TEXT.section(&format!("What {patch} shows"));
+        let _ = writeln!(page, "\n{}", shows.trim());
+    }
+    let _ = writeln!(
+        page,
+        "\n## Commands and machines\n\n{}",
+        report.notes.join("\n")
+    );
+    page
+}
