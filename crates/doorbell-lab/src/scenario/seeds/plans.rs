@@ -86,18 +86,11 @@ fn mean(times_ns: &[u64]) -> [u64; 2] {
     [times_ns.iter().sum(), times_ns.len() as u64]
 }
 
-fn of_calls(
-    scenario: &'static str,
-    settings: &'static [&'static str],
-    baseline: &'static str,
-    cases: Vec<Case>,
-) -> Plan {
+fn of_calls(settings: &'static [&'static str], baseline: &'static str, cases: Vec<Case>) -> Plan {
     Plan {
-        scenario,
         settings,
         cases,
         baseline: Some((baseline, "op_ns")),
-        gist: |_| String::new(),
     }
 }
 
@@ -126,7 +119,7 @@ pub(in crate::scenario) fn call(_: &Profile, workers: Option<usize>) -> Result<P
         "idle_notify=always_ring",
         "idle_notify=on",
     ];
-    Ok(of_calls("call", settings, "idle_notify=off", cases.into()))
+    Ok(of_calls(settings, "idle_notify=off", cases.into()))
 }
 
 /// Calls of all workers to all.
@@ -143,12 +136,7 @@ pub(in crate::scenario) fn call_all(
     };
     let case = CALLS.case(format!("{workers} workers"), workers, shape);
     let settings = &["call_coalesce=base", "call_coalesce=on"];
-    Ok(of_calls(
-        "shootdown",
-        settings,
-        "call_coalesce=base",
-        vec![case],
-    ))
+    Ok(of_calls(settings, "call_coalesce=base", vec![case]))
 }
 
 /// Twins of two paths of the kernel.
@@ -189,11 +177,9 @@ pub(in crate::scenario) fn kernel(
         }
     }
     Ok(Plan {
-        scenario: "kernel",
         settings: &[AS_THEY_STAND],
         cases,
         baseline: None,
-        gist: |_| String::new(),
     })
 }
 
@@ -238,10 +224,8 @@ pub(in crate::scenario) fn scale(_: &Profile, workers: Option<usize>) -> Result<
         cases.push(WAKE.case(name("wake"), workers, shape));
     }
     Ok(Plan {
-        scenario: "scale",
         settings: &[AS_THEY_STAND],
         cases,
         baseline: None,
-        gist: |_| String::new(),
     })
 }
