@@ -143,11 +143,11 @@ impl Messenger {
     }
 }
 
+/// Messengers, and the tasks of their workers.
+type Launched = (Vec<SimThread>, Vec<Join<Vec<Ran>>>);
+
 /// Starts the messengers, and returns them and the tasks of their workers.
-fn launch(
-    shape: Shape,
-    workers: &Arc<Workers<0>>,
-) -> Result<(Vec<SimThread>, Vec<Join<Vec<Ran>>>), ThreadError> {
+fn launch(shape: Shape, workers: &Arc<Workers<0>>) -> Result<Launched, ThreadError> {
     let (mut threads, mut tasks) = (Vec::new(), Vec::new());
     for messenger in 0..shape.messengers {
         let (answer, answers) = unbounded();

@@ -89,13 +89,12 @@ fn each_row_is_one_of_its_command() {
     for one in all {
         let chosen = chosen(&one.command);
         let (name, options) = (chosen.scenario.name, &chosen.options);
-        let (labels, section) = match options.simulated() {
-            Some(sim) => (simulated::labels(name, &sim), "Metrics with --sim"),
-            None => {
-                let plan = chosen.scenario.plan.expect("it is measured on a host");
-                let all = testing::contestants(plan, options);
-                (all.iter().map(Contestant::label).collect(), "Metrics")
-            }
+        let (labels, section) = if let Some(sim) = options.simulated() {
+            (simulated::labels(name, &sim), "Metrics with --sim")
+        } else {
+            let plan = chosen.scenario.plan.expect("it is measured on a host");
+            let all = testing::contestants(plan, options);
+            (all.iter().map(Contestant::label).collect(), "Metrics")
         };
         let only = options.only.as_deref().unwrap_or_default();
         for ours in &one.ours {

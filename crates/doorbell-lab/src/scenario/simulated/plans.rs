@@ -3,7 +3,7 @@
 use doorbell_sim::bench::{pingpong, rank, requests, rt, schbench, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
-use super::{AS_THEY_STAND, Plan, Program};
+use super::{AS_THEY_STAND, Case, Plan, Program};
 use crate::error::LabError;
 use crate::scenario::seeds::plans as seeds;
 
@@ -74,21 +74,6 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
             ("cpu_us_per_op", |f, _| [f.cpu_ns, 1_000 * wakes(f)]),
         ],
     };
-    static LONG: Program<schbench::Shape, schbench::Figures> = Program {
-        run: schbench::run,
-        add: schbench::Figures::add,
-        times: &[("", |f| &f.late_ns)],
-        figures: &[
-            ("wakes_count", |f, _| [f.late_ns.len() as u64, 1]),
-            ("stacked_per_1k", |f, _| {
-                [1_000 * f.stacked, f.late_ns.len() as u64]
-            }),
-            ("claims_lost_per_1k", |f, _| {
-                [1_000 * f.claims_lost, f.late_ns.len() as u64]
-            }),
-            ("rings_per_op", |f, _| [f.rings, f.late_ns.len() as u64]),
-        ],
-    };
     let cpus = profile.spec().cpus();
     let workers = workers.unwrap_or(cpus.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
     if workers == 0 || !workers.is_multiple_of(MESSENGERS) {
@@ -108,24 +93,6 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         let variant = format!("{MESSENGERS} x {workers_each} {name}");
         PROGRAM.case(variant, workers, shape)
     });
-    let mut long = Vec::new();
-    for (times, whose) in [(1, ""), (2, "of twice as many, ")] {
-        for (phase, name) in [
-            (Phase::Apart, "30 ms"),
-            (Phase::Together, "30 ms, together"),
-        ] {
-            let woken_each = workers / MESSENGERS;
-            let shape = schbench::Shape {
-                messengers: MESSENGERS,
-                woken_each,
-                workers_each: times * woken_each,
-                phase,
-                rounds: 60,
-            };
-            let variant = format!("{MESSENGERS} x {woken_each} {whose}for {name}");
-            long.push(LONG.case(variant, workers, shape));
-        }
-    }
     Ok(Plan {
         settings: &[
             "idle_claim=on",
@@ -133,9 +100,50 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
             "idle_claim=mark",
             "idle_claim=base",
         ],
-        cases: cases.into_iter().chain(long).collect(),
+        cases: cases
+            .into_iter()
+            .chain(long_wakes(workers / MESSENGERS))
+            .collect(),
         baseline: None,
     })
+}
+
+/// The same with schbench's own times.
+fn long_wakes(woken_each: usize) -> Vec<Case> {
+    use wake::Phase;
+    static LONG: Program<schbench::Shape, schbench::Figures> = Program {
+        run: schbench::run,
+        add: schbench::Figures::add,
+        times: &[("", |f| &f.late_ns)],
+        figures: &[
+            ("wakes_count", |f, _| [f.late_ns.len() as u64, 1]),
+            ("stacked_per_1k", |f, _| {
+                [1_000 * f.stacked, f.late_ns.len() as u64]
+            }),
+            ("claims_lost_per_1k", |f, _| {
+                [1_000 * f.claims_lost, f.late_ns.len() as u64]
+            }),
+            ("rings_per_op", |f, _| [f.rings, f.late_ns.len() as u64]),
+        ],
+    };
+    let mut long = Vec::new();
+    for (times, whose) in [(1, ""), (2, "of twice as many, ")] {
+        for (phase, name) in [
+            (Phase::Apart, "30 ms"),
+            (Phase::Together, "30 ms, together"),
+        ] {
+            let shape = schbench::Shape {
+                messengers: 2,
+                woken_each,
+                workers_each: times * woken_each,
+                phase,
+                rounds: 60,
+            };
+            let variant = format!("2 x {woken_each} {whose}for {name}");
+            long.push(LONG.case(variant, 2 * woken_each, shape));
+        }
+    }
+    long
 }
 
 /// Periodic urgent tasks, as cyclictest.
