@@ -269,7 +269,11 @@ fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Led
     }
     asked.closures += runtime.cores() as u64;
     let metrics = balance::when_idle(&handle);
-    let counts: Vec<_> = metrics.workers.iter().map(|worker| worker.raw()).collect();
+    let counts: Vec<_> = metrics
+        .workers
+        .iter()
+        .map(doorbell::metrics::WorkerMetrics::raw)
+        .collect();
     for finding in balance::findings(&counts, asked) {
         ledger.fail(finding);
     }

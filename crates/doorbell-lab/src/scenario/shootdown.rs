@@ -208,7 +208,10 @@ fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<(), LabError> 
 
 fn counts_of(handle: &Handle) -> Vec<WorkerCounts> {
     let workers = handle.metrics().workers;
-    workers.iter().map(|worker| worker.raw()).collect()
+    workers
+        .iter()
+        .map(doorbell::metrics::WorkerMetrics::raw)
+        .collect()
 }
 
 fn outcome(by_workers: u64, by_threads: u64, span: Duration, used: &[WorkerCounts]) -> Outcome {
