@@ -30,7 +30,7 @@ fn a_scenario_on_a_simulated_machine_prints_only_json() {
     let json: Value = serde_json::from_slice(&once.stdout).expect("it is JSON");
     assert_eq!(json["scenario"], "wake");
     assert_eq!(json["machine"]["cores"], serde_json::json!([2]));
-    assert_eq!(json["rows"].as_array().map(Vec::len), Some(4));
+    assert_eq!(json["rows"].as_array().map(Vec::len), Some(8));
 }
 
 #[test]

@@ -125,7 +125,7 @@ mod tests {
         let mut all = testing::contestants(&PLAN, &Options::default());
         all.retain(|one| !one.variant.starts_with("service"));
         try_each(all, |one, run| {
-            let outcome = outcome(one, run, 20);
+            let outcome = outcome(one, run, 60);
             assert!(outcome.operations > 0, "{one:?}: {outcome:?}");
             match &*one.variant {
                 LONE => assert!(outcome.figures.contains_key("yields_count"), "{one:?}"),

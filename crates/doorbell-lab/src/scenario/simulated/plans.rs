@@ -127,7 +127,7 @@ fn long_wakes(woken_each: usize) -> Vec<Case> {
         ],
     };
     let mut long = Vec::new();
-    for (times, whose) in [(1, ""), (2, "of twice as many, ")] {
+    for times in [1, 2] {
         for (phase, name) in [
             (Phase::Apart, "30 ms"),
             (Phase::Together, "30 ms, together"),
@@ -139,7 +139,11 @@ fn long_wakes(woken_each: usize) -> Vec<Case> {
                 phase,
                 rounds: 60,
             };
-            let variant = format!("2 x {woken_each} {whose}for {name}");
+            let of = match times {
+                1 => String::new(),
+                _ => format!(" of {}", times * woken_each),
+            };
+            let variant = format!("2 x {woken_each}{of}, {name}");
             long.push(LONG.case(variant, 2 * woken_each, shape));
         }
     }
