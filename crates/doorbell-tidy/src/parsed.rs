@@ -1,6 +1,6 @@
 //! What the rules look at in one Rust file: calls with what is passed to them, paths, and modules in other files.
 //!
-//! syn parses the file. What stands in a macro is parsed too, as far as it is Rust; see [`Reader::read_macro`].
+//! syn parses the file. What stands in a macro is parsed too, as far as it is Rust; see `Reader::read_macro`.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::Parser as _;
