@@ -132,12 +132,7 @@ impl<M: Machine> Worker<M> {
     /// Sleeps, and counts what ended the sleep.
     pub(super) fn sleep(&self, form: ParkIn) {
         let tally = &self.shared.tally;
-        // One that would not spin then sleeps until the timer.
-        let early_ns = if self.skips_spin() {
-            0
-        } else {
-            self.spinning.governor().early_ns()
-        };
+        let early_ns = self.early_ns();
         let until_ns = self.leave_timers();
         let until_ns = until_ns.map(|ns| ns.saturating_sub(early_ns));
         let look_ns = self.next_look();

@@ -229,9 +229,13 @@ impl<M: Machine> Worker<M> {
         let Some(count) = self.local.steal(victim, greed, inject) else {
             return false;
         };
+        self.note_theft(count);
+        true
+    }
+
+    pub(super) fn note_theft(&self, count: u64) {
         self.shared.tally.thefts.add_owned(1);
         self.shared.tally.stolen.add_owned(count);
-        true
     }
 
     /// Ends this worker's search, successful or not. The last searcher looks again on behalf of the wakers that

@@ -158,13 +158,21 @@ impl<M: Machine> Worker<M> {
 
     /// Whether the worker parks at once. The CPU of a core that is off is left to others, by every policy; a paused
     /// clock waits for the worker to sleep.
-    pub(super) fn skips_spin(&self) -> bool {
+    fn skips_spin(&self) -> bool {
         !self.spinning.governor.spins()
             || self.local.is_off()
             || self.is_cpu_wanted()
             || self.shared.clock.is_frozen()
             || self.waits_for_descriptors()
             || (self.spinning.after_deadline.get() && self.spinning.governor.learns())
+    }
+
+    /// How long before a timer the OS is to wake the worker. One that would not spin then sleeps until the timer.
+    pub(super) fn early_ns(&self) -> u64 {
+        match self.spinning.governor.early_ns() {
+            early_ns if early_ns > 0 && !self.skips_spin() => early_ns,
+            _ => 0,
+        }
     }
 
     /// Whether posts and requests have kept this idle worker from looking at others for [`PASS_INTERVAL_NS`].

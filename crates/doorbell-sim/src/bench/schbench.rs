@@ -7,8 +7,8 @@
 //! A task goes to the worker that ran it last, if that one is idle. Where there are no more tasks than workers it always
 //! is. Where there are more, some tasks find it busy, and their wakers choose among the other idle workers.
 
-use super::wake::{Phase, Ran, Sent, behind};
-use super::{Bench, BenchError, counted, finish, gather, sleep_until, start, sum, worker_here};
+use super::wake::{Phase, Ran, Sent, behind, wake_one};
+use super::{Bench, BenchError, counted, finish, gather, sleep_until, start, sum};
 use crate::scenario::{Workers, spawn};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimThread};
@@ -84,14 +84,7 @@ async fn work(
 ) -> Vec<Ran> {
     let mut all = Vec::new();
     while let Ok(sent) = wakes.recv().await {
-        let (worker, began_ns) = (worker_here(), sim::time_ns());
-        sim::work(WORK_NS);
-        all.push(Ran {
-            sent,
-            worker,
-            began_ns,
-            ended_ns: sim::time_ns(),
-        });
+        all.push(Ran::compute(sent, WORK_NS));
         // The messenger's last wake has no listener.
         let _ = answers.unbounded_send(number);
     }
@@ -112,13 +105,7 @@ impl Messenger {
         for round in 0..WARM_UP + self.shape.rounds {
             for _ in 0..ready.len().min(self.shape.woken_each) {
                 let number = ready.swap_remove(sim::random() as usize % ready.len());
-                let at_ns = sim::time_ns();
-                if self.wakes[number]
-                    .unbounded_send(Sent { round, at_ns })
-                    .is_err()
-                {
-                    sim::fail("lost: a worker ended before its messenger");
-                }
+                wake_one(round, &self.wakes[number]);
             }
             let first = loop {
                 sim::sleep(LOOK_NS);

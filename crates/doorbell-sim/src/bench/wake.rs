@@ -104,6 +104,20 @@ pub(super) struct Ran {
     pub(super) ended_ns: u64,
 }
 
+impl Ran {
+    /// Computes for so long here, for a wake.
+    pub(super) fn compute(sent: Sent, work_ns: u64) -> Self {
+        let (worker, began_ns) = (worker_here(), sim::time_ns());
+        sim::work(work_ns);
+        Ran {
+            sent,
+            worker,
+            began_ns,
+            ended_ns: sim::time_ns(),
+        }
+    }
+}
+
 impl Shape {
     fn tasks(&self) -> usize {
         self.messengers * self.workers_each
@@ -146,14 +160,7 @@ pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
 async fn work(mut wakes: UnboundedReceiver<Sent>) -> Vec<Ran> {
     let mut all = Vec::new();
     while let Ok(sent) = wakes.recv().await {
-        let (worker, began_ns) = (worker_here(), sim::time_ns());
-        sim::work(WORK_NS);
-        all.push(Ran {
-            sent,
-            worker,
-            began_ns,
-            ended_ns: sim::time_ns(),
-        });
+        all.push(Ran::compute(sent, WORK_NS));
     }
     all
 }
@@ -161,10 +168,15 @@ async fn work(mut wakes: UnboundedReceiver<Sent>) -> Vec<Ran> {
 /// Wakes all workers of a messenger, one right after another.
 fn wake_all(round: u64, workers: &[UnboundedSender<Sent>]) {
     for worker in workers {
-        let at_ns = sim::time_ns();
-        if worker.unbounded_send(Sent { round, at_ns }).is_err() {
-            sim::fail("lost: a worker ended before its messenger");
-        }
+        wake_one(round, worker);
+    }
+}
+
+/// Wakes a worker of a messenger.
+pub(super) fn wake_one(round: u64, worker: &UnboundedSender<Sent>) {
+    let at_ns = sim::time_ns();
+    if worker.unbounded_send(Sent { round, at_ns }).is_err() {
+        sim::fail("lost: a worker ended before its messenger");
     }
 }
 

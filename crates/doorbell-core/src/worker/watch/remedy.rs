@@ -89,8 +89,7 @@ impl<M: Machine> Worker<M> {
             return;
         };
         self.local.push_chain(chain);
-        self.shared.tally.thefts.add_owned(1);
-        self.shared.tally.stolen.add_owned(count);
+        self.note_theft(count);
         self.offer_new_surplus();
     }
 
