@@ -69,14 +69,16 @@ where
     /// Accepts until the signal, then waits for the open connections.
     pub(super) async fn run(mut self) -> Result<Served, ServeError> {
         let mut served = Served::default();
-        self.accept(&mut served).await?;
-        drop(self.listener);
-        drain(&self.shared, self.drain_timeout, &mut served).await;
+        let waits = self.accept(&mut served).await?;
+        // Counted before a client can see that the server ends.
+        let were = self.shared.open().sockets();
+        drop((waits, self.listener));
+        drain(&self.shared, were, self.drain_timeout, &mut served).await;
         Ok(served)
     }
 
-    /// Accepts until the signal.
-    async fn accept(&mut self, served: &mut Served) -> Result<(), ServeError> {
+    /// Accepts until the signal. Returns the connection that still waited for room then.
+    async fn accept(&mut self, served: &mut Served) -> Result<Option<L::Io>, ServeError> {
         let (mut pause, mut skipped) = (PAUSE_MIN, 0);
         let mut row = 0;
         loop {
@@ -88,10 +90,10 @@ where
             }
             row += 1;
             let error = match unless(&mut self.signal, self.listener.accept()).await {
-                None => return Ok(()),
+                None => return Ok(None),
                 Some(Ok((io, info))) => {
                     if self.room().await.is_none() {
-                        return Ok(());
+                        return Ok(Some(io));
                     }
                     self.begin(io, info);
                     served.accepted += 1;
@@ -106,7 +108,7 @@ where
                 AfterRefusal::Next => {
                     skipped = 0;
                     if unless(&mut self.signal, sleep(SKIP_PAUSE)).await.is_none() {
-                        return Ok(());
+                        return Ok(None);
                     }
                 }
                 AfterRefusal::MakeRoom | AfterRefusal::Pause => {
@@ -115,7 +117,7 @@ where
                     served.refused += u64::from(waits);
                     let needs_room = waits && after == AfterRefusal::MakeRoom;
                     if self.pause(pause, needs_room).await.is_none() {
-                        return Ok(());
+                        return Ok(None);
                     }
                     pause = PAUSE_MAX.min(pause * 2);
                 }
@@ -176,10 +178,9 @@ where
     }
 }
 
-/// Tells the connections to end, and drops those that do not end in time.
-async fn drain(shared: &Shared, drain_timeout: Duration, served: &mut Served) {
+/// Tells the connections, which were so many at the signal, to end, and drops those that do not end in time.
+async fn drain(shared: &Shared, were: usize, drain_timeout: Duration, served: &mut Served) {
     let open = shared.open();
-    let were = open.sockets();
     shared.stop();
     let all = open.until(|open| open.tasks() == 0 && open.sockets() == 0);
     if timeout(drain_timeout, all).await.is_err() {
