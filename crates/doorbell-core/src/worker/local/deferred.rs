@@ -4,7 +4,7 @@
 //!
 //! They run when nothing else is ready, behind a pass if the last one is old ([`Pace::is_old`]). While other tasks are
 //! always ready, they get half of the worker's time (less if their polls take more than 10 ms), in slices. The next slice comes when the others have run as long as
-//! the last slice took, and at least [`SLICE_NS`]. A slice lasts `SLICE_NS`, or one poll if that is longer.
+//! the last slice took, and at least [`SLICE_NS`]. Of a poll that turns out to be long, an eighth counts. A slice lasts `SLICE_NS`, or one poll if that is longer.
 
 use super::Local;
 use crate::link::Node;
@@ -23,6 +23,10 @@ const SLICE_MAX_NS: u64 = 10_000_000;
 /// A poll that takes less than this part of what long polls took lately is not long.
 const SHORTER: u64 = 8;
 
+/// This part counts of a poll that turns out to be long: where many new tasks compute, each runs once before those that are
+/// known for it have half of the time. Some of it counts, or new tasks without end would keep deferred ones waiting for ever.
+const COUNTED: u64 = 8;
+
 /// The part of the queue that only the worker touches. Movable tasks are in a queue of the remote half.
 #[derive(Debug)]
 pub(super) struct Deferred<M: Machine> {
@@ -38,6 +42,8 @@ pub(super) struct Deferred<M: Machine> {
     has_slice: Cell<bool>,
     /// A deferred task has run since the clock was read last.
     has_run: Cell<bool>,
+    /// Since the clock was read last, a poll was long of a task that was not known for it.
+    turned_out_long: Cell<bool>,
     /// After the last poll that was long by the clock: the time, and the worker's CPU time.
     ran: Cell<Option<(u64, u64)>>,
 }
@@ -52,6 +58,7 @@ impl<M: Machine> Default for Deferred<M> {
             since_ns: Cell::new(0),
             has_slice: Cell::new(false),
             has_run: Cell::new(false),
+            turned_out_long: Cell::new(false),
             ran: Cell::new(None),
         }
     }
@@ -61,6 +68,10 @@ impl<M: Machine> Deferred<M> {
     /// The clock was read.
     fn note_time(&self, now_ns: u64, passed: Passed, is_empty: bool) {
         let has_run = self.has_run.replace(false);
+        if self.turned_out_long.replace(false) && !self.has_slice.get() {
+            let left_out_ns = passed.ns - passed.ns / COUNTED;
+            self.since_ns.set(self.since_ns.get() + left_out_ns);
+        }
         let since_ns = self.since_ns.get();
         match (self.has_slice.get(), has_run) {
             // The slice ends only after a deferred task has run: a stolen task goes before it.
@@ -248,6 +259,7 @@ impl<M: Machine> Local<M> {
         let (now_ns, cpu_ns) = (began_ns + took_ns, self.remote.cpu_time_ns());
         let ran_ns = self.deferred.ran_since(began_ns, now_ns, cpu_ns);
         let length = if self.deferred.is_long(ran_ns) {
+            self.deferred.turned_out_long.set(true);
             PollLength::long()
         } else {
             length.suspected()
@@ -313,6 +325,21 @@ mod tests {
         let deferred = Deferred::<Host>::default();
         assert!(deferred.is_long(SLICE_MAX_NS / 2));
         assert!(!deferred.is_long(2 * LONG_NS));
+    }
+
+    /// Many new tasks compute, and one that is known for it waits for a slice.
+    #[test]
+    fn w46_new_tasks_that_compute_go_before_what_is_deferred_eight_times() {
+        let deferred = Deferred::<Host>::default();
+        let (ns, polls) = (5 * LONG_NS, 1);
+        deferred.note_slice(ns, 0);
+        let mut ran = 0;
+        while !deferred.has_slice.get() {
+            ran += 1;
+            deferred.turned_out_long.set(true);
+            deferred.note_time(ran * ns, Passed { ns, polls }, false);
+        }
+        assert_eq!(ran, 8);
     }
 
     /// A task yields now and then beside others that are always ready, long after a deferred one computed.
