@@ -5,6 +5,7 @@ use std::io;
 
 /// How the OS schedules a thread. Source: `sched(7)`; `Documentation/scheduler/sched-eevdf.rst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Policy {
     /// `SCHED_FIFO`: runs before all threads of other policies, until it waits or a thread of higher priority
     /// can run.

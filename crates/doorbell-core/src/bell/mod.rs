@@ -124,6 +124,7 @@ pub enum Announced {
 
 /// What a worker does now, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WorkerState {
     /// It runs tasks or looks for work.
     Running,
