@@ -213,7 +213,7 @@ impl<M: Machine> Source<M> {
     /// Whether its events are off. A caller that gets `true` must turn them on. Call it after an arming and its
     /// fence.
     pub(super) fn take_muted(&self) -> bool {
-        // ORDER: Relaxed, behind the fence. Then Acquire pairs with the Release of `has_muted`: of several waiting
+        // ORDER: Relaxed, after the fence. Then Acquire pairs with the Release of `has_muted`: of several waiting
         // tasks one gets `true`, and comes after the thread that turned the events off.
         self.muted.load(Ordering::Relaxed) != 0 && self.muted.swap(0, Ordering::Acquire) != 0
     }
@@ -277,7 +277,7 @@ impl<M: Machine> Source<M> {
             return;
         };
         if !M::breaks(Bug::IoNoEventFence) {
-            // Partner: the fence behind an arming (`HeldCell::arm`).
+            // Partner: the fence after an arming (`HeldCell::arm`).
             M::fence_recheck();
         }
         self.waiters.wake(said);

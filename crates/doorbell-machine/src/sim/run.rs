@@ -345,7 +345,7 @@ impl World {
         }
     }
 
-    /// What is due next lies behind the last moment of the run. If all threads have ended, nobody waits for it any more.
+    /// What is due next comes after the last moment of the run. If all threads have ended, nobody waits for it any more.
     fn check_time(&mut self) {
         if self.threads.iter().any(|it| it.doing != Doing::Ended) {
             self.fail(Failure::Time(self.config.time_max_ns));
