@@ -180,7 +180,7 @@ impl<M: Machine> Local<M> {
     pub(in crate::worker) fn next_deferred(&self) -> Option<NonNull<Node<M>>> {
         let (pinned, queue) = (&self.deferred.pinned, self.remote.deferred());
         // SAFETY: this worker owns its remote half's queues.
-        let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
+        let pop = || unsafe { self.pop_own(queue) };
         let (next, _) = self.deferred.round.pop(pinned, || queue.len(), pop)?;
         self.deferred.has_run.set(true);
         if self.deferred.has_slice.get() || self.deferred.slice_ns.get() > 0 {

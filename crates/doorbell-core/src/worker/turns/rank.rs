@@ -34,7 +34,7 @@ impl<M: Machine> Local<M> {
         }
         let queue = self.remote().queue();
         // SAFETY: this worker owns its remote half's queue.
-        unsafe { queue.pop_then(|| self.offer_refilled(queue)) }
+        unsafe { self.pop_own(queue) }
     }
 
     /// As [`Local::next_by_rank`], where pinned tasks wait too.
