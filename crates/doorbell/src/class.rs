@@ -28,6 +28,7 @@ pub struct Class(u8);
 
 /// The number of an Rt class is not one of 1 to 99.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClassError {
     /// The number asked for.
     pub number: u8,

@@ -53,6 +53,7 @@ struct GroupInner {
 
 /// The weight is not one of 1 to 10,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WeightError {
     /// The weight asked for.
     pub weight: u32,
