@@ -58,6 +58,7 @@ impl IdleClaim {
 /// How an urgent worker gets a task of a higher rank that waits at another urgent worker, before it begins a poll or
 /// parks (kernel patch: `RT_PUSH_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RtPush {
     /// `On` in a scheduler of 100 workers or more, else `Pull`.
     #[default]
@@ -77,16 +78,15 @@ impl RtPush {
 /// Which worker fires the timer of a task that may run anywhere, if the worker that has it sleeps (kernel patch: the
 /// timer pull model).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimerPull {
     /// The worker itself: it sleeps until then.
     #[default]
     Off,
-    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. If the worker that is
-    /// awake is inside a long poll, another one fires them about a millisecond late at most, provided that a poll was
-    /// long, or the workers began, within the last 10 s; else they wait for the end of that poll. As `Off` for class
-    /// Rt, in a scheduler of one worker, and while the clock is paused. Not the default: it spares wake-ups, but the
-    /// tasks run where their timers were fired, and may crowd there
-    /// (`docs/decisions/0029-sleepers-leave-their-timers.md`).
+    /// A worker that is awake. If all sleep, one of them sleeps until the first timer of all. While the worker that is
+    /// awake is inside a long poll, these timers wait as its own do (`worker/watch/README.md`). As `Off` for class Rt,
+    /// in a scheduler of one worker, and while the clock is paused. Not the default: it spares wake-ups, but the tasks
+    /// run where their timers were fired, and may crowd there (`docs/decisions/0029-sleepers-leave-their-timers.md`).
     On,
     /// The baseline of the kernel patch. The worker on which it was armed: as `Off`, but a worker without other work to
     /// do arms it on the nearest worker that seems awake, by mail. A guess: that worker may sleep by then, or be inside
@@ -170,18 +170,14 @@ texts!(IdleClaim "idle_claim": On "on", Off "off", Mark "mark", Base "base");
 texts!(RtPush "rt_push": Auto "auto", On "on", Pull "pull");
 
 /// Why a text names no setting.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SwitchError {
     /// Not of the form `switch=setting`.
-    #[error(
-        "`{0}` is not of the form switch=setting; write for example timer_pull=on,rt_push=pull"
-    )]
     Form(String),
     /// No switch has this name.
-    #[error("there is no switch `{0}`; there are {names}", names = NAMES)]
     Switch(String),
     /// The switch has no such setting.
-    #[error("switch `{switch}` has no setting `{setting}`; it has {known}")]
     Setting {
         /// The switch.
         switch: &'static str,
@@ -191,6 +187,31 @@ pub enum SwitchError {
         known: &'static str,
     },
 }
+
+impl fmt::Display for SwitchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SwitchError::Form(cause) => write!(
+                f,
+                "`{cause}` is not of the form switch=setting; write for example \
+                 timer_pull=on,rt_push=pull"
+            ),
+            SwitchError::Switch(cause) => {
+                write!(f, "there is no switch `{cause}`; there are {NAMES}")
+            }
+            SwitchError::Setting {
+                switch,
+                setting,
+                known,
+            } => write!(
+                f,
+                "switch `{switch}` has no setting `{setting}`; it has {known}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SwitchError {}
 
 impl FromStr for Switches {
     type Err = SwitchError;

@@ -47,7 +47,7 @@ impl Text {
     }
 
     /// What the rows show together, from a section with a figure's name in each place:
-    /// `{contestant | variant | metric}`, perhaps behind `least |`, `most |` or `last |` of several rows. `None` without
+    /// `{contestant | variant | metric}`, perhaps after `least |`, `most |` or `last |` of several rows. `None` without
     /// the section.
     pub(crate) fn gist(
         self,

@@ -258,7 +258,7 @@ fn spawns_compared() {
     show("spawn and poll, ns: with the bridge, without", &spawned);
 }
 
-/// Each contestant beside tokio, which runs before it in one round and behind it in the next.
+/// Each contestant beside tokio, which runs before it in one round and after it in the next.
 fn requests_compared() {
     let (_server, url) = server();
     for name in ["bridged", "one", "two", "whole"] {

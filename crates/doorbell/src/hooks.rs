@@ -7,7 +7,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// The worker for which a hook is called: see [`Builder::on_worker_start`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkerInfo {
     core: CoreId,
     class: ClassKind,

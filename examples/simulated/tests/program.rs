@@ -48,12 +48,6 @@ async fn a_program_runs_on_64_cores() {
     many_parts().await;
 }
 
-#[doorbell::test(sim, cores = 64, seeds = 0..20)]
-#[ignore = "for figures, in a release build"]
-async fn a_program_runs_on_64_cores_with_20_seeds() {
-    many_parts().await;
-}
-
 #[doorbell::test(sim, cores = 2)]
 async fn a_program_runs_on_2_cores() {
     many_parts().await;

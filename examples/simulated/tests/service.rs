@@ -45,12 +45,6 @@ async fn the_service_is_right_on_a_bad_day() {
     day(Planted::Nothing, 100).await;
 }
 
-#[doorbell::test(sim, cores = 64, seeds = 0..100)]
-#[ignore = "for figures, in a release build"]
-async fn a_hundred_days_of_1_000_requests_on_64_cores() {
-    day(Planted::Nothing, 1_000).await;
-}
-
 #[test]
 fn an_update_that_is_lost() {
     finds(Planted::LostUpdate, "a request was not counted");

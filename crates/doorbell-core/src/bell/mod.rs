@@ -124,6 +124,7 @@ pub enum Announced {
 
 /// What a worker does now, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WorkerState {
     /// It runs tasks or looks for work.
     Running,
@@ -329,7 +330,7 @@ impl<M: Machine> Bell<M> {
     #[inline]
     fn announce(&self, from: u32, to: u32) -> Announced {
         // ORDER: Release pairs with the Acquire of a notifier that must ring: the chosen form is visible. The
-        // fence after it pairs with the poster's fence_recheck behind its push: store buffering, in which
+        // fence after it pairs with the poster's fence_recheck after its push: store buffering, in which
         // the fences forbid that both sides miss each other. Relaxed on failure: the worker clears the
         // signals next, by `acknowledge` or `end_idle`, which acquire.
         let announced = self

@@ -156,7 +156,7 @@ impl<M: Machine> WaitCell<M> {
             }
             let held = (turn.0 & !STATE) | HELD;
             let missed = turn.0 | MISSED;
-            // ORDER: Relaxed, behind the fence of the event (`Source::deliver`); partner: the fence behind the
+            // ORDER: Relaxed, after the fence of the event (`Source::deliver`); partner: the fence after the
             // exchange that finds this (`HeldCell::arm`). So the holder sees the event in the word.
             match self
                 .word
@@ -172,7 +172,7 @@ impl<M: Machine> WaitCell<M> {
     /// The wait that some of `ready` ends, if there is one, also while a thread holds the cell to arm it again. An
     /// event calls this after its fence: either it sees the arming, or the arming thread sees the event.
     pub(super) fn waits_for(&self, ready: Readiness) -> Option<CellTurn> {
-        // ORDER: Relaxed, behind the fence.
+        // ORDER: Relaxed, after the fence.
         let word = self.word.load(Ordering::Relaxed);
         let wanted = u64::from(ready.bits()) << WANTED_BIT;
         (word & wanted != 0).then_some(CellTurn((word & !STATE) | ARMED))

@@ -224,7 +224,7 @@ impl<M: Machine> Driver<M> {
     fn visit(&self) -> DriverVisit<'_, M> {
         // ORDER: Relaxed, before the poll, which the poller puts in one order with the removal of a
         // descriptor, as a lock does. If the poll comes first, this is seen by the load in `sweep`, which
-        // is behind the removal. Else the poll does not say the token.
+        // is after the removal. Else the poll does not say the token.
         self.shared.visitors.fetch_add(1, Ordering::Relaxed);
         DriverVisit(self)
     }

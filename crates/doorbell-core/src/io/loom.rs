@@ -316,7 +316,7 @@ fn register_against_look() {
 }
 
 /// Two wait again for a descriptor that is muted meanwhile. The first that turns its events on fails. Who turns
-/// them on comes behind who turned them off.
+/// them on comes after who turned them off.
 fn mute_against_two() {
     let source = Arc::new(Source::<Loom>::new());
     let off = Arc::new(AtomicU32::new(0));

@@ -5,6 +5,7 @@ use super::place::{Place, Wait};
 use super::waiters::Waiters;
 use super::word::{Cleared, Delivered, Event, ReadyWord, Shut};
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -212,7 +213,7 @@ impl<M: Machine> Source<M> {
     /// Whether its events are off. A caller that gets `true` must turn them on. Call it after an arming and its
     /// fence.
     pub(super) fn take_muted(&self) -> bool {
-        // ORDER: Relaxed, behind the fence. Then Acquire pairs with the Release of `has_muted`: of several waiting
+        // ORDER: Relaxed, after the fence. Then Acquire pairs with the Release of `has_muted`: of several waiting
         // tasks one gets `true`, and comes after the thread that turned the events off.
         self.muted.load(Ordering::Relaxed) != 0 && self.muted.swap(0, Ordering::Acquire) != 0
     }
@@ -276,7 +277,7 @@ impl<M: Machine> Source<M> {
             return;
         };
         if !M::breaks(Bug::IoNoEventFence) {
-            // Partner: the fence behind an arming (`HeldCell::arm`).
+            // Partner: the fence after an arming (`HeldCell::arm`).
             M::fence_recheck();
         }
         self.waiters.wake(said);
@@ -314,12 +315,19 @@ impl<M: Machine> Source<M> {
 
 /// The runtime that waits for the descriptor of a socket has ended, or is about to: the source of the
 /// [`io::Error`] of an operation that would have to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the runtime that waits for the descriptor has ended, or is about to; into_std and from_std make an object that \
-     another runtime can wait for"
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeEnded;
+
+impl fmt::Display for RuntimeEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the runtime that waits for the descriptor has ended, or is about to; into_std and \
+             from_std make an object that another runtime can wait for",
+        )
+    }
+}
+
+impl std::error::Error for RuntimeEnded {}
 
 /// The error of a task that waits for a descriptor whose worker has ended: [`RuntimeEnded`].
 pub fn gone() -> io::Error {

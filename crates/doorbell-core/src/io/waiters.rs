@@ -49,7 +49,7 @@ impl<M: Machine> Waiters<M> {
 
     /// The turn of a wait that begins.
     fn next_turn(&self) -> u64 {
-        // ORDER: Relaxed; only a number. With the arming behind it and its fence, and the fence of an event, this
+        // ORDER: Relaxed; only a number. With the arming after it and its fence, and the fence of an event, this
         // is store buffering: an event that sees the arming sees this too.
         self.turns.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -120,7 +120,7 @@ impl<M: Machine> Waiters<M> {
     /// Wakes all wakers that wait for some of `ready`, the one that has waited longest first. Wakers are foreign
     /// code: none is called while a cell is held, and if one panics the others are woken all the same.
     pub(super) fn wake(&self, ready: Readiness) {
-        // ORDER: Relaxed, behind the fence of the event: see `next_turn`. A wait that begins later sees the event.
+        // ORDER: Relaxed, after the fence of the event: see `next_turn`. A wait that begins later sees the event.
         let last = self.turns.load(Ordering::Relaxed);
         let mut from = 0;
         while from <= last {

@@ -116,7 +116,7 @@ impl<M: Machine> WorkerShared<M> {
 
     /// Asks the worker to end. It ends after the current poll.
     pub fn close(&self) {
-        // ORDER: Release, and the read-modify-write of the bell behind it: a worker that sees
+        // ORDER: Release, and the read-modify-write of the bell after it: a worker that sees
         // the request for a pass sees this.
         self.closing.store(1, Ordering::Release);
         self.remote.request_pass();

@@ -229,6 +229,7 @@ impl<L: Listener> Server<L> {
     /// Ends the server when `signal` is ready: it stops accepting and closes connections without a request in
     /// flight. The others are closed after their request. A client that has begun a request's head has 5 s to
     /// complete it.
+    #[doc(alias = "with_graceful_shutdown")]
     pub fn shutdown_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.signal = Some(Box::pin(signal));
         self

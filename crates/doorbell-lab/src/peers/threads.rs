@@ -174,7 +174,7 @@ impl<O: Send + 'static> Team<O> {
         sent.map_err(|_| LabError::ThreadPanicked { thread: self.name })
     }
 
-    /// Waits until all orders are followed, also behind one whose thread panicked.
+    /// Waits until all orders are followed, also after one whose thread panicked.
     pub(crate) fn end(self) -> Result<(), LabError> {
         let ends = self.threads.into_iter().map(|(orders, thread)| {
             drop(orders);

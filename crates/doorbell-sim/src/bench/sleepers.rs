@@ -103,7 +103,7 @@ impl Wake for Note {
     }
 }
 
-/// Arms the timers, each on a worker in turn; all are due behind `from_ns`, by the workers' clock.
+/// Arms the timers, each on a worker in turn; all are due after `from_ns`, by the workers' clock.
 fn arm(
     workers: &Arc<Workers<0>>,
     shape: Shape,

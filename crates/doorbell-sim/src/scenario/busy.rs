@@ -22,7 +22,7 @@ const MS: u64 = 1_000_000;
 const LOOK_NS: u64 = 100 * US;
 /// What looks, wakes and switches take on the simulated machine.
 const COSTS_NS: u64 = 75 * US;
-/// A slice of the deferred queue ends with the first poll behind so long.
+/// A slice of the deferred queue ends with the first poll after so long.
 const SLICE_NS: u64 = 20 * US;
 /// Rounds of everything that comes from outside.
 const ROUNDS: u64 = 24;

@@ -33,7 +33,7 @@ const DUE_NS: u64 = 300_000;
 const ASLEEP_NS: u64 = 200_000;
 /// When the last of them is due, from the first one. The others are due together.
 const LAST_NS: u64 = 30_000;
-/// How long the busy worker goes on behind that.
+/// How long the busy worker goes on after that.
 const BEYOND_NS: u64 = 60_000;
 const POLL_NS: u64 = 2_000;
 
@@ -104,7 +104,7 @@ fn post_and_timer<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
     });
     let _: Option<()> = workers.result_of(sleeps);
     if once.times() != 1 {
-        sim::fail("nothing lost: a post came after a timer that was armed behind it");
+        sim::fail("nothing lost: a post came after a timer that was armed after it");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The scenarios, judged by their oracles.
 
+mod behind_a_poll;
 mod budget;
 mod busy;
 mod claims;

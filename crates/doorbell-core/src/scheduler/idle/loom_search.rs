@@ -104,7 +104,7 @@ fn vain_claim() {
     let (theirs, its) = (Arc::clone(&set), Arc::clone(&work));
     let sleeper = thread::spawn(move || {
         theirs.enter(2);
-        // ORDER: Relaxed; behind the fence of `enter`.
+        // ORDER: Relaxed; after the fence of `enter`.
         doorbell_machine::Word::load(&*its, Relaxed) == 1
     });
     let (theirs, its) = (Arc::clone(&set), Arc::clone(&work));

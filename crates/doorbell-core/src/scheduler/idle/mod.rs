@@ -180,7 +180,7 @@ impl<M: Machine> IdleSet<M> {
     #[inline]
     pub fn any(&self) -> bool {
         (0..self.cores.groups()).any(|group| {
-            // ORDER: Relaxed; behind the poster's fence, or a hint.
+            // ORDER: Relaxed; after the poster's fence, or a hint.
             let word = self.cores.word(group, self.class).load(Ordering::Relaxed);
             word as u16 & !((word / COUNTED) as u16) != 0
         })
@@ -262,7 +262,7 @@ impl<M: Machine> IdleSet<M> {
     /// Whether any worker searches.
     #[inline]
     pub fn anyone_searches(&self) -> bool {
-        // ORDER: Relaxed; behind the poster's fence, or a hint.
+        // ORDER: Relaxed; after the poster's fence, or a hint.
         self.searching.load(Ordering::Relaxed) != 0
     }
 
@@ -310,7 +310,7 @@ impl<M: Machine> IdleSet<M> {
     }
 
     fn count_searching(&self) {
-        // ORDER: Relaxed; the Release of what says so in the worker's word stands behind it, and the Acquire of
+        // ORDER: Relaxed; the Release of what says so in the worker's word comes after it, and the Acquire of
         // what clears that in front of `count_one_less`: a search is counted before it is over.
         self.searching.fetch_add(1, Ordering::Relaxed);
     }
@@ -327,7 +327,7 @@ impl<M: Machine> IdleSet<M> {
     /// Whether a worker that entered is still in the set, so no waker has claimed it.
     pub fn holds(&self, worker: usize) -> bool {
         let (word, at) = self.word(worker);
-        // ORDER: Relaxed; behind the fence of the worker's announcement. A later claimer notifies the
+        // ORDER: Relaxed; after the fence of the worker's announcement. A later claimer notifies the
         // worker through its bell.
         word.load(Ordering::Relaxed) & (IDLE << at) != 0
     }

@@ -60,7 +60,7 @@ impl<M: Machine> IdleSet<M> {
                 return Some(seen);
             }
             // ORDER: Relaxed; the word has one order, so of the workers that ask for the last place one gets it.
-            // It publishes nothing. A read-modify-write, for the fences behind it.
+            // It publishes nothing. A read-modify-write, for the fences after it.
             match self
                 .watchdogs
                 .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
@@ -93,10 +93,10 @@ impl<M: Machine> IdleSet<M> {
     }
 
     /// Whether a caller with a task waiting must wake workers as watchdogs: some can be claimed, and there are
-    /// fewer watchdogs than there may be. Called behind the push and its fence.
+    /// fewer watchdogs than there may be. Called after the push and its fence.
     #[inline]
     pub fn lacks_watchdog(&self) -> bool {
-        // ORDER: Relaxed; behind the pusher's fence: a watchdog that ends sees the push.
+        // ORDER: Relaxed; after the pusher's fence: a watchdog that ends sees the push.
         self.any() && all(self.watchdogs.load(Ordering::Relaxed)) < self.watchdogs_max
     }
 

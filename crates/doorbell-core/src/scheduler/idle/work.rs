@@ -43,7 +43,7 @@ impl<M: Machine> WorkSet<M> {
     }
 
     /// Something was put into the worker's run queue, by the worker itself, or into its inject queue. In the second
-    /// case the poster makes a fence before this. A caller that relies on being seen makes one behind it too.
+    /// case the poster makes a fence before this. A caller that relies on being seen makes one after it too.
     pub fn add(&self, worker: usize) {
         if !self.holds(worker) {
             self.add_anew(worker);
@@ -81,7 +81,7 @@ impl<M: Machine> WorkSet<M> {
     /// Copies the words. The caller has a fence before this if it must miss none.
     pub fn look(&self, seen: &Seen) {
         for (word, seen) in self.words.iter().zip(&seen.words) {
-            // ORDER: Relaxed; behind the fence of a caller that must miss none, a hint to others.
+            // ORDER: Relaxed; after the fence of a caller that must miss none, a hint to others.
             seen.set(word.load(Ordering::Relaxed));
         }
     }

@@ -111,7 +111,7 @@ impl<M: Machine> PriorityMap<M> {
     /// change at any moment.
     pub fn rank(&self, worker: usize) -> u8 {
         let at = self.cores.place(worker);
-        // ORDER: Relaxed; behind the fence of `Overloaded::set`, or a hint.
+        // ORDER: Relaxed; after the fence of `Overloaded::set`, or a hint.
         byte(
             self.groups[at.group][at.word()].load(Ordering::Relaxed),
             at.shift(),
@@ -131,7 +131,7 @@ impl<M: Machine> PriorityMap<M> {
         let BitPlace { group, slot } = self.cores.place(near);
         let (mut lowest, mut found) = (rank, None);
         for group in self.cores.order(group) {
-            // ORDER: Relaxed; behind the fence of `Overloaded::set`, or a hint.
+            // ORDER: Relaxed; after the fence of `Overloaded::set`, or a hint.
             let words = self.groups[*group]
                 .each_ref()
                 .map(|word| word.load(Ordering::Relaxed));

@@ -76,7 +76,7 @@ impl<M: Machine> Overloaded<M> {
             let highest = byte(seen, shift).max(rank).max(1);
             let next = seen & !bits(u8::MAX, shift) | bits(highest, shift);
             // ORDER: Release pairs with the Acquire of `clear`, which then sees the push, and with the fence of another
-            // poster behind its own exchange, which then sees the count. Relaxed on failure: only the next guess.
+            // poster after its own exchange, which then sees the count. Relaxed on failure: only the next guess.
             match word.compare_exchange(seen, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => seen = now,
@@ -139,7 +139,7 @@ impl<M: Machine> Overloaded<M> {
     }
 
     fn count_one_more(&self) {
-        // ORDER: Relaxed; the Release of the word stands behind it. A worker that lowers reads it behind its fence.
+        // ORDER: Relaxed; the Release of the word comes after it. A worker that lowers reads it after its fence.
         self.nonzero.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -151,14 +151,14 @@ impl<M: Machine> Overloaded<M> {
     /// The rank by which the worker is overloaded; 0 if it is not.
     pub fn rank(&self, worker: usize) -> u8 {
         let (word, shift) = self.word(worker);
-        // ORDER: Relaxed; a hint, or behind the fence of a worker that parks.
+        // ORDER: Relaxed; a hint, or after the fence of a worker that parks.
         byte(word.load(Ordering::Relaxed), shift)
     }
 
     /// Whether any worker may be overloaded: one load.
     #[inline]
     pub fn any(&self) -> bool {
-        // ORDER: Relaxed; behind the fence of the worker that lowers, or a hint.
+        // ORDER: Relaxed; after the fence of the worker that lowers, or a hint.
         self.nonzero.load(Ordering::Relaxed) != 0
     }
 
@@ -195,7 +195,7 @@ impl<M: Machine> Overloaded<M> {
         let cores = &*self.cores;
         let groups = cores.order(cores.place(near).group).iter();
         groups.flat_map(move |group| {
-            // ORDER: Relaxed; behind the fence of a worker that lowers or parks, or a hint.
+            // ORDER: Relaxed; after the fence of a worker that lowers or parks, or a hint.
             let words = self.groups[*group]
                 .each_ref()
                 .map(|word| word.load(Ordering::Relaxed));

@@ -67,11 +67,11 @@ impl<M: Machine> PushToken<M> {
     }
 
     /// Takes the token if it is free. Otherwise notes the tell, or only reads the word if another worker has noted one
-    /// for the same round. Call it on a worker that parks, behind the fence of its entry into the idle set, while a
+    /// for the same round. Call it on a worker that parks, after the fence of its entry into the idle set, while a
     /// worker is overloaded.
     pub fn tell(&self) -> Told {
         // ORDER: Relaxed, here and below; store buffering. A teller that reads an old TOLD relies on the fence of
-        // `begin_round` or `give_up` behind the read-modify-write that cleared it: what is looked at behind that fence
+        // `begin_round` or `give_up` after the read-modify-write that cleared it: what is looked at after that fence
         // is at least as new as what the teller saw in front of its own.
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {

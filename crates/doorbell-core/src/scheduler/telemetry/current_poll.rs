@@ -85,7 +85,7 @@ impl<M: Machine> CurrentPoll<M> {
         let rank = self.rank.load(Ordering::Acquire) as u8;
         // ORDER: Acquire, as above.
         let place = self.spawned_at.load(Ordering::Acquire);
-        // ORDER: Relaxed; the Acquires above keep it behind them.
+        // ORDER: Relaxed; the Acquires above keep it after them.
         if self.number.load(Ordering::Relaxed) != number {
             return None;
         }

@@ -98,7 +98,7 @@ impl<M: Machine> PollSlot<M> {
             // ORDER: Acquire, as above.
             *bytes = word.load(Ordering::Acquire).to_ne_bytes();
         }
-        // ORDER: Relaxed; the Acquires above keep it behind them.
+        // ORDER: Relaxed; the Acquires above keep it after them.
         if self.version.load(Ordering::Relaxed) != version {
             return None;
         }

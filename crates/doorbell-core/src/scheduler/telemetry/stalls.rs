@@ -294,7 +294,7 @@ impl<M: Machine> StallReporter<M> {
         if !M::breaks(Bug::WorkerStallNoFence) {
             M::fence_light();
         }
-        // ORDER: Relaxed; behind the fence, whose partner is that of the thread.
+        // ORDER: Relaxed; after the fence, whose partner is that of the thread.
         if self.sleeps.load(Ordering::Relaxed) != 0 {
             self.waiter.notify();
         }

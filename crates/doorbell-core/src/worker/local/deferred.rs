@@ -2,7 +2,7 @@
 //! poll woke them, and tasks whose last polls were [long](PollLength). There is none where tasks run by rank. Of the
 //! groups, only the default group has one.
 //!
-//! They run when nothing else is ready, behind a pass if the last one is old ([`Pace::is_old`]). While other tasks are
+//! They run when nothing else is ready, after a pass if the last one is old ([`Pace::is_old`]). While other tasks are
 //! always ready, they get half of the worker's time (less if their polls take more than 10 ms), in slices. The next slice comes when the others have run as long as
 //! the last slice took, and at least [`SLICE_NS`]. Of a poll that turns out to be long, an eighth counts. A slice lasts `SLICE_NS`, or one poll if that is longer.
 
@@ -191,7 +191,7 @@ impl<M: Machine> Local<M> {
     pub(in crate::worker) fn next_deferred(&self) -> Option<NonNull<Node<M>>> {
         let (pinned, queue) = (&self.deferred.pinned, self.remote.deferred());
         // SAFETY: this worker owns its remote half's queues.
-        let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
+        let pop = || unsafe { self.pop_own(queue) };
         let (next, _) = self.deferred.round.pop(pinned, || queue.len(), pop)?;
         self.deferred.has_run.set(true);
         if self.deferred.has_slice.get() || self.deferred.slice_ns.get() > 0 {
@@ -253,7 +253,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// After a poll that was long by the clock, of a task that was not known for it. While others compute, the CPU time that
-    /// was read behind one of their polls tells whether this one computed too.
+    /// was read after one of their polls tells whether this one computed too.
     #[cold]
     fn judged(&self, length: PollLength, began_ns: u64, took_ns: u64) -> PollLength {
         let (now_ns, cpu_ns) = (began_ns + took_ns, self.remote.cpu_time_ns());

@@ -296,7 +296,7 @@ impl<M: Machine> Local<M> {
         if !self.remote.has_injected() {
             return 0;
         }
-        // Before the take: whoever pushes behind it sees that this worker has something else to run.
+        // Before the take: a thread that pushes after it sees that this worker has something else to run.
         self.remote.beat();
         let Some((chain, len)) = self.remote.take_injected() else {
             return 0;

@@ -1,9 +1,11 @@
 //! Thefts of deferred tasks, and what a worker lets others take. Of other thefts see worker/turns/.
 
 use super::Local;
+use crate::link::Node;
 use crate::queue::{Greed, Loot, Queue, is_shareable};
 use crate::scheduler::Member;
 use doorbell_machine::Machine;
+use std::ptr::NonNull;
 
 impl<M: Machine> Local<M> {
     /// Takes from the deferred queue of another worker. Not for [`Greed::Single`]: then this worker has work of its own,
@@ -49,6 +51,16 @@ impl<M: Machine> Local<M> {
             // SAFETY: stolen, so its task may run anywhere, and it is in no queue.
             unsafe { self.push_between_polls(node) };
         }
+    }
+
+    /// Takes the next task out of a queue of this worker, and offers what a refill of its ring brings.
+    ///
+    /// # Safety
+    /// The queue is one of this worker's.
+    #[inline]
+    pub(in crate::worker) unsafe fn pop_own(&self, queue: &Queue<M>) -> Option<NonNull<Node<M>>> {
+        // SAFETY: passed on; only this worker's thread has its own half.
+        unsafe { queue.pop_then(|| self.offer_refilled(queue)) }
     }
 
     /// Offers the tasks of a refill to an idle worker. While the refill moved them from the backlog, a worker that

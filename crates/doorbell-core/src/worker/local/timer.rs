@@ -238,7 +238,7 @@ impl RawTimer {
     }
 
     /// Drops the timer, and has its worker wake the waker of the last poll, unless it has done so. Works on any thread.
-    /// If the worker is inside a long poll, it wakes it behind that.
+    /// If the worker is inside a long poll, it wakes it after that.
     pub fn rouse(self) {
         let it = ManuallyDrop::new(self);
         // SAFETY: the handle has the entry until here.

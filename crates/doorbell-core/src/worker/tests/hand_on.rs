@@ -197,7 +197,7 @@ fn what_came_to_the_inject_queue_of_the_worker_that_ends_the_last_search_is_offe
     end(workers);
 }
 
-/// Behind a fence: a pass that finds it offers it without one.
+/// After a fence: a pass that finds it offers it without one.
 #[test]
 fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
     for (tasks, brings) in [(2, 1), (4, 2)] {

@@ -40,7 +40,7 @@ impl<M: Machine> Local<M> {
     pub(super) fn next_by_arrival(&self) -> Option<NonNull<Node<M>>> {
         let (ready, queue) = (self.ready(), self.remote().queue());
         // SAFETY: this worker owns its remote half's queue.
-        let pop = || unsafe { queue.pop_then(|| self.offer_refilled(queue)) };
+        let pop = || unsafe { self.pop_own(queue) };
         loop {
             let (node, is_pinned) = self.turns.round.pop(ready, || queue.len(), pop)?;
             if !self.defers(node, is_pinned) {

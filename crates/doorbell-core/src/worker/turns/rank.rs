@@ -34,7 +34,7 @@ impl<M: Machine> Local<M> {
         }
         let queue = self.remote().queue();
         // SAFETY: this worker owns its remote half's queue.
-        unsafe { queue.pop_then(|| self.offer_refilled(queue)) }
+        unsafe { self.pop_own(queue) }
     }
 
     /// As [`Local::next_by_rank`], where pinned tasks wait too.
@@ -184,7 +184,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The last scan of a worker that parks, behind its entry into the idle set. With the token, if a worker is
+    /// The last scan of a worker that parks, after its entry into the idle set. With the token, if a worker is
     /// overloaded, the holder scans the others on behalf of the workers that park. A watchdog scans them itself,
     /// because the holder may get no CPU. Returns whether this worker found something.
     pub(in crate::worker) fn scan_before_sleep(&self) -> bool {
@@ -263,7 +263,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Before the worker sleeps, behind its entry into the idle set: clears the overloaded byte if nothing waits here.
+    /// Before the worker sleeps, after its entry into the idle set: clears the overloaded byte if nothing waits here.
     /// A poster may have set it after the worker had taken the task.
     pub(in crate::worker) fn say_nothing_waits(&self) {
         let remote = self.shared.remote();

@@ -111,7 +111,7 @@ impl<M: Machine> Worker<M> {
             .any(|other| other.is_inside() && other.expects_long())
     }
 
-    /// Wakes a watchdog, if there is a reason for one. Behind a fence.
+    /// Wakes a watchdog, if there is a reason for one. After a fence.
     pub(in crate::worker) fn wake_watchdog_if_wanted(&self) {
         if self.wish_ns(M::now_ns()).is_some() {
             let remote = self.shared.remote();

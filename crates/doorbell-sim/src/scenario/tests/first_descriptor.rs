@@ -19,8 +19,8 @@ const RESTED_NS: u64 = 20 * MS;
 const STUCK_NS: u64 = 10 * MS;
 /// When the descriptor becomes ready, after the registration.
 const READY_NS: u64 = 2 * MS;
-/// How late another worker may bring it: two looks of a watchdog.
-const LATE_NS: u64 = 1_500_000;
+/// How late another worker may bring it: promised in `worker/watch/README.md`.
+const LATE_NS: u64 = 750_000;
 
 /// When it was woken; 0 if it was not.
 #[derive(Default)]

@@ -1,5 +1,5 @@
 //! What a worker wakes between two polls (its task, by descriptor, timer or mail) leaves the other workers
-//! asleep if polls are short, also directly behind a long poll. What a long poll pushes does not wait for the end of that
+//! asleep if polls are short, also directly after a long poll. What a long poll pushes does not wait for the end of that
 //! poll.
 
 use super::{one_scheduler, with_workers, work_long_again};

@@ -28,7 +28,7 @@ const OTHER: usize = 2;
 const SETTLE_NS: u64 = MS;
 /// A run's zero, from when the timers are armed on.
 const ZERO_NS: u64 = 10 * MS;
-/// How long a run goes on behind that.
+/// How long a run goes on after that.
 const ALL_NS: u64 = 20 * MS;
 const POLL_NS: u64 = 2 * US;
 /// How late a timer is, at most.
