@@ -170,14 +170,19 @@ texts!(IdleClaim "idle_claim": On "on", Off "off", Mark "mark", Base "base");
 texts!(RtPush "rt_push": Auto "auto", On "on", Pull "pull");
 
 /// Why a text names no setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SwitchError {
     /// Not of the form `switch=setting`.
+    #[error(
+        "`{0}` is not of the form switch=setting; write for example timer_pull=on,rt_push=pull"
+    )]
     Form(String),
     /// No switch has this name.
+    #[error("there is no switch `{0}`; there are {names}", names = NAMES)]
     Switch(String),
     /// The switch has no such setting.
+    #[error("switch `{switch}` has no setting `{setting}`; it has {known}")]
     Setting {
         /// The switch.
         switch: &'static str,
@@ -187,31 +192,6 @@ pub enum SwitchError {
         known: &'static str,
     },
 }
-
-impl fmt::Display for SwitchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SwitchError::Form(cause) => write!(
-                f,
-                "`{cause}` is not of the form switch=setting; write for example \
-                 timer_pull=on,rt_push=pull"
-            ),
-            SwitchError::Switch(cause) => {
-                write!(f, "there is no switch `{cause}`; there are {NAMES}")
-            }
-            SwitchError::Setting {
-                switch,
-                setting,
-                known,
-            } => write!(
-                f,
-                "switch `{switch}` has no setting `{setting}`; it has {known}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SwitchError {}
 
 impl FromStr for Switches {
     type Err = SwitchError;

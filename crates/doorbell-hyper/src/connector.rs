@@ -117,18 +117,23 @@ impl DoorbellConnector {
 }
 
 /// Why a connection failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The scheme of the URI is not `http`.
+    #[error(
+        "no connection for a URI of scheme `{scheme}`; only `http` is spoken without TLS: wrap DoorbellConnector::any_scheme() in a connector for TLS"
+    )]
     Scheme {
         /// The scheme of the URI; empty if it has none.
         scheme: String,
     },
     /// The URI has no host.
+    #[error("a URI without a host leads nowhere; write it out, as in http://host:port/path")]
     NoHost,
     /// The host's name was not found, could not be looked up, or has no address of the kind of
     /// [`DoorbellConnector::local_address`].
+    #[error("the addresses of `{host}` were not found: {source}")]
     Lookup {
         /// The name.
         host: String,
@@ -136,44 +141,13 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// The host was found, but none of its addresses accepted a connection.
+    #[error("no connection to {address}: {source}")]
     Refused {
         /// The address tried last.
         address: SocketAddr,
         /// The error of the OS, or that there is no runtime to wait in.
         source: io::Error,
     },
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConnectError::Scheme { scheme } => write!(
-                f,
-                "no connection for a URI of scheme `{scheme}`; only `http` is spoken without \
-                 TLS: wrap DoorbellConnector::any_scheme() in a connector for TLS"
-            ),
-            ConnectError::NoHost => f.write_str(
-                "a URI without a host leads nowhere; write it out, as in http://host:port/path",
-            ),
-            ConnectError::Lookup { host, source } => {
-                write!(f, "the addresses of `{host}` were not found: {source}")
-            }
-            ConnectError::Refused { address, source } => {
-                write!(f, "no connection to {address}: {source}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ConnectError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ConnectError::Lookup { source, .. } | ConnectError::Refused { source, .. } => {
-                Some(source)
-            }
-            _ => None,
-        }
-    }
 }
 
 /// The future of a connection: see [`DoorbellConnector`].

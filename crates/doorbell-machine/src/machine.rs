@@ -3,7 +3,6 @@
 use crate::{
     Bug, Mark, Ordering, Policy, PolicyError, PollEvents, Poller, PollerError, Topology, WaitEnd,
 };
-use std::fmt;
 use std::fmt::Debug;
 
 /// An atomic integer of a machine. It means the same as the std type of that width.
@@ -189,9 +188,12 @@ pub struct ThreadSpec {
 }
 
 /// A thread was not started, could not be bound, or panicked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
     /// The OS refused a thread.
+    #[error(
+        "the OS did not start thread `{name}`: {source}; lower the number of cores or the stack size, or raise the limit on threads (ulimit -u, pids.max)"
+    )]
     Spawn {
         /// The thread's name.
         name: String,
@@ -199,6 +201,9 @@ pub enum ThreadError {
         source: std::io::Error,
     },
     /// The thread could not be bound to its CPU.
+    #[error(
+        "thread `{name}` could not be bound to CPU {cpu}: {source}; choose CPUs of the affinity mask or build without pinning"
+    )]
     Bind {
         /// The thread's name.
         name: String,
@@ -208,34 +213,8 @@ pub enum ThreadError {
         source: std::io::Error,
     },
     /// The thread panicked.
+    #[error("a thread of the runtime panicked")]
     Panicked,
-}
-
-impl fmt::Display for ThreadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ThreadError::Spawn { name, source } => write!(
-                f,
-                "the OS did not start thread `{name}`: {source}; lower the number of cores or \
-                 the stack size, or raise the limit on threads (ulimit -u, pids.max)"
-            ),
-            ThreadError::Bind { name, cpu, source } => write!(
-                f,
-                "thread `{name}` could not be bound to CPU {cpu}: {source}; choose CPUs of the \
-                 affinity mask or build without pinning"
-            ),
-            ThreadError::Panicked => f.write_str("a thread of the runtime panicked"),
-        }
-    }
-}
-
-impl std::error::Error for ThreadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ThreadError::Spawn { source, .. } | ThreadError::Bind { source, .. } => Some(source),
-            ThreadError::Panicked => None,
-        }
-    }
 }
 
 impl ThreadError {

@@ -77,9 +77,10 @@ impl fmt::Display for Policy {
 }
 
 /// Why a thread's policy was not changed or read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The OS refused the policy.
+    #[error("the OS does not let this thread run under {policy}: {source}")]
     Refused {
         /// What was asked for.
         policy: Policy,
@@ -87,31 +88,9 @@ pub enum PolicyError {
         source: io::Error,
     },
     /// The OS did not say what the policy is, or named one that [`Policy`] does not have.
+    #[error("the OS does not say how it schedules this thread: {source}")]
     Unknown {
         /// What the OS said.
         source: io::Error,
     },
-}
-
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PolicyError::Refused { policy, source } => write!(
-                f,
-                "the OS does not let this thread run under {policy}: {source}"
-            ),
-            PolicyError::Unknown { source } => write!(
-                f,
-                "the OS does not say how it schedules this thread: {source}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PolicyError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PolicyError::Refused { source, .. } | PolicyError::Unknown { source } => Some(source),
-        }
-    }
 }

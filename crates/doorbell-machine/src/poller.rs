@@ -1,7 +1,6 @@
 //! Descriptors: which of them are ready, and how a thread waits for them and for its bell at once.
 
 use crate::Machine;
-use std::fmt;
 use std::fmt::Debug;
 use std::io;
 
@@ -190,54 +189,29 @@ pub enum WaitEnd {
 }
 
 /// Why a poller was not opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PollerError {
     /// The OS refused the set of descriptors.
+    #[error("the OS gave no epoll instance: {source}; raise the limit on open files (ulimit -n)")]
     Set {
         /// What the OS said.
         source: io::Error,
     },
     /// The OS refused the descriptor by which the poller is rung.
+    #[error("the OS gave no eventfd: {source}; raise the limit on open files (ulimit -n)")]
     Bell {
         /// What the OS said.
         source: io::Error,
     },
     /// The OS did not add that descriptor to the set.
+    #[error(
+        "the OS did not add the eventfd to the epoll instance: {source}; raise \
+         fs.epoll.max_user_watches"
+    )]
     Join {
         /// What the OS said.
         source: io::Error,
     },
-}
-
-impl fmt::Display for PollerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PollerError::Set { source } => write!(
-                f,
-                "the OS gave no epoll instance: {source}; raise the limit on open files (ulimit \
-                 -n)"
-            ),
-            PollerError::Bell { source } => write!(
-                f,
-                "the OS gave no eventfd: {source}; raise the limit on open files (ulimit -n)"
-            ),
-            PollerError::Join { source } => write!(
-                f,
-                "the OS did not add the eventfd to the epoll instance: {source}; raise \
-                 fs.epoll.max_user_watches"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PollerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PollerError::Set { source }
-            | PollerError::Bell { source }
-            | PollerError::Join { source } => Some(source),
-        }
-    }
 }
 
 /// The error of the OS, with its number.

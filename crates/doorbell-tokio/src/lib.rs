@@ -15,45 +15,19 @@ pub use run::run;
 use doorbell::{Builder, ClassKind, Handle, ThreadRole};
 use helper::Helper;
 use std::error::Error;
-use std::fmt;
 
 /// Why a runtime with a bridge was not built: the source of [`doorbell::BuildError::Around`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
     /// The runtime has a paused clock.
+    #[error(
+        "tokio's timers and sockets do not follow a paused clock; build without start_paused, or without doorbell-tokio"
+    )]
     PausedClock,
     /// The OS refused a thread or a descriptor of the helper.
-    Helper(std::io::Error),
-}
-
-impl fmt::Display for InstallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            InstallError::PausedClock => f.write_str(
-                "tokio's timers and sockets do not follow a paused clock; build without \
-                 start_paused, or without doorbell-tokio",
-            ),
-            InstallError::Helper(cause) => {
-                write!(f, "the helper of doorbell-tokio did not start: {cause}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for InstallError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            InstallError::Helper(cause) => Some(cause),
-            _ => None,
-        }
-    }
-}
-
-impl From<std::io::Error> for InstallError {
-    fn from(cause: std::io::Error) -> Self {
-        InstallError::Helper(cause)
-    }
+    #[error("the helper of doorbell-tokio did not start: {0}")]
+    Helper(#[from] std::io::Error),
 }
 
 /// Describes a bridge; [`Bridge::install`] adds it to a builder.

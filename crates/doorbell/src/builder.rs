@@ -14,7 +14,6 @@ use crate::{
 };
 use doorbell_core::worker::IdlePolicy as WorkerIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
-use std::fmt;
 use std::time::Duration;
 
 /// Default: the longest that an idle worker spins before it parks.
@@ -34,29 +33,42 @@ const CORES_MAX: usize = 4_096;
 const SWITCHES_VARIABLE: &str = "DOORBELL_SWITCHES";
 
 /// Why a runtime was not built.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// No core was asked for: the number is 0, or the list of CPUs is empty.
+    #[error("a runtime needs at least one core; ask for 1 or more, or leave the number out")]
     NoCores,
     /// More cores than a runtime can have.
+    #[error("{asked} cores are more than the {CORES_MAX} that a runtime can have; ask for fewer")]
     TooManyCores {
         /// The number of cores asked for.
         asked: usize,
     },
     /// The name contains a NUL byte, so it cannot be the name of a thread.
+    #[error("a thread's name cannot contain a NUL byte; choose another name than {name:?}")]
     Name {
         /// The name asked for.
         name: String,
     },
     /// The mailbox limit is 0.
+    #[error(
+        "a mailbox with room for 0 calls takes none; give it room for 1 or more, or set no limit"
+    )]
     NoRoom,
     /// The spin budget of [`IdlePolicy::Adaptive`] is not above 0 and at most 1.
+    #[error(
+        "an idle worker cannot spin {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
+    )]
     IdleBudget {
         /// The budget asked for.
         budget: f64,
     },
     /// A CPU of [`Builder::core_list`] is not in the affinity mask of the thread that builds.
+    #[error(
+        "CPU {cpu} is not among the CPUs that this process may use ({}); choose from those, or widen the mask (taskset, cpuset)",
+        listed(allowed)
+    )]
     CpuNotAllowed {
         /// The CPU asked for.
         cpu: usize,
@@ -64,11 +76,15 @@ pub enum BuildError {
         allowed: Vec<usize>,
     },
     /// A CPU is in [`Builder::core_list`] twice.
+    #[error("CPU {cpu} stands in the list twice; name each CPU once")]
     CpuTwice {
         /// The CPU.
         cpu: usize,
     },
     /// Pinning was asked for, with more cores than CPUs.
+    #[error(
+        "{asked} cores cannot be pinned to {cpus} CPUs; ask for at most {cpus} cores, or build with pin(false)"
+    )]
     TooManyToPin {
         /// The number of cores asked for.
         asked: usize,
@@ -76,11 +92,15 @@ pub enum BuildError {
         cpus: usize,
     },
     /// The stack size is below 64 KiB or above `isize::MAX`.
+    #[error(
+        "a thread cannot have a stack of {asked} bytes; give it at least 64 KiB, or leave the size out"
+    )]
     StackSize {
         /// The size asked for, in bytes.
         asked: usize,
     },
     /// [`Builder::blocking_threads`] is 0, or more than a runtime can have.
+    #[error("a runtime cannot have {asked} threads for spawn_blocking; ask for 1 to {most}")]
     BlockingThreads {
         /// The number of threads asked for.
         asked: usize,
@@ -88,133 +108,47 @@ pub enum BuildError {
         most: usize,
     },
     /// The priority of the Rt workers is not one of 1 to 99.
+    #[error("urgent workers cannot have priority {asked}; give them one from 1 to 99")]
     RtPriority {
         /// The priority asked for.
         asked: u8,
     },
     /// The share of [`Builder::rt_budget`] is not above 0 and at most 1.
+    #[error("urgent workers cannot run {share} of their time; give them more than 0 and at most 1")]
     RtBudget {
         /// The share asked for.
         share: f64,
     },
     /// The period of [`Builder::rt_budget`] is below 1 ms or above 1 s.
+    #[error(
+        "the budget of urgent workers cannot be for {period:?}; give it a period of 1 ms to 1 s"
+    )]
     RtPeriod {
         /// The period asked for.
         period: Duration,
     },
     /// The environment variable `DOORBELL_SWITCHES` cannot be parsed, or names an unknown switch or setting.
-    Switches(SwitchError),
+    #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
+    Switches(#[from] SwitchError),
     /// What was to be started with the runtime did not start: see [`Builder::around_threads`].
-    Around(Box<dyn std::error::Error + Send + Sync>),
+    #[error("what goes with the runtime did not start: {0}")]
+    Around(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The caller is inside a simulation.
     #[cfg(feature = "sim")]
+    #[error(
+        "a runtime of this computer cannot run inside a simulation; use the one that `doorbell::sim::run` has started"
+    )]
     InsideSimulation,
     /// The builder of a simulation has a setting that simulated cores cannot follow.
     #[cfg(feature = "sim")]
+    #[error("`Builder::{setting}` is not simulated; leave it out of the builder of a simulation")]
     NotSimulated {
         /// The name of the setting.
         setting: &'static str,
     },
     /// The OS did not start a thread of the runtime.
-    Thread(ThreadError),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::NoCores => f.write_str(
-                "a runtime needs at least one core; ask for 1 or more, or leave the number out",
-            ),
-            BuildError::TooManyCores { asked } => write!(
-                f,
-                "a runtime can have {CORES_MAX} cores, not {asked}; ask for fewer"
-            ),
-            BuildError::Name { name } => write!(
-                f,
-                "a thread's name cannot contain a NUL byte; choose another name than {name:?}"
-            ),
-            BuildError::NoRoom => f.write_str(
-                "a mailbox with room for 0 calls takes none; give it room for 1 or more, or set \
-                 no limit",
-            ),
-            BuildError::IdleBudget { budget } => write!(
-                f,
-                "an idle worker cannot spin {budget} of its time; give a budget above 0 and at \
-                 most 1, or use IdlePolicy::Park"
-            ),
-            BuildError::CpuNotAllowed { cpu, allowed } => write!(
-                f,
-                "CPU {cpu} is not among the CPUs that this process may use ({}); choose from \
-                 those, or widen the mask (taskset, cpuset)",
-                listed(allowed)
-            ),
-            BuildError::CpuTwice { cpu } => write!(f, "CPU {cpu} is listed twice; name it once"),
-            BuildError::TooManyToPin { asked, cpus } => write!(
-                f,
-                "{asked} cores cannot be pinned to {cpus} CPUs; ask for at most {cpus} cores, \
-                 or build with pin(false)"
-            ),
-            BuildError::StackSize { asked } => write!(
-                f,
-                "a thread cannot have a stack of {asked} bytes; give it at least 64 KiB, or \
-                 leave the size out"
-            ),
-            BuildError::BlockingThreads { asked, most } => write!(
-                f,
-                "a runtime cannot have {asked} threads for spawn_blocking; ask for 1 to {most}"
-            ),
-            BuildError::RtPriority { asked } => write!(
-                f,
-                "urgent workers cannot have priority {asked}; give them one from 1 to 99"
-            ),
-            BuildError::RtBudget { share } => write!(
-                f,
-                "urgent workers cannot run {share} of their time; give above 0 and at most 1"
-            ),
-            BuildError::RtPeriod { period } => write!(
-                f,
-                "the budget of urgent workers cannot be for {period:?}; give it 1 ms to 1 s"
-            ),
-            BuildError::Switches(cause) => write!(f, "{SWITCHES_VARIABLE} is wrong: {cause}"),
-            BuildError::Around(cause) => {
-                write!(f, "what goes with the runtime did not start: {cause}")
-            }
-            #[cfg(feature = "sim")]
-            BuildError::InsideSimulation => f.write_str(
-                "a runtime of this computer cannot run inside a simulation; use the one that \
-                 `doorbell::sim::run` has started",
-            ),
-            #[cfg(feature = "sim")]
-            BuildError::NotSimulated { setting } => write!(
-                f,
-                "`Builder::{setting}` is not simulated; leave it out of a simulation"
-            ),
-            BuildError::Thread(cause) => cause.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BuildError::Switches(cause) => Some(cause),
-            BuildError::Around(cause) => Some(cause.as_ref()),
-            BuildError::Thread(cause) => cause.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<SwitchError> for BuildError {
-    fn from(cause: SwitchError) -> Self {
-        BuildError::Switches(cause)
-    }
-}
-
-impl From<ThreadError> for BuildError {
-    fn from(cause: ThreadError) -> Self {
-        BuildError::Thread(cause)
-    }
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
 }
 
 /// CPUs as numbers and commas.

@@ -1,6 +1,5 @@
 //! Calls: closures that run on the worker of a named core.
 
-use crate::class_workers::write_no_workers;
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::room::{Place, Room};
@@ -10,16 +9,16 @@ use async_lock::Mutex;
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{Join, Once};
 use std::any::Any;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// Why a call has no result.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The runtime has no core of that number. The closure did not run.
+    #[error("there is no core {core}: the runtime has cores 0 to {last}", last = .cores - 1)]
     NoSuchCore {
         /// The core asked for.
         core: CoreId,
@@ -27,16 +26,21 @@ pub enum CallError {
         cores: usize,
     },
     /// A core was named twice in one call to many. The closure ran nowhere.
+    #[error("core {core} is named twice in one call to many cores; name each core once")]
     DuplicateCore {
         /// The core that was named twice.
         core: CoreId,
     },
     /// The core was taken off. The closure did not run.
+    #[error("core {core} is off; call core_online({core}) first, or call another core")]
     CoreOffline {
         /// The core asked for.
         core: CoreId,
     },
     /// The OS did not start the workers of the call's class. The closure did not run.
+    #[error(
+        "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another class"
+    )]
     NoWorkers {
         /// The class asked for.
         class: Class,
@@ -44,51 +48,25 @@ pub enum CallError {
         kind: std::io::ErrorKind,
     },
     /// The core's mailbox has a limit and is full. The closure did not run.
+    #[error(
+        "the mailbox of core {core} is full; await call_on, which waits for room, or raise Builder::mailbox_limit"
+    )]
     Full {
         /// The core asked for.
         core: CoreId,
     },
     /// The runtime is going away or gone. The closure did not run.
+    #[error("the runtime is gone; the call was not run")]
     RuntimeGone,
     /// A blocking form of a call was used on a worker. The closure did not run.
+    #[error(
+        "a blocking call was made on a worker, which could wait for itself; use call_on(core, f).await"
+    )]
     InsideWorker,
     /// The closure panicked.
+    #[error("the call panicked: {0}")]
     Panicked(Payload),
 }
-
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CallError::NoSuchCore { core, cores } => write!(
-                f,
-                "there is no core {core}: the runtime has cores 0 to {last}",
-                last = cores - 1
-            ),
-            CallError::DuplicateCore { core } => write!(
-                f,
-                "core {core} is named twice in one call to many cores; name each core once"
-            ),
-            CallError::CoreOffline { core } => write!(
-                f,
-                "core {core} is off; call core_online({core}) first, or call another core"
-            ),
-            CallError::NoWorkers { class, kind } => write_no_workers(f, *class, *kind),
-            CallError::Full { core } => write!(
-                f,
-                "the mailbox of core {core} is full; await call_on, which waits for room, or \
-                 raise Builder::mailbox_limit"
-            ),
-            CallError::RuntimeGone => f.write_str("the runtime is gone; the call was not run"),
-            CallError::InsideWorker => f.write_str(
-                "a blocking call was made on a worker, which could wait for itself; use \
-                 call_on(core, f).await",
-            ),
-            CallError::Panicked(cause) => write!(f, "the call panicked: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for CallError {}
 
 impl CallError {
     /// The panic's payload, to be passed to [`std::panic::resume_unwind`].

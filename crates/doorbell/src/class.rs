@@ -27,24 +27,13 @@ use std::fmt;
 pub struct Class(u8);
 
 /// The number of an Rt class is not one of 1 to 99.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no class Rt {number}; choose 1, the least urgent, to 99, the most urgent")]
 #[non_exhaustive]
 pub struct ClassError {
     /// The number asked for.
     pub number: u8,
 }
-
-impl fmt::Display for ClassError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number } = self;
-        write!(
-            f,
-            "there is no class Rt {number}; choose 1, the least urgent, to 99, the most urgent"
-        )
-    }
-}
-
-impl std::error::Error for ClassError {}
 
 impl Class {
     /// For work that computes for long and may wait. It runs on CPUs that no other thread wants.

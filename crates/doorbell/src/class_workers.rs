@@ -1,7 +1,7 @@
 //! The workers of one class, one for each core, and how the OS schedules them.
 
 use crate::policy_hook::PolicyHooks;
-use crate::{Class, ClassKind, CoreId};
+use crate::{ClassKind, CoreId};
 use async_lock::OnceCell;
 use doorbell_core::worker::WorkerShared;
 use doorbell_machine::{
@@ -37,20 +37,6 @@ impl From<ThreadError> for OpenError {
     fn from(error: ThreadError) -> Self {
         OpenError::Refused(error.kind())
     }
-}
-
-/// The text of `SpawnError::NoWorkers` and `CallError::NoWorkers`.
-pub(crate) fn write_no_workers(
-    f: &mut fmt::Formatter<'_>,
-    class: Class,
-    kind: io::ErrorKind,
-) -> fmt::Result {
-    write!(
-        f,
-        "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on \
-         threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another \
-         class"
-    )
 }
 
 /// The workers of one class.

@@ -6,13 +6,13 @@ use crate::handle::Handle;
 use crate::task::launch_call;
 use crate::{Class, ClassKind, CoreId, error::ThreadError};
 use doorbell_core::task::{Join, Once};
-use std::fmt;
 
 /// Why a core was not taken off or put back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoreError {
     /// The runtime has no core of that number.
+    #[error("there is no core {core}: the runtime has cores 0 to {last}", last = .cores - 1)]
     NoSuchCore {
         /// The core asked for.
         core: CoreId,
@@ -20,14 +20,21 @@ pub enum CoreError {
         cores: usize,
     },
     /// The core is the last one that is on.
+    #[error(
+        "core {core} is the last one that is on; put another one back first, or drop the runtime"
+    )]
     LastOne {
         /// The core asked for.
         core: CoreId,
     },
     /// The runtime is going away or gone.
+    #[error("the runtime is gone")]
     RuntimeGone,
     /// The core was taken off or put back, but the OS refused to bind its worker to other CPUs. The worker
     /// keeps the CPUs that it had.
+    #[error(
+        "core {core} was switched, but the OS does not let its worker move to other CPUs ({kind}); look whether the affinity mask or the cpuset of the process has become smaller"
+    )]
     Bind {
         /// The core.
         core: CoreId,
@@ -35,32 +42,6 @@ pub enum CoreError {
         kind: std::io::ErrorKind,
     },
 }
-
-impl fmt::Display for CoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CoreError::NoSuchCore { core, cores } => write!(
-                f,
-                "there is no core {core}: the runtime has cores 0 to {last}",
-                last = cores - 1
-            ),
-            CoreError::LastOne { core } => write!(
-                f,
-                "core {core} is the last one that is on; put another one back first, or drop \
-                 the runtime"
-            ),
-            CoreError::RuntimeGone => f.write_str("the runtime is gone"),
-            CoreError::Bind { core, kind } => write!(
-                f,
-                "core {core} was switched, but the OS does not let its worker move to other \
-                 CPUs ({kind}); look whether the affinity mask or the cpuset of the process has \
-                 become smaller"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for CoreError {}
 
 impl CoreError {
     fn of_bind(core: CoreId, error: &ThreadError) -> Self {

@@ -5,7 +5,6 @@ use doorbell_core::group::{DEFAULT, Groups, WEIGHT_MAX};
 use doorbell_core::scheduler::Scheduler;
 use doorbell_core::task::About;
 use doorbell_machine::Machine;
-use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// Tasks that get CPU time together, in proportion to a weight. This is a handle; a clone refers to the same
@@ -52,25 +51,13 @@ struct GroupInner {
 }
 
 /// The weight is not one of 1 to 10,000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a group has no weight of {weight}; choose 1 to {max}, where 100 is that of tasks without a group", max = WEIGHT_MAX)]
 #[non_exhaustive]
 pub struct WeightError {
     /// The weight asked for.
     pub weight: u32,
 }
-
-impl fmt::Display for WeightError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { weight } = self;
-        write!(
-            f,
-            "a group has no weight of {weight}; choose 1 to {WEIGHT_MAX}, where 100 is that of tasks \
-             without a group"
-        )
-    }
-}
-
-impl std::error::Error for WeightError {}
 
 impl Group {
     /// A new group.

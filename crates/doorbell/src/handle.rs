@@ -16,7 +16,6 @@ use crate::{
     switches::Switches,
 };
 use doorbell_core::bell::WorkerState;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -38,40 +37,22 @@ pub struct WeakHandle {
 }
 
 /// The thread has no current runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no doorbell runtime on this thread; call this from a task or inside block_on, or keep a Handle and use its methods"
+)]
 pub struct NoRuntime;
 
-impl fmt::Display for NoRuntime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "there is no doorbell runtime on this thread; call this from a task or inside \
-             block_on, or keep a Handle and use its methods",
-        )
-    }
-}
-
-impl std::error::Error for NoRuntime {}
-
 /// Why a thread may not block on a future.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockOnError {
     /// The thread is a worker.
+    #[error(
+        "block_on was called on a worker, whose other tasks would all wait; use .await, or call it from a thread of your own"
+    )]
     InsideWorker,
 }
-
-impl fmt::Display for BlockOnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BlockOnError::InsideWorker => f.write_str(
-                "block_on was called on a worker, whose other tasks would all wait; use .await, \
-                 or call it from a thread of your own",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BlockOnError {}
 
 /// Keeps a runtime the current one of the thread until this is dropped: see [`Handle::enter`].
 #[must_use = "the runtime is left as soon as the guard is dropped"]

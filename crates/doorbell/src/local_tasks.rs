@@ -5,25 +5,16 @@ use crate::large::{BOXED_ABOVE, boxed_if_large};
 use crate::{AbortHandle, CoreId, JoinError, JoinHandle, SpawnError, TaskId, ambient, coop};
 use doorbell_core::task::{About, BodyVtable, Join, Phase, write_body};
 use pin_project_lite::pin_project;
-use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// A local task was spawned on a thread that is not a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "spawn_local was used on a thread that is no worker; use it in a task or in call_on(core, ..), or use spawn_local_on(core, ..), which works anywhere"
+)]
 pub struct NotAWorker;
-
-impl fmt::Display for NotAWorker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "spawn_local was used on a thread that is no worker; use it in a task or in \
-             call_on(core, ..), or use spawn_local_on(core, ..), which works anywhere",
-        )
-    }
-}
-
-impl std::error::Error for NotAWorker {}
 
 /// Spawns a task on the worker that the caller runs on. Neither its future nor its output need be
 /// `Send`: the task stays on this worker, and its future is dropped there.

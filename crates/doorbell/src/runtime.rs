@@ -5,30 +5,19 @@ use crate::handle::{BlockOnError, Handle};
 use crate::large::boxed_if_large;
 use crate::owner::Owner;
 use doorbell_machine::Host;
-use std::fmt;
 use std::time::Duration;
 
 /// The runtime did not end within the timeout of [`Runtime::shutdown_timeout`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{running} of the runtime's threads had not ended in time: each is inside a poll, a call, a blocking closure or the drop of a future, and ends by itself after it"
+)]
 #[non_exhaustive]
 pub struct ShutdownTimeout {
     /// Number of workers and threads for blocking closures that had not ended. A thread that drops futures of tasks in
     /// the place of a worker counts too.
     pub running: usize,
 }
-
-impl fmt::Display for ShutdownTimeout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { running } = self;
-        write!(
-            f,
-            "{running} of the runtime's threads had not ended in time: each is inside a poll, a \
-             call, a blocking closure or the drop of a future, and ends by itself after it"
-        )
-    }
-}
-
-impl std::error::Error for ShutdownTimeout {}
 
 /// A running runtime.
 ///

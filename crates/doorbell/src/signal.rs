@@ -26,7 +26,6 @@ use crate::net::UnixStream;
 use signal_hook::SigId;
 use signal_hook::consts::signal as number;
 use signal_hook::low_level::{pipe, unregister};
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,22 +33,9 @@ use std::task::{Context, Poll, ready};
 
 /// The signal cannot be awaited. SIGKILL and SIGSTOP cannot be caught. A program that caught SIGBUS, SIGFPE,
 /// SIGILL or SIGSEGV could not go on. [`signal`] returns this as the inner error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("signal {} cannot be awaited: {}; choose another one, such as SIGTERM or SIGUSR1", .0.as_raw_value(), why(*.0))]
 pub struct UncatchableSignal(pub SignalKind);
-
-impl fmt::Display for UncatchableSignal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(cause) = self;
-        write!(
-            f,
-            "signal {} cannot be awaited: {}; choose another one, such as SIGTERM or SIGUSR1",
-            cause.as_raw_value(),
-            why(*cause)
-        )
-    }
-}
-
-impl std::error::Error for UncatchableSignal {}
 
 fn why(kind: SignalKind) -> &'static str {
     match kind.0 {

@@ -1,21 +1,20 @@
 //! Spawning and joining tasks.
 
-use crate::class_workers::write_no_workers;
 use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::{AbortHandle, Class, CoreId, JoinError, TaskId, ambient, coop};
 use doorbell_core::group::DEFAULT;
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Name, Phase, write_body};
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// Why a task was not spawned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
     /// The runtime has no core of that number.
+    #[error("there is no core {core}: the runtime has cores 0 to {last}", last = .cores - 1)]
     NoSuchCore {
         /// The core asked for.
         core: CoreId,
@@ -23,11 +22,15 @@ pub enum SpawnError {
         cores: usize,
     },
     /// The core was taken off.
+    #[error("core {core} is off; call core_online({core}) first, or pin the task to another core")]
     CoreOffline {
         /// The core asked for.
         core: CoreId,
     },
     /// The workers of the task's class were not started.
+    #[error(
+        "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another class"
+    )]
     NoWorkers {
         /// The class asked for.
         class: Class,
@@ -35,52 +38,27 @@ pub enum SpawnError {
         kind: std::io::ErrorKind,
     },
     /// The runtime has ended.
+    #[error(
+        "the runtime has ended: nothing is spawned or started in it; keep the Runtime until all is done"
+    )]
     RuntimeGone,
     /// Only tasks of class Fair may be in a group.
+    #[error(
+        "a task of class {class} is in no group; leave the group out, or spawn it as Class::FAIR"
+    )]
     GroupNeedsFair {
         /// The class asked for, or inherited.
         class: Class,
     },
     /// The runtime already serves as many groups as it can.
+    #[error(
+        "the runtime serves {max} groups already; drop handles of groups whose tasks have ended, or let several tenants share one"
+    )]
     TooManyGroups {
         /// How many it can serve at a time.
         max: usize,
     },
 }
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpawnError::NoSuchCore { core, cores } => write!(
-                f,
-                "there is no core {core}: the runtime has cores 0 to {last}",
-                last = cores - 1
-            ),
-            SpawnError::CoreOffline { core } => write!(
-                f,
-                "core {core} is off; call core_online({core}) first, or pin the task to another \
-                 core"
-            ),
-            SpawnError::NoWorkers { class, kind } => write_no_workers(f, *class, *kind),
-            SpawnError::RuntimeGone => f.write_str(
-                "the runtime has ended: nothing is spawned or started in it; keep the Runtime \
-                 until all is done",
-            ),
-            SpawnError::GroupNeedsFair { class } => write!(
-                f,
-                "a task of class {class} is in no group; leave the group out, or spawn it as \
-                 Class::FAIR"
-            ),
-            SpawnError::TooManyGroups { max } => write!(
-                f,
-                "the runtime serves {max} groups already; drop handles of groups whose tasks \
-                 have ended, or let several tenants share one"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SpawnError {}
 
 /// Spawns a task that may run on any core of the current runtime. It has the class of the calling task.
 ///

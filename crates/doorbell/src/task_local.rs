@@ -8,7 +8,6 @@
 use doorbell_machine::slots;
 use pin_project_lite::pin_project;
 use std::any::TypeId;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -42,23 +41,13 @@ macro_rules! task_local {
 }
 
 /// No value of the task-local is bound here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the task_local! {name} has no value here; wrap the future in {name}.scope(value, future), also that of each task that is spawned: it does not inherit it"
+)]
 pub struct TaskLocalError {
     name: &'static str,
 }
-
-impl fmt::Display for TaskLocalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name } = self;
-        write!(
-            f,
-            "the task_local! {name} has no value here; wrap the future in {name}.scope(value, \
-             future), also that of each task that is spawned: it does not inherit it"
-        )
-    }
-}
-
-impl std::error::Error for TaskLocalError {}
 
 /// A key for values that futures carry; made by [`task_local!`](crate::task_local).
 ///

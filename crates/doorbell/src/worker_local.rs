@@ -5,7 +5,6 @@ use doorbell_core::quiet::drop_quietly;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ptr::NonNull;
 
 /// Declares statics with one value for each worker: see [`WorkerLocal`].
@@ -45,37 +44,25 @@ macro_rules! worker_local {
 }
 
 /// Why there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerLocalError {
     /// The thread is not a worker.
+    #[error(
+        "a worker_local! was used on a thread that is no worker; use it in a task or in call_on(core, ..), not in block_on or on a thread of your own"
+    )]
     NotAWorker,
     /// The worker is ending and has dropped its value.
+    #[error(
+        "a worker_local! was used after its worker had dropped it; destructors of other worker_local! values must do without it"
+    )]
     Ended,
     /// The expression that makes the value uses it.
+    #[error(
+        "a worker_local! was used by the expression that makes its first value; make the value without it"
+    )]
     Recursive,
 }
-
-impl fmt::Display for WorkerLocalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WorkerLocalError::NotAWorker => f.write_str(
-                "a worker_local! was used on a thread that is no worker; use it in a task or in \
-                 call_on(core, ..), not in block_on or on a thread of your own",
-            ),
-            WorkerLocalError::Ended => f.write_str(
-                "a worker_local! was used after its worker had dropped it; destructors of other \
-                 worker_local! values must do without it",
-            ),
-            WorkerLocalError::Recursive => f.write_str(
-                "a worker_local! was used by the expression that makes its first value; make \
-                 the value without it",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for WorkerLocalError {}
 
 /// A static with one value for each worker; made by [`worker_local!`](crate::worker_local).
 pub struct WorkerLocal<T: 'static> {

@@ -7,7 +7,6 @@ use super::place::Place;
 use super::source::{Source, gone};
 use super::word::Event;
 use doorbell_machine::{Machine, Parker, Poller, PollerError};
-use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -17,48 +16,23 @@ use std::task::{Context, Poll};
 pub type Fd<M> = <<M as Machine>::Poller as Poller<M>>::Fd;
 
 /// Why a descriptor was not registered.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The worker had no poller yet, and got none.
-    Poller(PollerError),
+    #[error(transparent)]
+    Poller(#[from] PollerError),
     /// The OS cannot wait for the descriptor.
+    #[error(
+        "the OS does not wait for this descriptor: {source}; it is no socket, pipe or the like, it \
+         is registered already, or there are too many (fs.epoll.max_user_watches)"
+    )]
     Refused {
         /// The error of the OS.
         source: io::Error,
     },
     /// The worker has ended.
+    #[error("the runtime has ended, or is about to")]
     WorkerGone,
-}
-
-impl fmt::Display for RegisterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegisterError::Poller(cause) => cause.fmt(f),
-            RegisterError::Refused { source } => write!(
-                f,
-                "the OS does not wait for this descriptor: {source}; it is no socket, pipe or \
-                 the like, it is registered already, or there are too many \
-                 (fs.epoll.max_user_watches)"
-            ),
-            RegisterError::WorkerGone => f.write_str("the runtime has ended, or is about to"),
-        }
-    }
-}
-
-impl std::error::Error for RegisterError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            RegisterError::Poller(cause) => cause.source(),
-            RegisterError::Refused { source } => Some(source),
-            RegisterError::WorkerGone => None,
-        }
-    }
-}
-
-impl From<PollerError> for RegisterError {
-    fn from(cause: PollerError) -> Self {
-        RegisterError::Poller(cause)
-    }
 }
 
 /// The error of the OS, with its number, if there is one; or [`gone`].

@@ -5,7 +5,6 @@ use super::place::{Place, Wait};
 use super::waiters::Waiters;
 use super::word::{Cleared, Delivered, Event, ReadyWord, Shut};
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -315,19 +314,12 @@ impl<M: Machine> Source<M> {
 
 /// The runtime that waits for the descriptor of a socket has ended, or is about to: the source of the
 /// [`io::Error`] of an operation that would have to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the runtime that waits for the descriptor has ended, or is about to; into_std and from_std make an object that \
+     another runtime can wait for"
+)]
 pub struct RuntimeEnded;
-
-impl fmt::Display for RuntimeEnded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the runtime that waits for the descriptor has ended, or is about to; into_std and \
-             from_std make an object that another runtime can wait for",
-        )
-    }
-}
-
-impl std::error::Error for RuntimeEnded {}
 
 /// The error of a task that waits for a descriptor whose worker has ended: [`RuntimeEnded`].
 pub fn gone() -> io::Error {

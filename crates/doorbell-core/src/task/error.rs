@@ -4,27 +4,16 @@ use std::any::Any;
 use std::fmt;
 
 /// A task or call that ended without an output.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
     /// It was aborted, or its runtime went away first.
+    #[error("the task was cancelled: it was aborted, or its runtime went away before it ended")]
     Cancelled,
     /// It panicked.
+    #[error("the task panicked: {0}")]
     Panicked(Payload),
 }
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            JoinError::Cancelled => f.write_str(
-                "the task was cancelled: it was aborted, or its runtime went away before it ended",
-            ),
-            JoinError::Panicked(cause) => write!(f, "the task panicked: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for JoinError {}
 
 impl JoinError {
     /// Whether the task panicked.

@@ -18,48 +18,21 @@ use std::task::{Context, Poll, ready};
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Why a handler gave no answer, or its answer's body ended early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandlerError {
     /// The handler or the body returned this error.
+    #[error(transparent)]
     Failed(BoxError),
     /// The handler's task panicked, or the runtime has ended.
+    #[error("the task of the request's handler has panicked, or its runtime has ended")]
     Gone,
     /// The handler's task was not started.
-    NotStarted(SpawnError),
+    #[error("the request's handler was not started")]
+    NotStarted(#[source] SpawnError),
     /// There is no runtime to start the handler's task in.
-    NoRuntime(NoRuntime),
-}
-
-impl fmt::Display for HandlerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HandlerError::Failed(cause) => cause.fmt(f),
-            HandlerError::Gone => f.write_str(
-                "the task of the request's handler has panicked, or its runtime has ended",
-            ),
-            HandlerError::NotStarted(_) | HandlerError::NoRuntime(_) => {
-                f.write_str("the request's handler was not started")
-            }
-        }
-    }
-}
-
-impl std::error::Error for HandlerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            HandlerError::Failed(cause) => cause.source(),
-            HandlerError::NotStarted(cause) => Some(cause),
-            HandlerError::NoRuntime(cause) => Some(cause),
-            _ => None,
-        }
-    }
-}
-
-impl From<NoRuntime> for HandlerError {
-    fn from(cause: NoRuntime) -> Self {
-        HandlerError::NoRuntime(cause)
-    }
+    #[error("the request's handler was not started")]
+    NoRuntime(#[from] NoRuntime),
 }
 
 /// A handler's answer, with the frame of its body that was ready at once.

@@ -3,62 +3,26 @@
 use doorbell::net;
 use doorbell::{JoinError, SpawnError, error::NoRuntime};
 use std::error::Error;
-use std::fmt;
 use std::io;
 
 /// Why a server ended without its signal.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The server was awaited outside of a runtime.
-    NoRuntime(NoRuntime),
+    #[error(transparent)]
+    NoRuntime(#[from] NoRuntime),
     /// The runtime has ended, or the one that waits for the listener's descriptor.
+    #[error("the runtime has ended, and its server with it")]
     RuntimeEnded,
     /// The OS did not start the threads of class Rt, which a server with [`classes`](crate::Server::classes)
     /// needs.
-    Class(SpawnError),
+    #[error(transparent)]
+    Class(#[from] SpawnError),
     /// The listener accepts no connections: the error of the OS, or one of the listener's own: see
     /// [`Listener::accept`](crate::Listener::accept).
-    Listener(io::Error),
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ServeError::NoRuntime(cause) => cause.fmt(f),
-            ServeError::RuntimeEnded => {
-                f.write_str("the runtime has ended, and its server with it")
-            }
-            ServeError::Class(cause) => cause.fmt(f),
-            ServeError::Listener(cause) => write!(
-                f,
-                "the listener takes no connections: {cause}; bind another one"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ServeError::NoRuntime(cause) => cause.source(),
-            ServeError::Class(cause) => cause.source(),
-            ServeError::Listener(cause) => Some(cause),
-            _ => None,
-        }
-    }
-}
-
-impl From<NoRuntime> for ServeError {
-    fn from(cause: NoRuntime) -> Self {
-        ServeError::NoRuntime(cause)
-    }
-}
-
-impl From<SpawnError> for ServeError {
-    fn from(cause: SpawnError) -> Self {
-        ServeError::Class(cause)
-    }
+    #[error("the listener takes no connections: {0}; bind another one")]
+    Listener(#[source] io::Error),
 }
 
 impl ServeError {

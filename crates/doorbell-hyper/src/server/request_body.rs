@@ -4,7 +4,6 @@ use super::limits::Limits;
 use crossbeam_utils::atomic::AtomicCell;
 use doorbell::time::{Duration, Instant, Sleep, sleep_until};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,53 +15,27 @@ use std::task::{Context, Poll};
 const COPY_BELOW: usize = 4096;
 
 /// Why a request's body ended early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The connection ended, or the client broke the protocol or reset the request.
-    Broken(hyper::Error),
+    #[error("the body of the request did not come whole")]
+    Broken(#[source] hyper::Error),
     /// The handler waited longer for the client than [`Server::body_timeout`](crate::Server::body_timeout)
     /// allows.
+    #[error("the client sent nothing of the request's body for {}; Server::body_timeout sets that limit", seconds(*.after))]
     TimedOut {
         /// The limit.
         after: Duration,
     },
     /// The client was slower than [`Server::minimum_rate`](crate::Server::minimum_rate) allows.
+    #[error("the client sent {received} bytes of the request's body in {}, less than Server::minimum_rate", seconds(*.waited))]
     TooSlow {
         /// The number of bytes that came.
         received: u64,
         /// How long the handler waited for them.
         waited: Duration,
     },
-}
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BodyError::Broken(_) => f.write_str("the body of the request did not come whole"),
-            BodyError::TimedOut { after } => write!(
-                f,
-                "the client sent nothing of the request's body for {}; Server::body_timeout \
-                 sets that limit",
-                seconds(*after)
-            ),
-            BodyError::TooSlow { received, waited } => write!(
-                f,
-                "the client sent {received} bytes of the request's body in {}, less than \
-                 Server::minimum_rate",
-                seconds(*waited)
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BodyError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BodyError::Broken(cause) => Some(cause),
-            _ => None,
-        }
-    }
 }
 
 fn seconds(time: Duration) -> String {

@@ -2,7 +2,6 @@
 
 use super::spec::{MachineSpec, Range};
 use crate::mark::Marks;
-use std::fmt;
 
 /// The memory model: when a thread's stores become visible to other threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -239,15 +238,19 @@ pub struct ThreadReport {
 }
 
 /// Why a run ended before its threads did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Every thread waits, and nothing will wake one.
+    #[error("deadlock: every thread waits for ever ({0})")]
     Deadlock(String),
     /// The run reached [`Config::events_max`].
+    #[error("no end after {0} events; raise events_max if it needs more")]
     Events(u64),
     /// It took longer than [`Config::time_max_ns`].
+    #[error("no end after {0} ns of simulated time; raise time_max_ns if it needs more")]
     Time(u64),
     /// A thread panicked.
+    #[error("thread `{thread}` panicked: {message}")]
     Panic {
         /// Its name.
         thread: String,
@@ -255,6 +258,7 @@ pub enum Failure {
         message: String,
     },
     /// An atomic was dropped while another thread's store to it was still in a store buffer.
+    #[error("thread `{thread}` had a store pending to an atomic that was dropped (line {line})")]
     StoreToDropped {
         /// The name of the thread that stored.
         thread: String,
@@ -262,26 +266,39 @@ pub enum Failure {
         line: u32,
     },
     /// An atomic, or memory of the machine that is not atomic, was touched after it was dropped.
+    #[error("thread `{thread}` touched memory that was dropped")]
     TouchedAfterDrop {
         /// The name of the thread.
         thread: String,
     },
     /// Something was touched that belongs to a world of another OS thread, or to an earlier run on one.
+    #[error(
+        "thread `{thread}` used something (a lock, a task, a waker) that was made in another run; make it inside the program, anew in each run, and keep it out of statics"
+    )]
     Elsewhere {
         /// The name of the thread.
         thread: String,
     },
     /// A thread that unwinds has to wait, in a drop. No other thread can run meanwhile, because it would seem to unwind.
+    #[error(
+        "thread `{thread}` waits in a drop while a panic unwinds it, which cannot be simulated; do not block in that drop (`std::thread::panicking` tells), or mend the panic"
+    )]
     WaitsInPanic {
         /// The name of the thread.
         thread: String,
     },
     /// A fence that relies on a read-modify-write directly before it has none there.
+    #[error(
+        "thread `{thread}` made a fence that no read-modify-write stands in front of: on some machines it is none"
+    )]
     BareFence {
         /// The name of the thread.
         thread: String,
     },
     /// Two threads accessed a cell, at least one of them to write it, and nothing orders the two accesses.
+    #[error(
+        "race: thread `{second}` {does} what thread `{first}` {did}, and no ordering stands between the two"
+    )]
     Race {
         /// The name of the thread that came first.
         first: String,
@@ -293,67 +310,9 @@ pub enum Failure {
         does: &'static str,
     },
     /// What the program itself found wrong ([`fail`](super::fail)).
+    #[error("{0}")]
     Oracle(String),
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Deadlock(cause) => {
-                write!(f, "deadlock: every thread waits for ever ({cause})")
-            }
-            Failure::Events(cause) => write!(
-                f,
-                "no end after {cause} events; raise events_max if it needs more"
-            ),
-            Failure::Time(cause) => write!(
-                f,
-                "no end after {cause} ns of simulated time; raise time_max_ns if it needs more"
-            ),
-            Failure::Panic { thread, message } => {
-                write!(f, "thread `{thread}` panicked: {message}")
-            }
-            Failure::StoreToDropped { thread, line } => write!(
-                f,
-                "thread `{thread}` had a store pending to an atomic that was dropped (line \
-                 {line})"
-            ),
-            Failure::TouchedAfterDrop { thread } => {
-                write!(f, "thread `{thread}` touched memory that was dropped")
-            }
-            Failure::Elsewhere { thread } => write!(
-                f,
-                "thread `{thread}` used something (a lock, a task, a waker) that was made in \
-                 another run; make it inside the program, anew in each run, and keep it out of \
-                 statics"
-            ),
-            Failure::WaitsInPanic { thread } => write!(
-                f,
-                "thread `{thread}` waits in a drop while a panic unwinds it, which cannot be \
-                 simulated; do not block in that drop (`std::thread::panicking` tells), or mend \
-                 the panic"
-            ),
-            Failure::BareFence { thread } => write!(
-                f,
-                "thread `{thread}` made a fence that no read-modify-write stands in front of: \
-                 on some machines it is none"
-            ),
-            Failure::Race {
-                first,
-                did,
-                second,
-                does,
-            } => write!(
-                f,
-                "race: thread `{second}` {does} what thread `{first}` {did}, and no ordering \
-                 stands between the two"
-            ),
-            Failure::Oracle(cause) => write!(f, "{cause}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// One event of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,7 +62,6 @@ pub use words::{SimPtr, SimU32, SimU64};
 use crate::{
     Bug, Fenced, Machine, Mark, PolicyError, Spun, ThreadError, ThreadSpec, Topology, slots,
 };
-use std::fmt;
 use thread::{Doing, Wait};
 use world::{Waits, look, step, wait as give_up_cpu};
 
@@ -137,19 +136,11 @@ pub fn is_inside() -> bool {
 }
 
 /// What the OS would do is not part of the simulated machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no network, no signal and no other descriptor inside a simulation; put a channel in its place, or test this part outside of `doorbell::sim`"
+)]
 pub struct NotSimulated;
-
-impl fmt::Display for NotSimulated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "there is no network, no signal and no other descriptor inside a simulation; put a \
-             channel in its place, or test this part outside of `doorbell::sim`",
-        )
-    }
-}
-
-impl std::error::Error for NotSimulated {}
 
 /// Refuses what would go past the simulated machine to the OS.
 ///

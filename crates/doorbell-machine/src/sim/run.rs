@@ -12,7 +12,6 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
 use std::cell::RefCell;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,70 +28,31 @@ pub(super) struct Born {
 }
 
 /// Why a run cannot begin.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The machine cannot be simulated.
-    Spec(SpecError),
+    #[error("this machine cannot be simulated: {0}")]
+    Spec(#[from] SpecError),
     /// The caller is inside a run.
+    #[error("a run inside a run; begin it from a thread of the OS")]
     Inside,
     /// The thread that would run it unwinds, or was left in the midst of that by a run.
+    #[error("the thread unwinds; begin a run on another")]
     Unwinds,
     /// There is no memory for a stack.
-    Stack(std::io::Error),
+    #[error("no stack for a simulated thread: {0}; lower stack_bytes or the number of threads")]
+    Stack(#[from] std::io::Error),
     /// The OS refused the thread of the run.
-    Thread(std::io::Error),
+    #[error("the OS did not start the thread of a run: {0}; raise the limit on threads")]
+    Thread(#[source] std::io::Error),
     /// The program makes no step any more: see [`run_apart`](super::run_apart()).
+    #[error(
+        "for {0:?} the program made no step: it waits in the OS, where no simulated thread can wake it (a lock held over `work`, a channel of std, a sleep of std), or it computes without end"
+    )]
     Silent(std::time::Duration),
     /// The thread of the run ended without a result.
+    #[error("the thread of the run ended before the run did")]
     Died,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Spec(cause) => write!(f, "this machine cannot be simulated: {cause}"),
-            RunError::Inside => f.write_str("a run inside a run; begin it from a thread of the OS"),
-            RunError::Unwinds => f.write_str("the thread unwinds; begin a run on another"),
-            RunError::Stack(cause) => write!(
-                f,
-                "no stack for a simulated thread: {cause}; lower stack_bytes or the number of \
-                 threads"
-            ),
-            RunError::Thread(cause) => write!(
-                f,
-                "the OS did not start the thread of a run: {cause}; raise the limit on threads"
-            ),
-            RunError::Silent(cause) => write!(
-                f,
-                "for {cause:?} the program made no step: it waits in the OS, where no simulated \
-                 thread can wake it (a lock held over `work`, a channel of std, a sleep of \
-                 std), or it computes without end"
-            ),
-            RunError::Died => f.write_str("the thread of the run ended before the run did"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            RunError::Spec(cause) => Some(cause),
-            RunError::Stack(cause) | RunError::Thread(cause) => Some(cause),
-            _ => None,
-        }
-    }
-}
-
-impl From<SpecError> for RunError {
-    fn from(cause: SpecError) -> Self {
-        RunError::Spec(cause)
-    }
-}
-
-impl From<std::io::Error> for RunError {
-    fn from(cause: std::io::Error) -> Self {
-        RunError::Stack(cause)
-    }
 }
 
 thread_local! {

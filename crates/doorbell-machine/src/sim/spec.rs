@@ -3,7 +3,6 @@
 //! It is plain data with public fields, so that a profile can be read into it.
 
 use crate::{Cpu, Topology};
-use std::fmt;
 
 /// The most CPUs of a simulated machine.
 pub const CPUS_MAX: usize = 1_024;
@@ -146,44 +145,26 @@ impl Default for MachineSpec {
 }
 
 /// Why a machine cannot be simulated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// A field that must be at least 1 is 0.
+    #[error("`{0}` is 0; it must be 1 at least")]
     Zero(&'static str),
     /// The machine has more than [`CPUS_MAX`] CPUs.
+    #[error(
+        "the machine has {0} CPUs; at most {CPUS_MAX} can be simulated: lower sockets, llc_groups_per_socket, cores_per_llc or smt"
+    )]
     TooManyCpus(usize),
     /// A range that ends before it begins.
+    #[error("`{0}` ends before it begins; write the smaller value first")]
     EmptyRange(&'static str),
     /// A busy sibling that makes a CPU faster.
+    #[error("`smt_busy_percent` is {0}; it must be 100 at least")]
     SmtBusy(u64),
     /// A variation that could make a cost negative.
+    #[error("`jitter_percent` is {0}; it must be below 100")]
     Jitter(u64),
 }
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpecError::Zero(cause) => write!(f, "`{cause}` is 0; it must be 1 at least"),
-            SpecError::TooManyCpus(cause) => write!(
-                f,
-                "the machine has {cause} CPUs; at most {CPUS_MAX} can be simulated: lower \
-                 sockets, llc_groups_per_socket, cores_per_llc or smt"
-            ),
-            SpecError::EmptyRange(cause) => write!(
-                f,
-                "`{cause}` ends before it begins; write the smaller value first"
-            ),
-            SpecError::SmtBusy(cause) => {
-                write!(f, "`smt_busy_percent` is {cause}; it must be 100 at least")
-            }
-            SpecError::Jitter(cause) => {
-                write!(f, "`jitter_percent` is {cause}; it must be below 100")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SpecError {}
 
 impl MachineSpec {
     /// A machine with one socket, one last-level cache and this many cores.

@@ -22,47 +22,23 @@ use async_lock::Mutex;
 use async_task::FallibleTask;
 use doorbell_core::quiet::Quiet;
 use futures_util::future::AbortHandle;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 /// Why a blocking closure was not taken.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnBlockingError {
     /// The OS refused a thread for it, and there is no other one.
-    NoThread(ThreadError),
+    #[error(transparent)]
+    NoThread(#[from] ThreadError),
     /// The runtime has ended.
+    #[error(
+        "the runtime has ended: no blocking closure is run in it; keep the Runtime until all is done"
+    )]
     RuntimeGone,
-}
-
-impl fmt::Display for SpawnBlockingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpawnBlockingError::NoThread(cause) => cause.fmt(f),
-            SpawnBlockingError::RuntimeGone => f.write_str(
-                "the runtime has ended: no blocking closure is run in it; keep the Runtime \
-                 until all is done",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SpawnBlockingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            SpawnBlockingError::NoThread(cause) => cause.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<ThreadError> for SpawnBlockingError {
-    fn from(cause: ThreadError) -> Self {
-        SpawnBlockingError::NoThread(cause)
-    }
 }
 
 /// Runs a closure that may block, on a thread for such closures, and returns a future of its result.

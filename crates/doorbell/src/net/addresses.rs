@@ -2,23 +2,15 @@
 
 use crate::coop::consume_budget;
 use crate::here::refuse_os;
-use std::fmt;
 use std::io;
 use std::net::{
     self as std_net, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6,
 };
 
 /// The list of addresses is empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no address to use")]
 pub struct NoAddress;
-
-impl fmt::Display for NoAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no address to use")
-    }
-}
-
-impl std::error::Error for NoAddress {}
 
 mod hidden {
     use super::SocketAddr;

@@ -3,7 +3,6 @@
 use super::io::Io;
 use super::registrations::{Seen, would_wait};
 use super::{Interest, Ready};
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::task::{Context, Poll};
@@ -289,34 +288,17 @@ impl<'a, T: AsFd> AsyncFdReadyGuard<'a, T> {
 }
 
 /// The syscall would wait: see [`AsyncFdReadyGuard::try_io`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the operation would wait; wait until the descriptor is ready again")]
 pub struct TryIoError(());
 
-impl fmt::Display for TryIoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the operation would wait; wait until the descriptor is ready again")
-    }
-}
-
-impl std::error::Error for TryIoError {}
-
 /// A descriptor that could not be registered: see [`AsyncFd::try_new`].
+#[derive(thiserror::Error)]
+#[error("{cause}")]
 pub struct AsyncFdRegisterError<T> {
     inner: T,
+    #[source]
     cause: io::Error,
-}
-
-impl<T> fmt::Display for AsyncFdRegisterError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cause, .. } = self;
-        write!(f, "{cause}")
-    }
-}
-
-impl<T> std::error::Error for AsyncFdRegisterError<T> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.cause)
-    }
 }
 
 impl<T> AsyncFdRegisterError<T> {

@@ -10,7 +10,6 @@ use doorbell_core::io::{Cleared, Event, Interest, Place, Registration};
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_machine::{Machine, Poller, Readiness};
 use futures_util::FutureExt;
-use std::fmt;
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -25,19 +24,11 @@ pub(super) type Try<'a> = &'a mut dyn FnMut(Option<&dyn Registered>) -> io::Resu
 pub(super) type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
 
 /// The worker already waits for this descriptor, for another object: see [`AsyncFd`](super::AsyncFd).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the worker waits for this descriptor already, for another object; share one AsyncFd or socket, or duplicate the descriptor"
+)]
 pub struct AlreadyRegistered;
-
-impl fmt::Display for AlreadyRegistered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the worker waits for this descriptor already, for another object; share one \
-             AsyncFd or socket, or duplicate the descriptor",
-        )
-    }
-}
-
-impl std::error::Error for AlreadyRegistered {}
 
 /// A registration without its machine.
 pub(crate) trait Registered: Debug + Send + Sync {

@@ -4,7 +4,6 @@ use super::bytes::ByteStream;
 use super::io::Io;
 use super::methods::{peek_methods, read_methods, write_methods};
 use super::{Direction, Interest, Ready, TcpStream, UnixStream};
-use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -61,16 +60,9 @@ pub struct ReadHalf<'a, S: ByteStream = TcpStream>(&'a S);
 pub struct WriteHalf<'a, S: ByteStream = TcpStream>(&'a S);
 
 /// The halves belong to different connections. The error returns them.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the halves are of different connections")]
 pub struct ReuniteError<S: ByteStream = TcpStream>(pub OwnedReadHalf<S>, pub OwnedWriteHalf<S>);
-
-impl<S: ByteStream> fmt::Display for ReuniteError<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the halves are of different connections")
-    }
-}
-
-impl<S: ByteStream> std::error::Error for ReuniteError<S> {}
 
 impl<S: ByteStream> OwnedReadHalf<S> {
     pub(super) fn io(&self) -> &Io<S::Inner> {

@@ -1,10 +1,10 @@
 //! [`Failed`]: why a simulation failed, and with which seed.
 
 use super::Fault;
-use std::fmt;
 
 /// A run failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}{}", place(*seed, *cores, faults), found_by(first.as_deref()))]
 #[non_exhaustive]
 pub struct Failed {
     /// The seed of the run. The same seed with as many cores and the same faults fails again.
@@ -18,26 +18,6 @@ pub struct Failed {
     /// The run that failed first, if the one above is a smaller one.
     pub first: Option<Box<Found>>,
 }
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            seed,
-            cores,
-            faults,
-            problem,
-            first,
-        } = self;
-        write!(
-            f,
-            "{}: {problem}{}",
-            place(*seed, *cores, faults),
-            found_by(first.as_deref())
-        )
-    }
-}
-
-impl std::error::Error for Failed {}
 
 /// A seed, cores and faults with which a program fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +48,12 @@ fn found_by(first: Option<&Found>) -> String {
 }
 
 /// What fails a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// A [`check`](super::check), an error that the program returned, a panic of the program, a wait that never ends, or
     /// no end within the limits.
+    #[error("{what}{tasks}{last}")]
     Program {
         /// What happened.
         what: String,
@@ -83,28 +64,14 @@ pub enum Problem {
         last: String,
     },
     /// The two runs of the seed were not the same, so something outside of the simulation decides.
+    #[error(
+        "two runs of this seed differ: {first}. Usual causes: std's clock, random numbers of the OS (also the order of a HashMap, and `select!` without `biased`), addresses, statics that keep something from run to run, threads of the OS"
+    )]
     Differs {
         /// The first step at which they part.
         first: String,
     },
     /// There was no run.
+    #[error("{0}")]
     NoRun(String),
 }
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::Program { what, tasks, last } => write!(f, "{what}{tasks}{last}"),
-            Problem::Differs { first } => write!(
-                f,
-                "two runs of this seed differ: {first}. Usual causes: std's clock, random \
-                 numbers of the OS (also the order of a HashMap, and `select!` without \
-                 `biased`), addresses, statics that keep something from run to run, threads of \
-                 the OS"
-            ),
-            Problem::NoRun(cause) => write!(f, "{cause}"),
-        }
-    }
-}
-
-impl std::error::Error for Problem {}

@@ -59,16 +59,9 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 /// The mutex is locked, or a task waits for it. [`Mutex::lock`] waits for its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the mutex is locked; use lock().await to wait for it")]
 pub struct TryLockError(());
-
-impl fmt::Display for TryLockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the mutex is locked; use lock().await to wait for it")
-    }
-}
-
-impl std::error::Error for TryLockError {}
 
 // By hand: the queue is whole after a panic. A shared mutex is not unwind safe: a task that panics lets go of the
 // lock, and what that guards may be half-changed.

@@ -2,22 +2,14 @@
 
 use super::{Instant, Sleep, sleep, sleep_until};
 use crate::coop::{self, Turn};
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// The time limit passed before the future was ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the time was over before the future was ready")]
 pub struct Elapsed(());
-
-impl fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time was over before the future was ready")
-    }
-}
-
-impl std::error::Error for Elapsed {}
 
 /// A future with a time limit. See [`timeout`].
 ///
