@@ -30,7 +30,7 @@ pub(super) const READING_NS: u64 = 10_000;
 /// It reads the clock after at most this many polls. With what follows, a reading costs about as much as a tiny poll.
 pub(super) const POLLS_PER_READING: u64 = 8;
 
-/// Behind a long poll the worker times so many polls one by one, to see which task makes long ones.
+/// After a long poll the worker times so many polls one by one, to see which task makes long ones.
 const POLLS_TIMED: u64 = 64;
 
 /// What has passed since the clock was read before.

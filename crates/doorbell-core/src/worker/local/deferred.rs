@@ -4,7 +4,7 @@
 //!
 //! They run when nothing else is ready, after a pass if the last one is old ([`Pace::is_old`]). While other tasks are
 //! always ready, they get half of the worker's time (less if their polls take more than 10 ms), in slices. The next slice comes when the others have run as long as
-//! the last slice took, and at least [`SLICE_NS`]. Of a poll that turns out to be long, an eighth counts. A slice lasts `SLICE_NS`, or one poll if that is longer.
+//! the last slice took, and at least [`SLICE_NS`]. Of a poll that is first found long, an eighth counts. A slice lasts `SLICE_NS`, or one poll if that is longer.
 
 use super::Local;
 use crate::link::Node;
@@ -20,11 +20,12 @@ use std::ptr::NonNull;
 /// A slice counts for at most this long: the process may have been stopped meanwhile.
 const SLICE_MAX_NS: u64 = 10_000_000;
 
-/// A poll that takes less than this part of what long polls took lately is not long.
+/// A divisor: a poll that takes less than an eighth of what long polls took lately is not long.
 const SHORTER: u64 = 8;
 
-/// This part counts of a poll that turns out to be long: where many new tasks compute, each runs once before those that are
-/// known for it have half of the time. Some of it counts, or new tasks without end would keep deferred ones waiting for ever.
+/// A divisor: of a poll that is first found long only an eighth counts as time of ready tasks. So where many new tasks compute,
+/// most run once before those that are known for it get half of the time. If none of it counted, new tasks without end
+/// would keep deferred ones waiting for ever.
 const COUNTED: u64 = 8;
 
 /// The part of the queue that only the worker touches. Movable tasks are in a queue of the remote half.
@@ -32,9 +33,11 @@ const COUNTED: u64 = 8;
 pub(super) struct Deferred<M: Machine> {
     pinned: Ready<M>,
     round: Round,
-    /// Length of the last slice. While nothing else is ready: length of the last deferred poll, or 0 if that was short.
+    /// Length of the last slice. While nothing else is ready: length of the last deferred poll, or 0 if that took at most
+    /// [`READING_NS`].
     slice_ns: Cell<u64>,
-    /// The longest of the last slices and long polls. It shrinks with each poll that is short only beside it.
+    /// Length of the last slice, or of a longer poll since that was long. It shrinks by an eighth with each poll that is
+    /// short only beside it.
     lately_ns: Cell<u64>,
     /// Start of the present slice. Without a slice: when the queue began to wait for one.
     since_ns: Cell<u64>,
@@ -42,7 +45,7 @@ pub(super) struct Deferred<M: Machine> {
     has_slice: Cell<bool>,
     /// A deferred task has run since the clock was read last.
     has_run: Cell<bool>,
-    /// Since the clock was read last, a poll was long of a task that was not known for it.
+    /// Since the clock was read last, a task that was not known for it made a long poll.
     turned_out_long: Cell<bool>,
     /// After the last poll that was long by the clock: the time, and the worker's CPU time.
     ran: Cell<Option<(u64, u64)>>,
