@@ -77,6 +77,16 @@ pub(crate) fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
 }
 
 impl FuzzReport {
+    /// How fast the simulator was: of each seed both runs count.
+    pub(crate) fn speed(&self) -> String {
+        let (events, seconds) = (2 * self.done.tally.events, self.took.as_secs_f64());
+        format!(
+            "{:.1} M events in {seconds:.1} s on one CPU of this host, {:.1} M a second",
+            events as f64 / 1e6,
+            events as f64 / 1e6 / seconds
+        )
+    }
+
     /// Why a mark is rare; `None` if it is not.
     fn why(&self, row: &MarkRow) -> Option<&'static str> {
         let reason = why_rare(row.mark).unwrap_or(UNEXPLAINED);

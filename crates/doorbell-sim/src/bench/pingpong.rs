@@ -19,8 +19,8 @@ const COPY_NS: u64 = 400;
 pub const BURST: u64 = 16;
 /// The time between two bursts: 60 a second.
 pub const FRAME_NS: u64 = 16_666_667;
-/// By when all tasks have been launched. What is exchanged before does not count.
-const READY_NS: u64 = 10_000_000;
+/// By when as many pairs have been launched, beside some time for the first. What is exchanged before does not count.
+const READY_NS: u64 = 75_000;
 
 /// When messages are exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +208,7 @@ async fn ask(
 /// The first thread of a run.
 fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
-    let from_ns = sim::time_ns() + READY_NS;
+    let from_ns = sim::time_ns() + (shape.pairs as u64 + 8) * READY_NS;
     let span = Span {
         from_ns,
         until_ns: from_ns + shape.span_ns,

@@ -1,6 +1,6 @@
 //! Work that is handed over without waiting for it: calls of all workers to one at a time, and tasks that one spawns.
 
-use super::{Bench, BenchError, finish, gather, start};
+use super::{Bench, BenchError, finish, gather, sleep_until, start};
 use crate::scenario::{Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::{ThreadError, sim};
@@ -38,6 +38,8 @@ pub struct Figures {
     pub span_ns: u64,
     /// How many calls or tasks.
     pub count: u64,
+    /// How often a cache line went from one CPU to another meanwhile, or was taken from all others for a write.
+    pub lines_moved: u64,
 }
 
 impl Figures {
@@ -45,6 +47,7 @@ impl Figures {
     pub fn add(&mut self, other: Self) {
         self.span_ns += other.span_ns;
         self.count += other.count;
+        self.lines_moved += other.lines_moved;
     }
 }
 
@@ -105,12 +108,16 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     if sim::time_ns() > from_ns {
         sim::fail("a task was launched too late to begin with the others");
     }
+    sleep_until(from_ns);
+    let before = sim::lines_moved();
     let spans = gather(&workers, all);
+    let lines_moved = sim::lines_moved() - before;
     finish(workers, threads, bench.switches);
     let begun_ns = spans.iter().map(|it| it[0]).min().unwrap_or(0);
     let ended_ns = spans.iter().map(|it| it[1]).max().unwrap_or(0);
     Ok(Figures {
         span_ns: ended_ns - begun_ns,
         count: (each * posters) as u64,
+        lines_moved,
     })
 }

@@ -7,10 +7,11 @@
 //! |---|---|---|
 //! | work of an operation | 5 µs of the client, 10 µs of the server | one pair of the kernel patch's run moves 353 MB/s: at 8 KiB, 23 µs each; two wakes take the rest |
 //! | timeout | 1 ms | some fifty operations of a pair, so a timer that is not dropped is a rare event, and a run has some |
-//! | lost requests | 1 in 256 | timeouts are mostly dropped; these fire |
-//! | thinking | 1 operation in 32, for 100 µs | so that workers of few pairs idle, and a timer is the only reason to wake |
+//! | lost requests | 1 of 256 | timeouts are mostly dropped; these fire |
+//! | thinking | 1 operation of 32, for 100 µs | so that workers of few pairs idle, and a timer is the only reason to wake |
 //!
-//! Which request is lost and when a client thinks, the seed decides.
+//! Of each 256 requests of a client one is lost, and after one of 32 operations it thinks; which, the seed decides. So
+//! seeds differ little, and a row of a few seeds shows a change of one per cent.
 
 use super::{Bench, BenchError, counted, finish, gather, start, sum};
 use crate::scenario::{Sleep, Workers};
@@ -35,8 +36,9 @@ pub const LOST_IN: u64 = 256;
 pub const THINKS_IN: u64 = 32;
 /// For so long.
 pub const THINK_NS: u64 = 100_000;
-/// By when so many tasks have been launched.
-const LAUNCH_NS: u64 = 5_000;
+/// Between the launches of two pairs: by then both tasks wait, and their workers sleep. Else a worker that is awake takes
+/// the next tasks before theirs, and pairs begin on one core while others are idle.
+const LAUNCH_NS: u64 = 150_000;
 /// Between the first operation and the first one that counts.
 const WARM_NS: u64 = 500_000;
 
@@ -127,6 +129,42 @@ struct Done {
     late_ns: u64,
 }
 
+/// What happens once in so many operations of a client; the seed draws in which of them.
+struct OneIn {
+    many: u64,
+    /// How many of them are over.
+    over: u64,
+    happens_after: u64,
+}
+
+impl OneIn {
+    /// The first operation may be any of the first so many.
+    fn new(many: u64) -> Self {
+        OneIn {
+            over: sim::random() % many,
+            ..Self::all(many)
+        }
+    }
+
+    fn all(many: u64) -> Self {
+        OneIn {
+            many,
+            over: 0,
+            happens_after: sim::random() % many,
+        }
+    }
+
+    /// Whether it happens in the next operation.
+    fn draw(&mut self) -> bool {
+        let happens = self.over == self.happens_after;
+        self.over += 1;
+        if self.over == self.many {
+            *self = Self::all(self.many);
+        }
+        happens
+    }
+}
+
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waited {
@@ -163,9 +201,10 @@ impl Client {
         let begin_ns = (span.from_ns - WARM_NS).saturating_sub(sim::time_ns());
         Sleep::new(&self.workers, self.worker, begin_ns).await;
         let mut done = Done::default();
+        let (mut loses, mut thinks) = (OneIn::new(LOST_IN), OneIn::new(THINKS_IN));
         while sim::time_ns() < span.until_ns {
             sim::work(CLIENT_NS);
-            let is_lost = sim::random().is_multiple_of(LOST_IN);
+            let is_lost = loses.draw();
             let request = if is_lost {
                 Request::Lose
             } else {
@@ -184,7 +223,7 @@ impl Client {
             let counts = (span.from_ns..span.until_ns).contains(&sim::time_ns());
             done.ended += u64::from(counts);
             done.timeouts += u64::from(counts && waited == Waited::TimedOut);
-            if sim::random().is_multiple_of(THINKS_IN) {
+            if thinks.draw() {
                 let due_ns = sim::time_ns() + THINK_NS;
                 Sleep::new(&self.workers, self.worker, THINK_NS).await;
                 if counts {
@@ -211,7 +250,8 @@ async fn serve(mut asked: UnboundedReceiver<Request>, say: UnboundedSender<()>) 
 /// The first thread of a run.
 fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let (workers, threads) = start(bench.one_scheduler(shape.workers))?;
-    let begin_ns = sim::time_ns() + 2 * shape.pairs as u64 * LAUNCH_NS;
+    let launched_ns = sim::time_ns();
+    let begin_ns = launched_ns + (shape.pairs as u64 + 1) * LAUNCH_NS;
     let from_ns = begin_ns + WARM_NS;
     let span = Span {
         from_ns,
@@ -231,6 +271,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
             answers,
         };
         clients.push(workers.launch(here, Kind::Task, client.run(span)));
+        super::sleep_until(launched_ns + (pair as u64 + 1) * LAUNCH_NS);
     }
     if sim::time_ns() > begin_ns {
         sim::fail("too late for the first operation");

@@ -7,8 +7,8 @@
 //! A task goes to the worker that ran it last, if that one is idle. Where there are no more tasks than workers it always
 //! is. Where there are more, some tasks find it busy, and their wakers choose among the other idle workers.
 
-use super::wake::{Phase, Ran, Sent, behind, wake_one};
-use super::{Bench, BenchError, counted, finish, gather, sleep_until, start, sum};
+use super::wake::{Did, Figures, Phase, Ran, Sent, wake_one};
+use super::{Bench, BenchError, finish, gather, sleep_until, start};
 use crate::scenario::{Workers, spawn};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimThread};
@@ -42,29 +42,6 @@ pub struct Shape {
     pub phase: Phase,
     /// How often a messenger wakes those that have answered, beside some times first that do not count.
     pub rounds: u64,
-}
-
-/// What was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// For each wake, how long after it the worker ran.
-    pub late_ns: Vec<u64>,
-    /// Tasks that began behind another one which was not over when they were woken, or were taken from there.
-    pub stacked: u64,
-    /// Times that a waker chose an idle worker which another waker got, and looked for the next.
-    pub claims_lost: u64,
-    /// System calls that woke workers.
-    pub rings: u64,
-}
-
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
-        self.late_ns.extend(other.late_ns);
-        self.stacked += other.stacked;
-        self.claims_lost += other.claims_lost;
-        self.rings += other.rings;
-    }
 }
 
 /// Runs it.
@@ -161,16 +138,12 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     let (workers, threads) = start(bench.one_scheduler(shape.messengers * shape.woken_each))?;
     let (messengers, tasks) = launch(shape, &workers)?;
     sim::sleep(WARM_UP * (WORK_NS + PAUSE_NS));
-    let before = workers.counts();
+    let numbers: Vec<_> = messengers.iter().map(SimThread::number).collect();
+    let before = Did::by_now(&workers, &numbers);
     messengers.into_iter().try_for_each(ThreadHandle::join)?;
-    let did = counted(&before, &workers.counts());
+    let after = Did::by_now(&workers, &numbers);
     let mut ran = gather(&workers, tasks);
     finish(workers, threads, bench.switches);
     ran.retain(|it| it.sent.round >= WARM_UP);
-    Ok(Figures {
-        late_ns: ran.iter().map(|it| it.began_ns - it.sent.at_ns).collect(),
-        stacked: sum(&did, |it| it.stolen) + behind(&mut ran),
-        claims_lost: sum(&did, |it| it.claims_lost),
-        rings: sum(&did, |it| it.rings),
-    })
+    Ok(after.figures(&before, &mut ran))
 }

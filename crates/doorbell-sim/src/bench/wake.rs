@@ -225,9 +225,9 @@ impl Running {
         Ok(())
     }
 
-    /// The CPU time of those that are threads.
-    fn cpu_ns(&self) -> u64 {
-        self.threads.iter().map(|it| sim::ran_ns(it.number())).sum()
+    /// The numbers of those that are threads.
+    fn numbers(&self) -> Vec<u32> {
+        self.threads.iter().map(SimThread::number).collect()
     }
 
     fn join(self, workers: &Workers<0>) -> Result<(), ThreadError> {
@@ -240,17 +240,32 @@ impl Running {
 
 /// What was counted by now.
 #[derive(Clone, Debug)]
-struct Did {
+pub(super) struct Did {
     counts: Vec<WorkerCounts>,
     cpu_ns: u64,
 }
 
 impl Did {
-    fn by_now(workers: &Workers<0>, messengers: &Running) -> Self {
-        let cpu_ns = (0..workers.len()).map(|worker| sim::ran_ns(workers.number(worker)));
+    /// The threads of messengers are given by their numbers.
+    pub(super) fn by_now(workers: &Workers<0>, messengers: &[u32]) -> Self {
+        let numbers = (0..workers.len()).map(|worker| workers.number(worker));
+        let numbers = numbers.chain(messengers.iter().copied());
         Did {
             counts: workers.counts(),
-            cpu_ns: cpu_ns.sum::<u64>() + messengers.cpu_ns(),
+            cpu_ns: numbers.map(sim::ran_ns).sum(),
+        }
+    }
+
+    /// The figures of the wakes that count, and of what was done since `before`.
+    pub(super) fn figures(&self, before: &Self, ran: &mut [Ran]) -> Figures {
+        let did = counted(&before.counts, &self.counts);
+        Figures {
+            late_ns: ran.iter().map(|it| it.began_ns - it.sent.at_ns).collect(),
+            stacked: sum(&did, |it| it.stolen) + behind(ran),
+            left: sum(&did, |it| it.stacked),
+            claims_lost: sum(&did, |it| it.claims_lost),
+            rings: sum(&did, |it| it.rings),
+            cpu_ns: self.cpu_ns - before.cpu_ns,
         }
     }
 }
@@ -271,10 +286,11 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     }
     drop(says);
     sleep_until(first_ns + WARM_UP * PERIOD_NS - BEFORE_NS);
-    let before = Did::by_now(&workers, &messengers);
+    let numbers = messengers.numbers();
+    let before = Did::by_now(&workers, &numbers);
     // All phases of a round are over by then, and no one has begun the round after the last.
     sleep_until(first_ns + (WARM_UP + shape.rounds) * PERIOD_NS - BEFORE_NS);
-    let after = Did::by_now(&workers, &messengers);
+    let after = Did::by_now(&workers, &numbers);
     messengers.join(&workers)?;
     let mut ran = gather(&workers, tasks);
     finish(workers, threads, bench.switches);
@@ -282,19 +298,11 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     if ran.len() as u64 != shape.rounds * shape.tasks() as u64 {
         sim::fail(format!("lost: {} runs of {shape:?}", ran.len()));
     }
-    let did = counted(&before.counts, &after.counts);
-    Ok(Figures {
-        late_ns: ran.iter().map(|it| it.began_ns - it.sent.at_ns).collect(),
-        stacked: sum(&did, |it| it.stolen) + behind(&mut ran),
-        left: sum(&did, |it| it.stacked),
-        claims_lost: sum(&did, |it| it.claims_lost),
-        rings: sum(&did, |it| it.rings),
-        cpu_ns: after.cpu_ns - before.cpu_ns,
-    })
+    Ok(after.figures(&before, &mut ran))
 }
 
 /// How many began on a worker right behind another one that was not over when they were woken.
-pub(super) fn behind(ran: &mut [Ran]) -> u64 {
+fn behind(ran: &mut [Ran]) -> u64 {
     ran.sort_unstable_by_key(|it| (it.worker, it.began_ns));
     let waited =
         |pair: &&[Ran]| pair[0].worker == pair[1].worker && pair[0].ended_ns > pair[1].sent.at_ns;

@@ -103,6 +103,22 @@ impl<M: Machine> Choice<'_, M> {
         None
     }
 
+    /// The nearest idle worker on whose core nothing runs. `None` if there is none, or if the worker of the wish is one.
+    pub(super) fn find_whole(&self) -> Option<usize> {
+        let cores = &self.set.cores;
+        let near = cores.place(self.wish.near);
+        for group in cores.order(near.group) {
+            let whole = self.open(*group, Level::Whole, cores.free(*group, self.set.class));
+            if *group == near.group && whole & 1 << near.slot != 0 {
+                return None;
+            }
+            if let Some(slot) = self.pick(*group, whole) {
+                return Some(cores.worker(*group, slot));
+            }
+        }
+        None
+    }
+
     /// Tries each candidate of a group, once in each round.
     fn take_in(
         &self,

@@ -235,6 +235,13 @@ impl<M: Machine> IdleSet<M> {
         self.choice(wish, Which::Idle, &|_| true).make(&mut takes)
     }
 
+    /// The worker of the wish; but if another worker runs on its core, the nearest idle one on whose core nothing runs,
+    /// if there is one. It is not claimed.
+    pub(crate) fn beside_nobody(&self, wish: Wish) -> usize {
+        let found = self.choice(wish, Which::Idle, &|_| true).find_whole();
+        found.unwrap_or(wish.near)
+    }
+
     /// Whether the worker is in the set, and whether no worker of another class runs on its core, as far as is known.
     pub(crate) fn sight(&self, worker: usize) -> Sight {
         let BitPlace { group, slot } = self.cores.place(worker);

@@ -259,6 +259,21 @@ fn the_nearest_idle_worker_is_found_and_not_claimed() {
 }
 
 #[test]
+fn a_worker_beside_a_busy_thread_gives_way_to_the_nearest_with_a_core_to_itself() {
+    let set = IdleSet::<Host>::new(&smt(32), Class::Fair);
+    let found = |near, spread| set.beside_nobody(Wish { near, spread });
+    all_enter(&set, &[0, 3, 30, 31]);
+    assert_eq!(found(30, 0), 30, "its own core is idle");
+    assert_eq!([found(0, 0), found(0, 1)], [30, 31], "of a far cache");
+    all_enter(&set, &[4, 5]);
+    assert_eq!(found(0, 0), 4, "of its own cache");
+    for worker in [4, 5, 30] {
+        assert_eq!(set.leave(worker), Left::ByItself);
+    }
+    assert_eq!(found(0, 0), 0, "each core has a busy thread");
+}
+
+#[test]
 fn a_worker_that_searches_is_not_claimed_and_counts_once() {
     let set = set_of::<Host>(4);
     set.enter(1);

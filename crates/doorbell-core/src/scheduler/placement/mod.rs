@@ -104,6 +104,13 @@ impl<M: Machine> Scheduler<M> {
         found.map_or(prefer, |worker| &self.remotes()[worker])
     }
 
+    /// The worker to prefer for a task that slept, and that `last` ran before: `last`, unless a hardware thread beside
+    /// it is busy and an idle worker has a core to itself. Else the task would be slow, and come back to the same place
+    /// after each sleep.
+    pub(crate) fn prefer_own_core<'a>(&'a self, last: &'a Member<M>) -> &'a Member<M> {
+        &self.remotes()[self.idle().beside_nobody(Self::wish(last.worker()))]
+    }
+
     /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free and
     /// nobody else chooses it; else to another idle worker; if there is none, to `prefer`, or where tasks run by rank
     /// to the worker that runs lowest. `is_own_core`: the caller is a worker of another class on the core of `prefer`;

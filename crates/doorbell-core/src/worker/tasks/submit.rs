@@ -257,8 +257,8 @@ impl<M: Machine> TaskRef<M> {
     /// its cache is warm, or where another waker has chosen that worker at the same moment, at another idle one; else
     /// here. A running worker may be inside a long poll, and a sleeping one costs a ring: but the second and each later
     /// task of a poll waits for another worker anyway, so it wakes its own. So does a task whose timer this worker
-    /// fires for a sleeper, if it would wait here behind another one; if its own worker is not free, it wakes another
-    /// idle one.
+    /// fires for a sleeper, if it would wait here behind another one; if its own worker is not free, or a hardware
+    /// thread beside that one is busy, it wakes another idle one.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();
         let awaits_it = || {
@@ -269,8 +269,14 @@ impl<M: Machine> TaskRef<M> {
         if local.is(last) || local.is_closed() || !(was_fired || awaits_it()) {
             return self.push_here(local);
         }
+        let scheduler = last.scheduler();
+        let prefer = if was_fired {
+            scheduler.prefer_own_core(last)
+        } else {
+            last
+        };
         // SAFETY: as in `submit_new`.
-        match unsafe { last.scheduler().post_to_idle(last, false, self.node()) } {
+        match unsafe { scheduler.post_to_idle(prefer, false, self.node()) } {
             Some(placed) => {
                 if was_fired {
                     local.remote().counts().pulls_placed.add_owned(1);

@@ -6,13 +6,16 @@
 mod page;
 pub(super) mod plans;
 
+use std::time::Instant;
+
 use clap::Parser as _;
 
 use super::Options;
-use crate::cli::{Chosen, Cli, Command};
+use crate::cli::{Chosen, Cli, Command, SimCommand};
 use crate::error::LabError;
 use crate::frame::{matching, variation};
 use crate::report::{Metrics, Report, Row, fits};
+use crate::simulator;
 use crate::text::Text;
 
 pub(crate) const NAME: &str = "seeds";
@@ -21,6 +24,12 @@ pub(crate) const TEXT: Text = Text(include_str!("../seeds.md"));
 const PATCHES: [&str; 6] = ["notify", "queue", "push", "pull", "claim", "scale"];
 /// A change that is smaller is none.
 const CHANGE_MIN: f64 = 0.01;
+
+/// Commands that show how fast the simulator is, behind those of the section `scale`.
+const SPEED: [&str; 2] = [
+    "sim fuzz --shape ends --cores 64 --seeds 0..200",
+    "sim fuzz --shape ends --cores 1024 --seeds 0..4",
+];
 
 /// A row of the page.
 #[derive(Debug, Clone)]
@@ -117,20 +126,49 @@ fn wanted() -> Vec<Wanted> {
 }
 
 /// A command of the page, as the command line understands it: words, some of them in quotes.
-fn chosen(command: &str) -> Chosen {
+fn parsed(command: &str) -> Command {
     let parts = command.split('\'').enumerate();
     let words = parts.flat_map(|(at, part)| match at % 2 {
         0 => part.split_whitespace().collect(),
         _ => vec![part],
     });
     let cli = Cli::try_parse_from(["doorbell"].into_iter().chain(words));
-    match cli.map(|cli| cli.command) {
-        Ok(Command::Lab {
+    cli.unwrap_or_else(|error| panic!("{command}: {error}"))
+        .command
+}
+
+fn chosen(command: &str) -> Chosen {
+    match parsed(command) {
+        Command::Lab {
             scenario: Some(chosen),
             ..
-        }) => chosen,
+        } => chosen,
         other => panic!("no scenario: {command}: {other:?}"),
     }
+}
+
+/// A command of the page that was run.
+struct Done<'a> {
+    command: &'a str,
+    report: Report,
+    took_s: f64,
+}
+
+/// How fast the simulator is, as the commands of [`SPEED`] say.
+fn speeds() -> Result<Vec<String>, LabError> {
+    let mut all = Vec::new();
+    for command in SPEED {
+        let Command::Sim {
+            command: SimCommand::Fuzz(options),
+        } = parsed(command)
+        else {
+            panic!("no run of the simulator: {command}");
+        };
+        let report = simulator::fuzz(&options)?;
+        report.check()?;
+        all.push(format!("`doorbell {command}`: {}", report.speed()));
+    }
+    Ok(all)
 }
 
 /// Runs the commands, and returns the figures and the page.
@@ -148,7 +186,7 @@ pub(crate) fn run(options: &Options) -> Result<(Report, String), LabError> {
             commands.push(&one.command);
         }
     }
-    let mut reports = Vec::new();
+    let mut done = Vec::new();
     for (at, command) in commands.iter().enumerate() {
         let mut chosen = chosen(command);
         chosen.options.place = Some(format!("{} of {}", at + 1, commands.len()));
@@ -157,14 +195,22 @@ pub(crate) fn run(options: &Options) -> Result<(Report, String), LabError> {
             chosen.options.seeds = chosen.options.seeds.map(|_| 1);
             chosen.options.rounds = chosen.options.rounds.map(|_| 1);
         }
-        reports.push(chosen.report()?);
+        let began = Instant::now();
+        let report = chosen.report()?;
+        done.push(Done {
+            command,
+            report,
+            took_s: began.elapsed().as_secs_f64(),
+        });
     }
+    let has_scale = all.iter().any(|one| one.patch == "scale");
+    let speeds = if has_scale { speeds()? } else { Vec::new() };
     let rows = all.iter().map(|one| {
         let at = commands.iter().position(|command| *command == one.command);
-        one.measured(&reports[at.unwrap_or_default()])
+        one.measured(&done[at.unwrap_or_default()].report)
     });
     let rows = rows.collect();
-    Ok(page::make(&all, rows, &commands, &reports))
+    Ok(page::make(&all, rows, &done, &speeds))
 }
 
 #[cfg(test)]

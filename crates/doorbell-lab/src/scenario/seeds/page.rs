@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use super::{CHANGE_MIN, NAME, PATCHES, TEXT, Wanted};
+use super::{CHANGE_MIN, Done, NAME, PATCHES, TEXT, Wanted};
 use crate::report::{MeasuredOn, Report, Row, SideTable, known};
 
 const TITLES: [&str; 9] = [
@@ -18,14 +18,14 @@ const TITLES: [&str; 9] = [
     "command",
 ];
 
-/// The report and the page. Each report is that of the command at its place.
+/// The report and the page. `speeds` are lines behind those of the commands.
 pub(super) fn make(
     all: &[Wanted],
     rows: Vec<Row>,
-    commands: &[&str],
-    reports: &[Report],
+    done: &[Done<'_>],
+    speeds: &[String],
 ) -> (Report, String) {
-    let number = |one: &Wanted| commands.iter().position(|command| *command == one.command);
+    let number = |one: &Wanted| done.iter().position(|it| it.command == one.command);
     let cells = all.iter().zip(&rows).map(|(one, row)| {
         let number = number(one).map_or_else(String::new, |at| (at + 1).to_string());
         cells(one, row, number)
@@ -35,10 +35,12 @@ pub(super) fn make(
         titles: TITLES.into(),
         rows: cells.collect(),
     };
-    let notes = commands.iter().zip(reports).enumerate();
-    let notes = notes.map(|(at, (command, report))| {
-        format!("{}. `doorbell {command}`: {}", at + 1, report.machine)
+    let notes = done.iter().map(|it| {
+        let (command, machine) = (it.command, &it.report.machine);
+        format!("`doorbell {command}`, {:.0} s: {machine}", it.took_s)
     });
+    let notes = notes.chain(speeds.iter().cloned()).enumerate();
+    let notes = notes.map(|(at, note)| format!("{}. {note}", at + 1));
     let goals = main
         .rows
         .iter()
@@ -46,8 +48,8 @@ pub(super) fn make(
         .filter(|goal| !goal.is_empty());
     let met = goals.clone().filter(|goal| goal.ends_with("yes")).count();
     let metrics = TEXT.metrics("Metrics");
-    let on_host = |report: &&Report| matches!(report.machine, MeasuredOn::Host(_));
-    let of_machine = reports.iter().find(on_host).unwrap_or(&reports[0]);
+    let on_host = |it: &&Done<'_>| matches!(it.report.machine, MeasuredOn::Host(_));
+    let of_machine = &done.iter().find(on_host).unwrap_or(&done[0]).report;
     let report = Report {
         scenario: NAME,
         machine: of_machine.machine.clone(),

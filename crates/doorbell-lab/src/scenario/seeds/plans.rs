@@ -65,7 +65,10 @@ static POSTS: Program<posts::Shape, posts::Figures> = Program {
     run: posts::run,
     add: posts::Figures::add,
     times: &[],
-    figures: &[("op_ns", |f, _| [f.span_ns, f.count])],
+    figures: &[
+        ("op_ns", |f, _| [f.span_ns, f.count]),
+        ("lines_per_op", |f, _| [f.lines_moved, f.count]),
+    ],
 };
 
 static WAKE: Program<wake::Shape, wake::Figures> = Program {

@@ -45,11 +45,17 @@ fn row(goal: &str, [before, after]: [f64; 2]) -> (Row, Vec<String>) {
     let (all, page) = page::make(
         &[one],
         vec![row.clone()],
-        &["lab rt --sim xeon-40"],
-        &[report],
+        &[Done {
+            command: "lab rt --sim xeon-40",
+            report,
+            took_s: 2.0,
+        }],
+        &["`doorbell sim`: 3 events".to_owned()],
     );
     assert!(
-        page.contains("## push") && page.contains("seeds 0..10"),
+        page.contains("## push")
+            && page.contains("1. `doorbell lab rt --sim xeon-40`, 2 s: simulated")
+            && page.contains("seeds 0..10\n2. `doorbell sim`: 3 events"),
         "{page}"
     );
     (row, all.main.expect("it has a table").rows[0].clone())

@@ -51,7 +51,7 @@ pub(super) struct Program<S, F: 'static> {
 type Times<F> = (&'static str, fn(&F) -> &[u64]);
 
 /// A metric, and of what it is the ratio: of a program's figures, and of the number of its workers in all runs.
-type Figure<F> = (&'static str, fn(&F, u64) -> [u64; 2]);
+pub(super) type Figure<F> = (&'static str, fn(&F, u64) -> [u64; 2]);
 
 impl<S: Copy + Sync + 'static, F: Default + Send> Program<S, F> {
     /// Runs it with each seed, adds the figures up and makes metrics of them.

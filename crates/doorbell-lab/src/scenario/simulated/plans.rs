@@ -3,7 +3,7 @@
 use doorbell_sim::bench::{pingpong, rank, requests, rt, schbench, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
-use super::{AS_THEY_STAND, Case, Plan, Program};
+use super::{AS_THEY_STAND, Case, Figure, Plan, Program};
 use crate::error::LabError;
 use crate::scenario::seeds::plans as seeds;
 
@@ -45,6 +45,22 @@ fn pairs(count: usize) -> String {
     format!("{count} pair{}", if count == 1 { "" } else { "s" })
 }
 
+static OF_WAKES: [Figure<wake::Figures>; 7] = [
+    ("wakes_count", |f, _| [wakes(f), 1]),
+    ("stacked_count", |f, _| [f.stacked, 1]),
+    ("stacked_per_1k", |f, _| [1_000 * f.stacked, wakes(f)]),
+    ("left_per_1k", |f, _| [1_000 * f.left, wakes(f)]),
+    ("claims_lost_per_1k", |f, _| {
+        [1_000 * f.claims_lost, wakes(f)]
+    }),
+    ("rings_per_op", |f, _| [f.rings, wakes(f)]),
+    ("cpu_us_per_op", |f, _| [f.cpu_ns, 1_000 * wakes(f)]),
+];
+
+fn wakes(figures: &wake::Figures) -> u64 {
+    figures.late_ns.len() as u64
+}
+
 /// Woken workers, as schbench.
 fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     use wake::{Figures, Messengers, Phase};
@@ -55,24 +71,11 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
         (Messengers::Tasks, Phase::Apart, "by tasks"),
         (Messengers::Tasks, Phase::Together, "by tasks, together"),
     ];
-    fn wakes(figures: &Figures) -> u64 {
-        figures.late_ns.len() as u64
-    }
     static PROGRAM: Program<wake::Shape, Figures> = Program {
         run: wake::run,
         add: Figures::add,
         times: &[("", |f| &f.late_ns)],
-        figures: &[
-            ("wakes_count", |f, _| [wakes(f), 1]),
-            ("stacked_count", |f, _| [f.stacked, 1]),
-            ("stacked_per_1k", |f, _| [1_000 * f.stacked, wakes(f)]),
-            ("left_per_1k", |f, _| [1_000 * f.left, wakes(f)]),
-            ("claims_lost_per_1k", |f, _| {
-                [1_000 * f.claims_lost, wakes(f)]
-            }),
-            ("rings_per_op", |f, _| [f.rings, wakes(f)]),
-            ("cpu_us_per_op", |f, _| [f.cpu_ns, 1_000 * wakes(f)]),
-        ],
+        figures: &OF_WAKES,
     };
     let cpus = profile.spec().cpus();
     let workers = workers.unwrap_or(cpus.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
@@ -111,20 +114,11 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 /// The same with schbench's own times.
 fn long_wakes(woken_each: usize) -> Vec<Case> {
     use wake::Phase;
-    static LONG: Program<schbench::Shape, schbench::Figures> = Program {
+    static LONG: Program<schbench::Shape, wake::Figures> = Program {
         run: schbench::run,
-        add: schbench::Figures::add,
+        add: wake::Figures::add,
         times: &[("", |f| &f.late_ns)],
-        figures: &[
-            ("wakes_count", |f, _| [f.late_ns.len() as u64, 1]),
-            ("stacked_per_1k", |f, _| {
-                [1_000 * f.stacked, f.late_ns.len() as u64]
-            }),
-            ("claims_lost_per_1k", |f, _| {
-                [1_000 * f.claims_lost, f.late_ns.len() as u64]
-            }),
-            ("rings_per_op", |f, _| [f.rings, f.late_ns.len() as u64]),
-        ],
+        figures: &OF_WAKES,
     };
     let mut long = Vec::new();
     for times in [1, 2] {
@@ -266,13 +260,13 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         };
         PROGRAM.case(variant, workers, shape)
     };
-    let always = ALWAYS.map(|count| case(count, pairs(count), Pace::Always, 5_000_000));
+    let always = ALWAYS.map(|count| case(count, pairs(count), Pace::Always, 2_000_000));
     let bursts = IN_BURSTS.map(|count| {
         let variant = format!("{}, bursts of {BURST}", pairs(count));
         case(count, variant, Pace::Bursts, 200_000_000)
     });
     Ok(Plan {
-        settings: STAND,
+        settings: &["idle_claim=on", "idle_claim=base"],
         cases: always.into_iter().chain(bursts).collect(),
         baseline: None,
     })
@@ -402,7 +396,7 @@ fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
         let shape = requests::Shape {
             pairs: count,
             workers,
-            span_ns: (100_000_000 / count as u64).max(3_000_000),
+            span_ns: (400_000_000 / count as u64).clamp(2_000_000, 50_000_000),
         };
         PROGRAM.case(pairs(count), workers, shape)
     });
