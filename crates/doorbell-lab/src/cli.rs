@@ -17,7 +17,7 @@ use crate::tour::TourOptions;
 /// The most rounds.
 pub(crate) const ROUNDS_MAX: i64 = 1_000;
 /// Options that only some scenarios have.
-const EXTRAS: [&str; 5] = ["calls", "unprivileged", "slices", "seconds", "period_us"];
+const EXTRAS: [&str; 4] = ["calls", "unprivileged", "seconds", "period_us"];
 
 /// The examples of a command's help.
 fn examples(command: &str) -> String {
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     ///
     /// Shows the usable CPUs, the clock, and the policies that the OS grants threads, or why it refuses
     /// them. Then it shows what the workers of a small runtime with all classes got, its switches, and how
-    /// to get more. A value that cannot be read is `not known`.
+    /// to get more. `-`: cannot be read, or is not there.
     #[command(after_help = examples("doorbell info"))]
     Info(InfoArgs),
 
@@ -237,5 +237,4 @@ impl FromArgMatches for Chosen {
 }
 
 #[cfg(test)]
-#[path = "cli_tests.rs"]
 mod tests;

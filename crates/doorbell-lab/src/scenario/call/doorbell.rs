@@ -27,7 +27,7 @@ const TIMERS: usize = 1_000;
 const SOCKETS: usize = 64;
 const NEVER: Duration = Duration::from_hours(1);
 /// What is counted of each call.
-pub(super) const COUNTERS: [&str; 5] = [
+const COUNTERS: [&str; 5] = [
     "passes_per_call",
     "rings_per_call",
     "rings_awake_per_call",

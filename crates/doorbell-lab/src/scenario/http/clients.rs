@@ -129,11 +129,11 @@ pub(super) fn fixed_rate(site: &Site, per_s: u32, seconds: u32) -> Result<Outcom
         ask_when_due((0..per_s * seconds).map(due), || get(&mut stream, "/"))
     };
     let (late, errors) = join(thread_on(THREAD, None, client)?, THREAD)?;
-    let switches = process.switches()?.since(&switches) as f64;
+    let [switches, _] = process.switches()?.since(&switches);
     let cpu_us = process.cpu()?.saturating_sub(cpu).as_secs_f64() * 1e6;
     let requests = f64::from((per_s * seconds).max(1));
     let figures = [
-        ("switches_per_op", switches / requests),
+        ("switches_per_op", switches as f64 / requests),
         ("server_cpu_us_per_op", cpu_us / requests),
         ("errors_count", errors as f64),
     ];
@@ -318,7 +318,7 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
     thread::sleep(SETTLES);
     let (began, switches) = (Instant::now(), process.switches()?);
     thread::sleep(Duration::from_secs(seconds.into()));
-    let switches = process.switches()?.since(&switches);
+    let [switches, _] = process.switches()?.since(&switches);
     let span_s = began.elapsed().as_secs_f64();
     let rss = process.resident_bytes()?;
     client.end()?;

@@ -18,7 +18,7 @@ use doorbell::switches::TimerPull;
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Pin, spawn_pinned};
-use crate::peers::{AsyncIo, Doorbell, Role, Timers, Tokio, Workers, join};
+use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers, join};
 use crate::tools::{Crew, Meeting, Random};
 use shelf::Shelf;
 use wheel::Wheel;
@@ -136,7 +136,7 @@ fn contestants(stage: &Stage, pending: u32) -> Vec<Contestant> {
             all.push(of(", unpinned, base", Role::from, Some(TimerPull::Base)));
         }
         all.push(sleeps::<Tokio>(workers.clone(), pattern));
-        all.push(sleeps::<AsyncIo>(workers.clone(), pattern));
+        all.push(sleeps::<Smol>(workers.clone(), pattern));
     }
     all.push(clock_alone(stage));
     all.push(sleeps::<Doorbell>(workers, Clock));
@@ -172,7 +172,7 @@ fn hold<P: Timers>(peer: &mut P, pattern: Pattern) -> Result<(), LabError> {
         pending::<()>().await;
         drop(shelf);
     };
-    peer.keep(0, Box::pin(job))?;
+    peer.spawn_as(Role::on(0), job)?;
     armed.gather().map(drop)
 }
 
