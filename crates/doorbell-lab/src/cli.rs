@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::info::InfoArgs;
 use crate::report::Report;
 use crate::report::picture::PictureOptions;
-use crate::scenario::http::{ClientOptions, ServerOptions};
+use crate::scenario::http::ServerOptions;
 use crate::scenario::{self, Options, Scenario, simulated};
 use crate::simulator::{FuzzOptions, MutantsOptions, ReplayOptions};
 use crate::text::Text;
@@ -111,14 +111,6 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ServerCommand,
     },
-
-    /// Send requests to such a server, as a child process of a scenario
-    #[command(hide = true)]
-    LabClient {
-        /// Which client.
-        #[command(subcommand)]
-        command: ClientCommand,
-    },
 }
 
 /// What to do on simulated machines.
@@ -155,13 +147,6 @@ pub(crate) enum SimCommand {
 pub(crate) enum ServerCommand {
     /// A web server of `lab http`: prints its address, and ends with standard input
     Http(ServerOptions),
-}
-
-/// Which client.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ClientCommand {
-    /// Idle connections of `lab http`: prints their number, and ends with standard input
-    Http(ClientOptions),
 }
 
 /// A scenario and its options.

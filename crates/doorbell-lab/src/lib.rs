@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use serde::Serialize;
 
-use crate::cli::{Chosen, Cli, ClientCommand, Command, ServerCommand, SimCommand};
+use crate::cli::{Chosen, Cli, Command, ServerCommand, SimCommand};
 use crate::error::LabError;
 use crate::report::{Report, text_of, to_json};
 use crate::scenario::{Options, http, seeds};
@@ -79,9 +79,6 @@ fn run(cli: Cli) -> Result<(), LabError> {
         Command::LabServer {
             command: ServerCommand::Http(options),
         } => http::serve(&options, say),
-        Command::LabClient {
-            command: ClientCommand::Http(options),
-        } => http::hold(&options, say),
     }
 }
 

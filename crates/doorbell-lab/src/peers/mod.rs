@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::error::LabError;
 use crate::scenario::busy::NetTask;
 
-pub(crate) use self::doorbell::Doorbell;
+pub(crate) use self::doorbell::{Doorbell, with_setting};
 #[cfg(feature = "glommio")]
 pub(crate) use self::glommio::Glommio;
 pub(crate) use self::smol::Smol;

@@ -11,14 +11,16 @@ pub(crate) fn text_of(value: &Value) -> String {
     for (name, value) in value.as_object().into_iter().flatten() {
         match value {
             Value::Array(items) if items.iter().any(Value::is_object) => {
-                below += &format!("\n{name}\n{}", table(items));
+                below += &["\n", name, "\n", &table(items)].concat();
             }
             Value::Array(items) if items.iter().any(Value::is_string) => {
                 for item in items {
                     push_wrapped(&mut facts, &format!("{name}: {}", cell(item)));
                 }
             }
-            Value::String(lines) if lines.contains('\n') => below += &format!("\n{name}\n{lines}"),
+            Value::String(lines) if lines.contains('\n') => {
+                below += &["\n", name, "\n", lines].concat();
+            }
             value => push_wrapped(&mut facts, &format!("{name}: {}", cell(value))),
         }
     }

@@ -13,10 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use doorbell::{
-    CallError, CoreId, Handle, call::ManyResults, metrics::raw::WorkerCounts,
-    switches::CallCoalesce,
-};
+use doorbell::{CallError, CoreId, Handle, call::ManyResults, metrics::raw::WorkerCounts};
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Work};
@@ -38,20 +35,17 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 fn contestants(threads: usize) -> Vec<Contestant> {
-    let one = |variant, setting| {
+    let one = |setting| {
         let start = move || Callers::start(setting, threads);
         let run = |callers: &mut Callers, span_ms: u32| {
             callers.all_call(Duration::from_millis(span_ms.into()))
         };
-        Contestant::new("doorbell", variant, start, run, |callers| {
+        Contestant::new("doorbell", setting, start, run, |callers| {
             callers.threads.end()
         })
         .in_group("all cores at once")
     };
-    vec![
-        one(BASE, CallCoalesce::Base).baseline(),
-        one(ON, CallCoalesce::On),
-    ]
+    vec![one(BASE).baseline(), one(ON)]
 }
 
 /// The calls that ran on each core, and the signal to go on calling.
@@ -101,14 +95,14 @@ struct Callers {
 }
 
 impl Callers {
-    fn start(setting: CallCoalesce, threads: usize) -> Result<Self, LabError> {
+    fn start(setting: &str, threads: usize) -> Result<Self, LabError> {
         let cpus = allowed_cpus()?;
         let counts: &'static Counts = Box::leak(Box::new(Counts {
             ran: cpus.iter().map(|_| CachePadded::default()).collect(),
             goes_on: AtomicBool::new(false),
         }));
         let workers = Workers::Bound(cpus);
-        let peer = Doorbell::switched(&workers, |switches| switches.call_coalesce = setting)?;
+        let peer = Doorbell::switched(&workers, setting)?;
         let mut team = Team::new("shootdown-caller");
         for _ in 0..threads {
             let handle = peer.0.handle().clone();

@@ -295,22 +295,6 @@ pub(crate) struct ServerOptions {
     unprivileged: bool,
 }
 
-/// Options of idle connections.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:\n  \
-    sleep 60 | doorbell lab-client http --connect 127.0.0.1:8080 --connections 1000")]
-pub(crate) struct ClientOptions {
-    /// The address of the server
-    #[arg(long, value_name = "ADDRESS")]
-    connect: SocketAddr,
-    /// How many connections
-    #[arg(long, value_name = "N")]
-    connections: u64,
-    /// End after this many seconds
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=CHILD_MAX_S))]
-    seconds_max: u64,
-}
-
 /// The flags of the servers on a command line.
 pub fn server_flags() -> impl Iterator<Item = &'static str> {
     servers::ALL.iter().map(|server| server.flag)
@@ -339,23 +323,6 @@ pub(crate) fn serve(
     let waited = clients::wait_for_end(Duration::from_secs(options.seconds_max));
     end();
     waited
-}
-
-/// Holds idle connections in this process: prints how many, and closes them when standard input ends.
-pub(crate) fn hold(
-    options: &ClientOptions,
-    say: impl FnOnce(&str) -> Result<(), LabError>,
-) -> Result<(), LabError> {
-    clients::allow_descriptors()?;
-    let open = |_| {
-        let mut stream = connect(options.connect)?;
-        get(&mut stream, "/healthz").map(|()| stream)
-    };
-    let all = (0..clients::connections_of(options.connections)).map(open);
-    let all = all.collect::<Result<Vec<_>, std::io::Error>>();
-    let all = all.map_err(LabError::system("opening a connection that is to be idle"))?;
-    say(&format!("{}\n", all.len()))?;
-    clients::wait_for_end(Duration::from_secs(options.seconds_max))
 }
 
 #[cfg(test)]
