@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::info::InfoArgs;
 use crate::report::Report;
 use crate::report::picture::PictureOptions;
-use crate::scenario::http::{ClientOptions, ServerOptions};
+use crate::scenario::http::ServerOptions;
 use crate::scenario::{self, Options, Scenario, simulated};
 use crate::simulator::{FuzzOptions, MutantsOptions, ReplayOptions};
 use crate::text::Text;
@@ -17,7 +17,7 @@ use crate::tour::TourOptions;
 /// The most rounds.
 pub(crate) const ROUNDS_MAX: i64 = 1_000;
 /// Options that only some scenarios have.
-const EXTRAS: [&str; 5] = ["calls", "unprivileged", "slices", "seconds", "period_us"];
+const EXTRAS: [&str; 4] = ["calls", "unprivileged", "seconds", "period_us"];
 
 /// The examples of a command's help.
 fn examples(command: &str) -> String {
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     ///
     /// Shows the usable CPUs, the clock, and the policies that the OS grants threads, or why it refuses
     /// them. Then it shows what the workers of a small runtime with all classes got, its switches, and how
-    /// to get more. A value that cannot be read is `not known`.
+    /// to get more. `-`: cannot be read, or is not there.
     #[command(after_help = examples("doorbell info"))]
     Info(InfoArgs),
 
@@ -110,14 +110,6 @@ pub(crate) enum Command {
         /// What to serve.
         #[command(subcommand)]
         command: ServerCommand,
-    },
-
-    /// Send requests to such a server, as a child process of a scenario
-    #[command(hide = true)]
-    LabClient {
-        /// Which client.
-        #[command(subcommand)]
-        command: ClientCommand,
     },
 }
 
@@ -155,13 +147,6 @@ pub(crate) enum SimCommand {
 pub(crate) enum ServerCommand {
     /// A web server of `lab http`: prints its address, and ends with standard input
     Http(ServerOptions),
-}
-
-/// Which client.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ClientCommand {
-    /// Idle connections of `lab http`: prints their number, and ends with standard input
-    Http(ClientOptions),
 }
 
 /// A scenario and its options.
@@ -237,5 +222,4 @@ impl FromArgMatches for Chosen {
 }
 
 #[cfg(test)]
-#[path = "cli_tests.rs"]
 mod tests;

@@ -38,9 +38,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use serde::Serialize;
 
-use crate::cli::{Chosen, Cli, ClientCommand, Command, ServerCommand, SimCommand};
+use crate::cli::{Chosen, Cli, Command, ServerCommand, SimCommand};
 use crate::error::LabError;
-use crate::report::{Report, to_json};
+use crate::report::{Report, text_of, to_json};
 use crate::scenario::{Options, http, seeds};
 
 pub use scenario::http::server_flags;
@@ -72,22 +72,13 @@ fn run(cli: Cli) -> Result<(), LabError> {
             tour,
             scenario: None,
         } => tour::run(&tour, print),
-        Command::Info(args) => {
-            let info = info::run()?;
-            print_one_of(args.json, &info, || info.to_table())
-        }
-        Command::Calibrate(options) => {
-            let report = calibrate::run(&options)?;
-            print_one_of(options.json, &report.json(), || report.to_table())
-        }
+        Command::Info(args) => print_value(args.json, &info::run()?),
+        Command::Calibrate(options) => print_value(options.json, &calibrate::run(&options)?),
         Command::Sim { command } => run_simulator(command),
         Command::LabPicture(options) => say(&report::picture::draw(&options)?),
         Command::LabServer {
             command: ServerCommand::Http(options),
         } => http::serve(&options, say),
-        Command::LabClient {
-            command: ClientCommand::Http(options),
-        } => http::hold(&options, say),
     }
 }
 
@@ -105,29 +96,29 @@ fn run_simulator(command: SimCommand) -> Result<(), LabError> {
     match command {
         SimCommand::Fuzz(options) => {
             let report = simulator::fuzz(&options)?;
-            print_one_of(options.json, &report.json(), || report.to_table())?;
+            print_value(options.json, &report.json())?;
             report.check()
         }
         SimCommand::Replay(options) => {
             let report = simulator::replay(&options)?;
-            print(&report.to_text())?;
+            print_value(false, &report.json())?;
             report.check()
         }
         SimCommand::Mutants(options) => {
             let report = simulator::mutants(&options)?;
-            print_one_of(options.json, &report, || report.to_table())?;
+            print_value(options.json, &report)?;
             report.check()
         }
     }
 }
 
-/// Prints the JSON or the table, also of a failed run; the failure is returned afterwards.
-fn print_one_of(
-    json: bool,
-    value: &impl Serialize,
-    to_table: impl FnOnce() -> String,
-) -> Result<(), LabError> {
-    let text = if json { to_json(value)? } else { to_table() };
+/// Prints it as JSON or as text, also of a failed run; the failure is returned afterwards.
+fn print_value(json: bool, value: &impl Serialize) -> Result<(), LabError> {
+    let text = if json {
+        to_json(value)?
+    } else {
+        text_of(&serde_json::to_value(value)?)
+    };
     print(&text).map(drop)
 }
 
@@ -138,7 +129,12 @@ fn give_out(
     options: &Options,
     to_table: impl FnOnce() -> String,
 ) -> Result<(), LabError> {
-    print_one_of(options.json, report, to_table)?;
+    let text = if options.json {
+        to_json(report)?
+    } else {
+        to_table()
+    };
+    print(&text)?;
     match &options.html {
         Some(path) => fs::write(path, report.to_html()).map_err(|source| file_error(path, source)),
         None => Ok(()),

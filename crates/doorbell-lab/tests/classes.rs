@@ -87,20 +87,6 @@ fn ordinary_tasks_beside_batch_are_compared_with_a_bare_thread() {
 }
 
 #[test]
-fn slices_are_compared_with_threads_that_asked_for_nothing() {
-    let Some(report) = report(&["urgent", "--slices", "--only", "plain beside nice"]) else {
-        return;
-    };
-    let expected = [
-        ("bare thread", "plain beside plain, from a thread"),
-        ("bare thread", "plain beside nice 10, from a thread"),
-    ];
-    assert_eq!(names(&report), expected);
-    assert_metrics(&report, &["p50_us", "max_us"]);
-    assert_eq!(report["tables"].as_array().map(Vec::len), Some(0));
-}
-
-#[test]
 fn a_stuck_core_is_compared_with_tokios() {
     let Some(report) = report(&["stuck", "--only", "1 task, other parked"]) else {
         return;

@@ -22,10 +22,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use doorbell_sim::profile::{KEYS, Profile};
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use self::probe::{Bench, PROBES, Round};
+use self::probe::{Bench, PROBES};
 use self::stand::Stand;
 use self::values::Sources;
 use crate::cli::ROUNDS_MAX;
@@ -45,24 +44,17 @@ pub(crate) struct CalibrateOptions {
     /// How often each probe is measured
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     rounds: u32,
-    /// Print JSON instead of the table
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The figures, and the profile made from them.
-#[derive(Debug)]
-pub(crate) struct Calibration {
-    profile: Profile,
-    rounds: Vec<Round>,
-    out: Option<PathBuf>,
-}
-
-/// Measures this host and writes the profile, if a file is named.
+/// Measures this host and writes the profile, if a file is named. What it found: each probe, how it is measured, and
+/// its median, least and greatest figure over the rounds, if this host has what it needs; and the profile.
 ///
 /// # Errors
 /// [`LabError::System`] if a probe cannot run, [`LabError::File`] if the profile cannot be written.
-pub(crate) fn run(options: &CalibrateOptions) -> Result<Calibration, LabError> {
+pub(crate) fn run(options: &CalibrateOptions) -> Result<Value, LabError> {
     if let Some(path) = &options.out {
         // Opened before any measurement, so a path that cannot be written costs no time.
         let file = fs::OpenOptions::new().append(true).create(true).open(path);
@@ -81,80 +73,33 @@ pub(crate) fn run(options: &CalibrateOptions) -> Result<Calibration, LabError> {
         like: &like,
     };
     let parts = KEYS.map(|key| sources.entry(key.name));
-    let out = options.out.clone();
-    let stem = out.as_ref().and_then(|path| path.file_stem());
+    let stem = options.out.as_ref().and_then(|path| path.file_stem());
     let name = stem.map_or("host".into(), |stem| stem.to_string_lossy());
     let profile = Profile::from_parts(&name, &about_this_host(stand), &parts)?;
-    if let Some(path) = &out {
+    if let Some(path) = &options.out {
         let written = fs::write(path, profile.to_toml());
         written.map_err(|source| crate::file_error(path, source))?;
     }
-    Ok(Calibration {
-        profile,
-        rounds,
-        out,
-    })
-}
-
-impl Calibration {
-    /// Each probe, how it is measured, and its median, least and greatest figure over the rounds, if this host has what
-    /// it needs.
-    fn figures(&self) -> impl Iterator<Item = (&str, &str, Option<[f64; 3]>)> {
-        PROBES.iter().map(|(probe, how)| {
-            let values = self.rounds.iter().filter_map(|round| round.get(&**probe));
-            let values: Vec<f64> = values.copied().collect();
-            let known = median(&values).zip(Spread::of(&values));
-            let figures = known.map(|(middle, Spread { min, max })| [middle, min, max]);
-            (probe.as_str(), how.as_str(), figures)
-        })
-    }
-
-    /// A table for people.
-    pub(crate) fn to_table(&self) -> String {
-        let line = |name: &str, [middle, least, most]: [String; 3], how: &str| {
-            format!("{name:<13} {middle:>11} {least:>11} {most:>11}  {how}")
-        };
-        let titles = ["median ns", "least", "most"].map(str::to_owned);
-        let mut lines = vec![
-            format!("{}\n", self.profile.about()),
-            line("probe", titles, "measured"),
-        ];
-        lines.extend(self.figures().map(|(probe, how, figures)| match figures {
-            Some(figures) => line(probe, figures.map(|ns| format!("{ns:.1}")), how),
-            None => line(probe, ["-"; 3].map(str::to_owned), "not on this host"),
-        }));
-        lines.push(format!("\n{:<28} {:>10}", "key of the profile", "value"));
-        lines.extend(self.profile.entries().map(|(key, value, source)| {
-            let how = source.split(':').next().unwrap_or_default();
-            format!("{:<28} {value:>10}  {how}", key.path())
-        }));
-        lines.push(self.out.as_ref().map_or_else(
-            || "\n`doorbell calibrate --out host.toml` writes this as a profile\n".to_owned(),
-            |path| format!("\nwritten to {}\n", path.display()),
-        ));
-        lines.join("\n")
-    }
-
-    /// One JSON object.
-    pub(crate) fn json(&self) -> impl Serialize + use<'_> {
-        let probes = self.figures().map(|(probe, how, figures)| match figures {
-            None => json!({"probe": probe, "how": how}),
-            Some([median, min, max]) => json!({
-                "probe": probe, "how": how, "median_ns": median, "min_ns": min, "max_ns": max
-            }),
-        });
-        let entries = self.profile.entries().map(
-            |(key, value, source)| json!({"key": key.path(), "value": value, "source": source}),
-        );
+    let probes = PROBES.iter().map(|(probe, how)| {
+        let values = rounds.iter().filter_map(|round| round.get(&**probe));
+        let values: Vec<f64> = values.copied().collect();
+        let ends = Spread::of(&values);
         json!({
-            "program": "calibrate",
-            "about": self.profile.about(),
-            "rounds": self.rounds.len(),
-            "probes": probes.collect::<Vec<_>>(),
-            "entries": entries.collect::<Vec<_>>(),
-            "profile": self.profile.to_toml(),
+            "probe": probe, "median_ns": median(&values), "min_ns": ends.map(|ends| ends.min),
+            "max_ns": ends.map(|ends| ends.max), "how": how,
         })
-    }
+    });
+    let entries = profile
+        .entries()
+        .map(|(key, value, source)| json!({"key": key.path(), "value": value, "source": source}));
+    Ok(json!({
+        "program": "calibrate",
+        "about": profile.about(),
+        "rounds": rounds.len(),
+        "probes": probes.collect::<Vec<_>>(),
+        "entries": entries.collect::<Vec<_>>(),
+        "profile": profile.to_toml(),
+    }))
 }
 
 /// One sentence about this host, for the profile.

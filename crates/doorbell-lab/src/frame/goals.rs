@@ -2,10 +2,10 @@
 //!
 //! A goal is an item of the section `Goals`: `what | unit | bound | contestant | variant | metric`. Each row whose names
 //! fit has it, and stands in its words as `{who}` and `{}`. A unit or a bound in brackets holds where no thread may run
-//! before all others; a dash is no goal, nor is one beside a row that did not run. A metric is `name`, or divided by another row's: `name / contestant`, perhaps
-//! with `: variant`; of several, between `&`, the greatest counts. Of goals between `OR` one has to be met.
+//! before all others; a dash is no goal, nor is one beside a row that did not run. A metric is as `Results::figure` reads
+//! it. Of goals between `OR` one has to be met.
 
-use super::{Rated, Results};
+use super::rows::{Rated, Results, other_of};
 use crate::peers::Want;
 use crate::report::{SideTable, fits, known};
 
@@ -48,7 +48,7 @@ fn judged(goal: &str, one: &Rated<'_>, results: &Results<'_>, is_first: bool) ->
     }
     let (words, number) = bound.split_at(bound.find(|c: char| c.is_ascii_digit() || c == '-')?);
     let wanted: f64 = chosen(number, is_first).parse().ok()?;
-    let found = figure(metric, one, results);
+    let found = results.figure(metric, one);
     let is_met = found.map(|found| match words {
         "at most " => found <= wanted,
         _ => found >= wanted,
@@ -71,20 +71,6 @@ fn chosen(text: &str, is_first: bool) -> &str {
         .strip_suffix(')')
         .and_then(|text| text.split_once(" ("));
     both.map_or(text, |(first, other)| if is_first { first } else { other })
-}
-
-/// The names of the row by which a metric is divided.
-fn other_of<'a>(metric: &'a str, one: &'a Rated<'_>) -> Option<(&'a str, &'a str)> {
-    let (_, other) = metric.split_once(" / ")?;
-    Some(other.split_once(": ").unwrap_or((other, one.how())))
-}
-
-fn figure(metric: &str, one: &Rated<'_>, results: &Results<'_>) -> Option<f64> {
-    let each = metric.split(" & ").map(|part| match other_of(part, one) {
-        None => one.metric(part),
-        Some(other) => results.ratio(one, other, part.split(" / ").next()?),
-    });
-    each.reduce(|one, other| Some(one?.max(other?))).flatten()
 }
 
 #[cfg(test)]

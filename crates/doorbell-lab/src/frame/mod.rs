@@ -1,4 +1,4 @@
-//! The frame of all scenarios: a plan names contestants, work, metrics and a conclusion. The contestants run interleaved
+//! The frame of all scenarios: a plan names contestants and work, its text metrics, tables and goals. The contestants run interleaved
 //! in rounds, and each is compared with the baseline of its group in the same round, or with the physical limit.
 
 mod goals;
@@ -6,6 +6,7 @@ mod metric;
 mod rounds;
 mod rows;
 #[cfg(test)]
+#[path = "tests.rs"]
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
@@ -16,13 +17,12 @@ use std::time::Duration;
 use crate::error::LabError;
 use crate::measure::{Clock, Placement, Samples, SyscallSource};
 use crate::peers::Host;
-use crate::report::SideTable;
 use crate::scenario::Options;
 use crate::text::Text;
 
 pub(crate) use metric::{Metric, ends, variation};
 pub(crate) use rounds::{matching, run};
-pub(crate) use rows::{Rated, Results, percentiles, percentiles_of};
+pub(crate) use rows::{percentiles, percentiles_of};
 
 /// A scenario. Metrics, conclusion and goals are in its text.
 #[derive(Debug)]
@@ -34,7 +34,6 @@ pub(crate) struct Plan {
     pub(crate) contestants: fn(&Stage) -> Result<Vec<Contestant>, LabError>,
     /// The metric by which a contestant is compared with its baseline.
     pub(crate) compared: &'static str,
-    pub(crate) conclude: fn(&Results<'_>) -> Conclusion,
     /// What is special about this run.
     pub(crate) notes: fn(&Options) -> Vec<String>,
     /// Reads the physical limit, in ns. Then a pass counts only between two readings that are alike.
@@ -48,7 +47,6 @@ impl Plan {
         work: |_| Work::of(1, 1, 0),
         contestants: |_| Ok(Vec::new()),
         compared: "p99_us",
-        conclude: |_| Conclusion::default(),
         notes: |_| Vec::new(),
         limit: None,
     };
@@ -272,15 +270,4 @@ impl Contestant {
     pub(crate) fn label(&self) -> String {
         format!("{} ({})", self.name, self.variant)
     }
-}
-
-/// What the rows show together.
-#[derive(Debug, Default)]
-pub(crate) struct Conclusion {
-    /// In words, where the text has none.
-    pub(crate) gist: String,
-    /// A main table of its own form: titles and rows.
-    pub(crate) main: Option<SideTable>,
-    /// Further tables.
-    pub(crate) tables: Vec<SideTable>,
 }

@@ -96,15 +96,12 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         rated: rated.collect(),
         options,
     };
-    let mut conclusion = (plan.conclude)(&results);
+    let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
+    let mut tables = results.tables(text).into_iter();
+    // Without columns of its own, the first of its tables is the main one.
+    let main = columns.is_empty().then(|| tables.next()).flatten();
     let goals = goals::table(&text.items("Goals"), &results);
-    conclusion.tables.extend(goals);
-    let section = if options.slices {
-        "Gist with --slices"
-    } else {
-        "Gist"
-    };
-    let gist = conclusion.gist + &gist_of(text, section, &rows);
+    let gist = gist_of(text, "Gist", &rows);
     let mut notes = runner.limit_notes(&contestants, &tapes);
     notes.extend(caveats(&machine, work));
     notes.extend((plan.notes)(options));
@@ -113,10 +110,10 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         machine: MeasuredOn::Host(machine),
         rounds,
         rows,
-        columns: metrics.iter().flat_map(|one| one.columns()).collect(),
-        main: conclusion.main,
+        columns,
+        main,
         gist,
-        side_tables: conclusion.tables,
+        side_tables: tables.chain(goals).collect(),
         notes,
         chart: text.chart("Chart", &metrics),
     })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rounds::{Figures, Tape};
 use super::{Metric, ends};
 use crate::measure::{Samples, Spread, median};
-use crate::report::{Column, Metrics, Row, SideTable, spread};
+use crate::report::{Column, Metrics, Row, SideTable, fits, known, spread};
 use crate::scenario::Options;
 use crate::text::Text;
 
@@ -37,7 +37,7 @@ impl Rated<'_> {
     }
 }
 
-/// All rows, for a conclusion.
+/// All rows, of which tables and goals are made.
 #[derive(Debug)]
 pub(crate) struct Results<'a> {
     pub(crate) rated: Vec<Rated<'a>>,
@@ -69,44 +69,63 @@ impl Results<'_> {
         })
     }
 
-    /// A table of the metrics of the section with this title, for the rows that are `in_it`.
-    pub(crate) fn table(
-        &self,
-        text: Text,
-        caption: &'static str,
-        in_it: impl Fn(&Rated<'_>) -> bool,
-        cell: impl Fn(&Rated<'_>, &'static str) -> String,
-    ) -> Option<SideTable> {
-        let metrics = text.metrics(caption);
-        let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
-        let of = |one: &Rated<'_>, column: &Column| {
-            if column.is_spread {
-                spread(one.row, column.metric)
-            } else {
-                cell(one, column.metric)
+    /// A metric, or an expression of several: `name`, or divided by another row's, `name / contestant`, perhaps with
+    /// `: variant`; of several, between `&`, the greatest counts.
+    pub(super) fn figure(&self, expression: &str, one: &Rated<'_>) -> Option<f64> {
+        let each = expression
+            .split(" & ")
+            .map(|part| match other_of(part, one) {
+                None => one.metric(part),
+                Some(other) => self.ratio(one, other, part.split(" / ").next()?),
+            });
+        each.reduce(|one, other| Some(one?.max(other?))).flatten()
+    }
+
+    /// The tables of the text beside that of its metrics: of each the rows whose variant fits and that have any of its
+    /// metrics.
+    pub(super) fn tables(&self, text: Text) -> Vec<SideTable> {
+        let named = text.section("Tables").lines();
+        let named = named.filter_map(|line| line.strip_prefix("- ")?.split_once(" | "));
+        let table = |(caption, variant): (&'static str, &str)| {
+            let metrics = text.metrics(caption);
+            let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
+            let cell = |one: &Rated<'_>, column: &Column| {
+                if column.is_spread {
+                    spread(one.row, column.metric)
+                } else {
+                    known(self.figure(column.metric, one))
+                }
+            };
+            let row = |one: &Rated<'_>| {
+                let names = [one.who().to_owned(), one.how().to_owned()];
+                let cells = columns.iter().map(|column| cell(one, column));
+                names.into_iter().chain(cells).collect()
+            };
+            let in_it = |one: &&Rated<'_>| {
+                let has_any = metrics
+                    .iter()
+                    .any(|metric| one.metric(metric.name).is_some());
+                fits(variant, one.how()) && has_any
+            };
+            let titles = columns.iter().map(|column| column.title);
+            SideTable {
+                caption,
+                titles: ["contestant", "variant"]
+                    .into_iter()
+                    .chain(titles)
+                    .collect(),
+                rows: self.rated.iter().filter(in_it).map(row).collect(),
             }
         };
-        let row = |one: &Rated<'_>| {
-            let names = [one.who().to_owned(), one.how().to_owned()];
-            let cells = columns.iter().map(|column| of(one, column));
-            names.into_iter().chain(cells).collect()
-        };
-        let rows: Vec<_> = self
-            .rated
-            .iter()
-            .filter(|one| in_it(one))
-            .map(row)
-            .collect();
-        let titles = columns.iter().map(|column| column.title);
-        (!rows.is_empty()).then(|| SideTable {
-            caption,
-            titles: ["contestant", "variant"]
-                .into_iter()
-                .chain(titles)
-                .collect(),
-            rows,
-        })
+        let tables = named.map(table);
+        tables.filter(|table| !table.rows.is_empty()).collect()
     }
+}
+
+/// The names of the row by which a metric is divided.
+pub(super) fn other_of<'a>(metric: &'a str, one: &'a Rated<'_>) -> Option<(&'a str, &'a str)> {
+    let (_, other) = metric.split_once(" / ")?;
+    Some(other.split_once(": ").unwrap_or((other, one.how())))
 }
 
 fn finite_ratios(pairs: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {

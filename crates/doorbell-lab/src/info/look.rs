@@ -1,6 +1,5 @@
 //! What is read from the machine, and what the OS answers to requests.
 
-use std::fmt;
 use std::fs;
 
 use doorbell_machine::{Host, Machine, Policy, PolicyError, host::reads_tsc};
@@ -24,16 +23,6 @@ pub(crate) enum Asked {
     Ignored,
     /// Refused, with the reason.
     Refused(String),
-}
-
-impl fmt::Display for Asked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Asked::Given => f.write_str("yes"),
-            Asked::Ignored => f.write_str("no: the OS accepts it but ignores it"),
-            Asked::Refused(why) => write!(f, "no: {why}"),
-        }
-    }
 }
 
 /// What was read and tried. `None` if a file is missing or not as expected.
@@ -129,9 +118,4 @@ fn ask(wanted: impl FnOnce(Policy) -> Policy + Send + 'static) -> Asked {
         }
         Err(_) => Asked::Refused("the thread that asked has panicked".to_owned()),
     }
-}
-
-/// The value as text, or "not known".
-pub(super) fn known(value: Option<&impl ToString>) -> String {
-    value.map_or_else(|| "not known".to_owned(), ToString::to_string)
 }

@@ -1,10 +1,9 @@
 //! `doorbell info`: what this machine allows a runtime, and what a runtime gets.
 //!
 //! `look.rs` reads the machine, and `workers.rs` starts a small runtime. This module turns both into facts
-//! with remedies. What cannot be read is "not known", and never an error.
+//! with remedies. What cannot be read is no error.
 
 mod look;
-mod text;
 mod workers;
 
 use clap::Args;
@@ -17,7 +16,7 @@ pub(crate) use workers::WorkerFact;
 /// The options of `doorbell info`.
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
-    /// Print JSON instead of the table
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -82,7 +81,7 @@ fn remedies(seen: &Seen, workers: &[WorkerFact]) -> Vec<String> {
         all.push(format!(
             "each look at the clock asks the kernel, whose clock source is {}; with `tsc` it takes a \
              third of the time",
-            look::known(seen.kernel_clock_source.as_ref())
+            seen.kernel_clock_source.as_deref().unwrap_or("not known")
         ));
     }
     if let Some(quota) = seen.cpu_quota.filter(|quota| *quota < seen.cpus.len()) {

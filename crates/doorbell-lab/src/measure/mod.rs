@@ -9,7 +9,6 @@ mod process;
 mod samples;
 mod stats;
 mod syscalls;
-mod threads;
 mod time_limit;
 mod usage;
 
@@ -23,6 +22,5 @@ pub(crate) use process::Process;
 pub(crate) use samples::Samples;
 pub(crate) use stats::{Spread, is_enough, median, variation_percent};
 pub(crate) use syscalls::{SyscallCounter, SyscallSource};
-pub(crate) use threads::{Threads, ThreadsUse};
 pub(crate) use time_limit::TimeLimit;
 pub(crate) use usage::Usage;

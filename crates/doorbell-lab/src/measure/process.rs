@@ -1,22 +1,25 @@
-//! The resource use of another process, from its clock and `/proc`.
+//! The resource use of a process and its threads, from its clock and `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::threads::count_of;
 use crate::error::{LabError, last_system_error};
 
 /// A process of the same user, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process(pub(crate) u32);
 
-/// How often each thread of a process has left a CPU to wait.
+/// How often each thread of a process, by its number, has left a CPU: to wait, and because it had to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Switches(BTreeMap<String, u64>);
+pub(crate) struct Switches(BTreeMap<i32, [u64; 2]>);
 
 impl Process {
+    pub(crate) fn own() -> Self {
+        Self(std::process::id())
+    }
+
     /// The CPU time of its threads, including those that have ended.
     ///
     /// # Errors
@@ -62,22 +65,21 @@ impl Process {
         Ok(entries.count())
     }
 
-    /// How often each of its threads has left a CPU to wait. Each time ends with a wake-up.
+    /// How often each of its threads has left a CPU. Each time that it waited ends with a wake-up.
     ///
     /// # Errors
     /// [`LabError::File`] if there is no such process.
     pub(crate) fn switches(self) -> Result<Switches, LabError> {
         let folder = self.path("task");
         let entries = fs::read_dir(&folder).map_err(LabError::reading(folder))?;
-        let mut all = BTreeMap::new();
-        for entry in entries.flatten() {
-            // A thread that ends meanwhile is skipped.
-            if let Ok(status) = fs::read_to_string(entry.path().join("status")) {
-                let thread = entry.file_name().to_string_lossy().into_owned();
-                all.insert(thread, count_of(&status, "voluntary_ctxt_switches:"));
-            }
-        }
-        Ok(Switches(all))
+        // A thread that ends meanwhile is skipped.
+        let of_one = |entry: fs::DirEntry| {
+            let status = fs::read_to_string(entry.path().join("status")).ok()?;
+            let labels = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            Some((number, labels.map(|label| count_of(&status, label))))
+        };
+        Ok(Switches(entries.flatten().filter_map(of_one).collect()))
     }
 
     fn path(self, name: &str) -> PathBuf {
@@ -86,21 +88,49 @@ impl Process {
 }
 
 impl Switches {
-    /// How often threads have left a CPU since `earlier`, summed over threads that still exist.
-    pub(crate) fn since(&self, earlier: &Self) -> u64 {
-        let each = self.0.iter();
-        each.map(|(thread, now)| now - earlier.0.get(thread).copied().unwrap_or(0))
-            .sum()
+    /// The threads that are not among `earlier`.
+    pub(crate) fn threads_since(&self, earlier: &Self) -> Vec<i32> {
+        let new = self
+            .0
+            .keys()
+            .filter(|number| !earlier.0.contains_key(number));
+        new.copied().collect()
     }
+
+    /// Those of some threads.
+    #[must_use]
+    pub(crate) fn only(mut self, threads: &[i32]) -> Self {
+        self.0.retain(|number, _| threads.contains(number));
+        self
+    }
+
+    /// How often threads have left a CPU since `earlier`, summed over threads that still exist.
+    pub(crate) fn since(&self, earlier: &Self) -> [u64; 2] {
+        let each = self.0.iter().map(|(number, now)| {
+            let then = earlier.0.get(number).copied().unwrap_or_default();
+            [now[0] - then[0], now[1] - then[1]]
+        });
+        each.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+    }
+}
+
+/// The number after `label` at the start of a line of a status file; 0 if there is none.
+fn count_of(status: &str, label: &str) -> u64 {
+    let found = status.lines().find_map(|line| line.strip_prefix(label));
+    let number = found.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    number.unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     #[test]
     fn this_process_is_one() {
-        let this = Process(std::process::id());
+        let this = Process::own();
         let before = this.cpu().expect("it runs");
         let _file = fs::File::open("/proc/self/stat").expect("proc is there");
         assert!(this.descriptors().expect("it runs") > 3);
@@ -119,14 +149,50 @@ mod tests {
 
     #[test]
     fn threads_that_end_are_left_out_and_new_ones_count_from_zero() {
-        let of = |all: &[(&str, u64)]| {
-            let all = all.iter();
-            Switches(
-                all.map(|(name, count)| ((*name).to_owned(), *count))
-                    .collect(),
-            )
+        let of =
+            |all: &[(i32, u64)]| Switches(all.iter().map(|(one, n)| (*one, [*n, 1])).collect());
+        let (before, after) = (of(&[(1, 5), (2, 7)]), of(&[(1, 8), (3, 2)]));
+        assert_eq!(after.since(&before), [5, 1]);
+        assert_eq!(after.threads_since(&before), [3]);
+        assert_eq!(after.only(&[1]), of(&[(1, 8)]));
+    }
+
+    #[test]
+    fn the_two_counts_are_told_apart() {
+        const STATUS: &str = "Name:\tlab-0\nThreads:\t3\nvoluntary_ctxt_switches:\t17\n\
+            nonvoluntary_ctxt_switches:\t4\n";
+        assert_eq!(count_of(STATUS, "voluntary_ctxt_switches:"), 17);
+        assert_eq!(count_of(STATUS, "nonvoluntary_ctxt_switches:"), 4);
+        assert_eq!(count_of("Name:\tx\n", "voluntary_ctxt_switches:"), 0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_counted_by_itself() {
+        let (reply, replies) = mpsc::channel();
+        let (request, requests) = mpsc::channel::<()>();
+        let child = thread::spawn(move || {
+            let number = rustix::thread::gettid().as_raw_nonzero().get();
+            reply.send(number).expect("the test waits");
+            while requests.recv().is_ok() {
+                thread::sleep(Duration::from_micros(10));
+                reply.send(number).expect("the test waits");
+            }
+        });
+        let number = replies.recv().expect("the child runs");
+        let now = || {
+            Process::own()
+                .switches()
+                .expect("proc is there")
+                .only(&[number])
         };
-        let (before, after) = (of(&[("1", 5), ("2", 7)]), of(&[("1", 8), ("3", 2)]));
-        assert_eq!(after.since(&before), 5);
+        let before = now();
+        for _ in 0..20 {
+            request.send(()).expect("the child waits");
+            replies.recv().expect("the child answers");
+        }
+        let [waits, _] = now().since(&before);
+        assert!(waits >= 20, "{waits}");
+        drop(request);
+        child.join().expect("the child ends");
     }
 }

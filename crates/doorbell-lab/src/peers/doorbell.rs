@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use doorbell::{Builder, Class, Runtime, metrics::raw::WorkerCounts, switches::Switches};
+use doorbell::{Builder, Class, Runtime, metrics::raw::WorkerCounts};
 
 use super::{Host, Net, Peer, Role, Spawns, Timers, Workers};
 use crate::error::LabError;
@@ -27,17 +27,18 @@ impl Doorbell {
         Ok(Self(set(builder.name("lab")).build()?))
     }
 
-    /// With some of the switches turned.
-    pub(crate) fn switched(
-        workers: &Workers,
-        turn: impl FnOnce(&mut Switches),
-    ) -> Result<Self, LabError> {
-        let peer = Self::start(workers)?;
-        let mut switches = peer.0.handle().switches();
-        turn(&mut switches);
-        peer.0.handle().set_switches(switches);
-        Ok(peer)
+    /// With one setting of a switch, such as `idle_claim=off`; without any, as it starts by itself.
+    pub(crate) fn switched(workers: &Workers, setting: &str) -> Result<Self, LabError> {
+        Self::with(workers, |builder| with_setting(builder, setting))
     }
+}
+
+/// The setting is one of the lab's own, so it is known.
+pub(crate) fn with_setting(builder: Builder, setting: &str) -> Builder {
+    if setting.is_empty() {
+        return builder;
+    }
+    builder.switches(setting.parse().unwrap_or_else(|error| panic!("{error}")))
 }
 
 impl Host for Doorbell {

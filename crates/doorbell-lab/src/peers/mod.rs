@@ -1,6 +1,5 @@
 //! The peers: runtimes, and what takes their place, one file each.
 
-mod async_io;
 mod doorbell;
 #[cfg(feature = "glommio")]
 mod glommio;
@@ -19,14 +18,12 @@ use std::time::{Duration, Instant};
 use crate::error::LabError;
 use crate::scenario::busy::NetTask;
 
-pub(crate) use self::async_io::AsyncIo;
-pub(crate) use self::doorbell::Doorbell;
+pub(crate) use self::doorbell::{Doorbell, with_setting};
 #[cfg(feature = "glommio")]
 pub(crate) use self::glommio::Glommio;
 pub(crate) use self::smol::Smol;
 pub(crate) use self::threads::{
-    Team, Threads, Want, default_slack, give_up_privileges, join, refused, shortest_slack,
-    sleep_until, thread_on,
+    Team, Threads, Want, give_up_privileges, join, refused, shortest_slack, sleep_until, thread_on,
 };
 pub(crate) use self::tokio::{Tokio, Tokios, current_thread, tokio_error};
 
@@ -102,7 +99,7 @@ pub(crate) trait Host: Sized + fmt::Debug + Send + 'static {
 
     fn start(workers: &Workers) -> Result<Self, LabError>;
 
-    /// Ends it. No task is left, but those that are kept.
+    /// Ends it. No task is left.
     fn stop(self) -> Result<(), LabError> {
         Ok(())
     }
@@ -119,17 +116,6 @@ pub(crate) trait Peer: Host {
 
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), LabError> {
         self.spawn_as(Role::default(), task)
-    }
-
-    /// Spawns many tasks at once.
-    fn spawn_all(&mut self, role: Role, jobs: Vec<Job>) -> Result<(), LabError> {
-        jobs.into_iter()
-            .try_for_each(|job| self.spawn_as(role, job))
-    }
-
-    /// Keeps a task that never ends, on a core, until the end.
-    fn keep(&mut self, core: usize, job: Job) -> Result<(), LabError> {
-        self.spawn_as(Role::on(core), job)
     }
 
     /// Sleeps as its tasks do.

@@ -1,21 +1,34 @@
 //! smol's executor on as many threads, and its timers.
 
+use std::hint::black_box;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use async_executor::Executor;
-use futures::AsyncReadExt as _;
 use futures::channel::oneshot;
+use futures::{AsyncReadExt as _, StreamExt as _};
 
-use super::async_io::start_async_io;
-use super::{Host, Net, Peer, Role, Workers, join, thread_on};
+use super::{Host, Net, Peer, Role, Timers, Workers, join, thread_on};
 use crate::error::LabError;
 use crate::scenario::busy::NetTask;
 
 const THREAD: &str = "smol-worker";
+
+/// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io
+/// first. Call it from a thread that is not pinned.
+pub(super) fn start_async_io() -> Result<(), LabError> {
+    static ONCE: Once = Once::new();
+    if ONCE.is_completed() {
+        return Ok(());
+    }
+    let first = thread_on("async-io-first", None, || {
+        ONCE.call_once(|| async_io::block_on(async {}));
+    })?;
+    join(first, "async-io-first")
+}
 
 #[derive(Debug)]
 pub(crate) struct Smol {
@@ -64,6 +77,27 @@ impl Peer for Smol {
 
     async fn sleep_until(due: Instant) {
         async_io::Timer::at(due).await;
+    }
+}
+
+impl Timers for Smol {
+    type Sleep = async_io::Timer;
+    type Ticks = async_io::Timer;
+
+    fn sleep(length: Duration) -> Self::Sleep {
+        async_io::Timer::after(length)
+    }
+
+    fn ticks(start: Instant, period: Duration, _: Duration) -> Self::Ticks {
+        async_io::Timer::interval_at(start, period)
+    }
+
+    async fn tick(ticks: &mut Self::Ticks) {
+        ticks.next().await;
+    }
+
+    fn read_clock() {
+        black_box(Instant::now());
     }
 }
 

@@ -21,12 +21,12 @@ fn test_all<P: Timers>() {
     two_tasks_meet(&mut peer);
     ticks_are_not_early(&mut peer);
     let (polled, polls) = mpsc::channel();
-    let job: Job = Box::pin(async move {
+    let job = async move {
         polled.send(()).expect("the test waits");
         std::future::pending::<()>().await;
         drop(polled);
-    });
-    peer.keep(0, job).expect("it is kept");
+    };
+    peer.spawn_as(Role::on(0), job).expect("it is spawned");
     polls.recv().expect("it is polled");
     assert_eq!(polls.try_recv(), Err(mpsc::TryRecvError::Empty));
     peer.stop().expect("it stops");
@@ -76,8 +76,8 @@ fn timers_of_tokio() {
 }
 
 #[test]
-fn timers_of_async_io() {
-    test_all::<AsyncIo>();
+fn timers_of_smol() {
+    test_all::<Smol>();
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn thread_of_async_io() -> Option<(String, String)> {
 
 #[test]
 fn the_thread_of_async_io_has_the_shortest_slack_and_all_cpus() {
-    async_io::start_async_io().expect("it starts");
+    smol::start_async_io().expect("it starts");
     let began = Instant::now();
     let (status, slack) = loop {
         if let Some(found) = thread_of_async_io() {
@@ -140,7 +140,7 @@ fn threads_take_turns_on_the_cpus_they_are_bound_to() {
 
 #[test]
 fn what_needs_no_privilege_is_given() {
-    for want in [Want::AsIs, Want::Nice, Want::Idle] {
+    for want in [Want::AsIs, Want::Idle] {
         assert!(want.is_given(), "{want:?}");
     }
 }

@@ -19,10 +19,6 @@ const PRIORITY_MAX: u8 = 20;
 const PRIORITY: u8 = 10;
 /// Above that of every contestant, so that the waker's own delay is not measured.
 const WAKER_PRIORITY: u8 = 20;
-/// The longest slice that Linux grants.
-const LONG_SLICE_NS: u64 = 20_000_000;
-/// Far less than a full share.
-const LOW_NICE: i8 = 10;
 
 /// A thread for each task. One with a rank has a real-time priority by its rank where that is allowed, else the shortest
 /// slice.
@@ -103,11 +99,6 @@ impl Peer for Threads {
 pub(crate) fn shortest_slack() {
     // A kernel that refuses this has no timer slack.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-}
-
-/// Sets it to the default again.
-pub(crate) fn default_slack() {
-    let _ = set_current_timer_slack(None);
 }
 
 /// Lets the calling thread sleep until `due`, or not at all if that is over.
@@ -197,10 +188,6 @@ pub(crate) enum Want {
     Priority(u8),
     /// To run soon, by the shortest slice.
     Sooner,
-    /// To run for long, by a long slice.
-    Longer,
-    /// A small share.
-    Nice,
     /// To run only on an otherwise idle CPU.
     Idle,
 }
@@ -210,21 +197,13 @@ impl Want {
     fn policy(self) -> Policy {
         let now = Kernel::policy().unwrap_or_default();
         let fifo = |priority| Policy::Fifo { priority };
-        match (self, now) {
-            (Want::First, _) => fifo(PRIORITY),
-            (Want::Waker, _) => fifo(WAKER_PRIORITY),
-            (Want::Priority(priority), _) => fifo(priority),
-            (Want::Sooner, _) => now.sooner(),
-            (Want::Longer, Policy::Other { nice, .. }) => Policy::Other {
-                nice,
-                slice_ns: Some(LONG_SLICE_NS),
-            },
-            (Want::Nice, Policy::Other { slice_ns, .. }) => Policy::Other {
-                nice: LOW_NICE,
-                slice_ns,
-            },
-            (Want::Idle, _) => Policy::Idle,
-            (Want::AsIs | Want::Longer | Want::Nice, _) => now,
+        match self {
+            Want::First => fifo(PRIORITY),
+            Want::Waker => fifo(WAKER_PRIORITY),
+            Want::Priority(priority) => fifo(priority),
+            Want::Sooner => now.sooner(),
+            Want::Idle => Policy::Idle,
+            Want::AsIs => now,
         }
     }
 

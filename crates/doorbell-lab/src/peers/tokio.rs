@@ -196,40 +196,22 @@ impl Host for Tokios {
     }
 }
 
-impl Peer for Tokios {
-    fn spawn_as(
-        &mut self,
-        _: Role,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), LabError> {
-        let (handle, ..) = &self.threads[self.next % self.threads.len()];
-        drop(handle.spawn(task));
-        self.next += 1;
-        Ok(())
-    }
-
-    async fn sleep_until(due: Instant) {
-        Tokio::sleep_until(due).await;
-    }
-
-    async fn yield_now() {
-        Tokio::yield_now().await;
-    }
-}
-
 impl Net for Tokios {
     type Stream = tokio::net::TcpStream;
 
     fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
-        self.spawn(task.run::<Self>())
+        let (handle, ..) = &self.threads[self.next % self.threads.len()];
+        drop(handle.spawn(task.run::<Self>()));
+        self.next += 1;
+        Ok(())
     }
 
     async fn sleep_for(length: Duration) {
-        tokio::time::sleep(length).await;
+        Tokio::sleep_for(length).await;
     }
 
     async fn yield_here() {
-        tokio::task::yield_now().await;
+        Tokio::yield_here().await;
     }
 
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {

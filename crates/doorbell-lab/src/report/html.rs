@@ -2,42 +2,23 @@
 
 use std::fmt::Write as _;
 
-use super::{Chart, Report, SideTable, known, spread};
+use super::{Chart, Report, known, spread};
 
 /// Light and dark colours, by the reader's preference.
 const STYLE: &str = include_str!("page.css");
 
 impl Report {
-    /// A complete page: chart, table, how to read it, notes and the machine.
+    /// A complete page: the chart, and what the program prints.
     pub(crate) fn to_html(&self) -> String {
         let title = escaped(&format!("doorbell lab {}", self.scenario));
-        let mut out = format!(
+        format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-             <title>{title}</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
-        );
-        out.push_str(&self.bars());
-        out.push_str(&html_table(&self.main_table()));
-        let _ = writeln!(out, "<p>{}</p>", escaped(&self.gist));
-        for table in &self.side_tables {
-            let _ = writeln!(out, "<h2>{}</h2>", escaped(table.caption));
-            out.push_str(&html_table(table));
-        }
-        out.push_str("<h2>How to read it</h2>\n<ul>\n");
-        for sentence in self.reading() {
-            let _ = writeln!(out, "<li>{}</li>", escaped(&sentence));
-        }
-        out.push_str("</ul>\n<h2>This run</h2>\n<ul>\n");
-        for note in &self.notes {
-            let _ = writeln!(out, "<li>{}</li>", escaped(note));
-        }
-        let _ = writeln!(
-            out,
-            "</ul>\n<p class=\"dim\">{}</p>",
-            escaped(&self.machine.to_string())
-        );
-        out.push_str("</body></html>\n");
-        out
+             <title>{title}</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n{}\
+             <pre class=\"wide\">{}</pre>\n</body></html>\n",
+            self.bars(),
+            escaped(&self.to_table(true)),
+        )
     }
 
     /// The chart: a table with a bar for each figure, on a logarithmic scale. Empty without figures.
@@ -81,28 +62,8 @@ impl Report {
     }
 }
 
-fn html_table(table: &SideTable) -> String {
-    let mut out = String::from("<div class=\"wide\"><table>\n<thead>");
-    out.push_str(&html_row("th", &table.titles));
-    out.push_str("</thead>\n<tbody>\n");
-    for row in &table.rows {
-        out.push_str(&html_row("td", row));
-        out.push('\n');
-    }
-    out.push_str("</tbody></table></div>\n");
-    out
-}
-
-fn html_row(tag: &str, cells: &[impl AsRef<str>]) -> String {
-    let mut out = String::from("<tr>");
-    for cell in cells {
-        let _ = write!(out, "<{tag}>{}</{tag}>", escaped(cell.as_ref()));
-    }
-    out + "</tr>"
-}
-
 /// Escapes text for HTML.
-pub(super) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

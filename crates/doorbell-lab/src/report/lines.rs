@@ -69,14 +69,17 @@ pub(super) fn svg(title: &str, lines: &[Line]) -> String {
             r#"<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/><text x="{x:.1}" y="{y:.1}" fill="{colour}">{name}</text>"#
         );
     }
-    let height = bottom + 34.0;
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"780\" height=\"{height}\" font-family=\"sans-serif\" \
-         font-size=\"13\">\n<rect width=\"780\" height=\"{height}\" fill=\"#ffffff\"/>\n<text x=\"10\" \
-         y=\"20\">{title}</text>\n{out}</svg>\n"
-    )
+    page([780.0, bottom + 34.0], title, &out)
 }
 
+/// A picture of this size, with a title.
+pub(super) fn page([width, height]: [f64; 2], title: &str, inside: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
+         font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n<text x=\"10\" \
+         y=\"20\">{title}</text>\n{inside}</svg>\n"
+    )
+}
 #[cfg(test)]
 mod tests {
     use super::*;

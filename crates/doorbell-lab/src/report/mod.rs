@@ -1,16 +1,18 @@
-//! The results of a scenario, and their three forms: a table, JSON and a page.
+//! The results of a scenario, and their three forms: a table, JSON and a page. And any JSON as text.
 
 mod html;
 mod lines;
 pub(crate) mod picture;
 mod table;
+mod value;
 
 pub(crate) use table::notes_once;
+pub(crate) use value::text_of;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 use crate::frame::{Metric, ends, variation};
@@ -18,7 +20,7 @@ use crate::measure::{Machine, variation_percent};
 use crate::text::Text;
 
 /// Figures by name. Names end with their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
@@ -52,7 +54,7 @@ impl Metrics {
 }
 
 /// One contestant in one variant.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) contestant: String,
     pub(crate) variant: String,

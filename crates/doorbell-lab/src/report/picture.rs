@@ -1,14 +1,14 @@
 //! Pictures from the JSON of the lab: `/healthz` while every core computes (`doorbell lab http`), for the README; and the
 //! cost of operations on more and more cores (`doorbell lab scale`).
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
 use super::lines::{self, Line};
+use super::{Row, figure};
 use crate::error::LabError;
 
 /// Where the bars begin, how long the longest is, and how high a row is.
@@ -49,44 +49,6 @@ struct Measured {
     rows: Vec<Row>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    contestant: String,
-    variant: String,
-    metrics: BTreeMap<String, f64>,
-}
-
-impl Measured {
-    /// A figure of a row, in µs, if it was measured.
-    fn figure(&self, contestant: &str, variant: &str, metric: &str) -> Option<f64> {
-        let mut rows = self.rows.iter();
-        let row = rows.find(|row| row.contestant == contestant && row.variant == variant)?;
-        row.metrics.get(metric).copied()
-    }
-
-    /// A line for each program, from variants such as `call, 32 cores`.
-    fn lines(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = Vec::new();
-        for row in &self.rows {
-            let named = row.variant.split_once(", ");
-            let cores = named.and_then(|(_, cores)| cores.strip_suffix(" cores")?.parse().ok());
-            let Some((((name, _), cores), op_ns)) = named.zip(cores).zip(row.metrics.get("op_ns"))
-            else {
-                continue;
-            };
-            let point = [cores, *op_ns];
-            match lines.iter_mut().find(|line| line.name == name) {
-                Some(line) => line.points.push(point),
-                None => lines.push(Line {
-                    name: name.to_owned(),
-                    points: vec![point],
-                }),
-            }
-        }
-        lines
-    }
-}
-
 /// Options of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PictureOptions {
@@ -98,141 +60,118 @@ pub(crate) struct PictureOptions {
 
 /// The picture, as SVG.
 pub(crate) fn draw(options: &PictureOptions) -> Result<String, LabError> {
-    let (mut scenario, mut rows) = (String::new(), Vec::new());
+    let (mut is_scale, mut rows) = (false, Vec::new());
     for path in &options.json {
-        let read = read(path)?;
-        scenario = read.scenario;
+        let text = fs::read_to_string(path).map_err(LabError::reading(path))?;
+        let read: Measured = serde_json::from_str(&text)?;
+        is_scale |= read.scenario == SCALE;
         rows.extend(read.rows);
     }
-    let measured = Measured { scenario, rows };
-    if measured.scenario == SCALE {
-        return Ok(lines::svg(SCALE_TITLE, &measured.lines()));
+    if is_scale {
+        return Ok(lines::svg(SCALE_TITLE, &lines_of(&rows)));
     }
-    svg(&measured)
+    bars(&rows)
 }
 
-fn read(path: &Path) -> Result<Measured, LabError> {
-    let text = fs::read_to_string(path).map_err(|source| LabError::File {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(serde_json::from_str(&text)?)
+/// A line for each program, from variants such as `call, 32 cores`.
+fn lines_of(rows: &[Row]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for row in rows {
+        let point = |cores: &str| {
+            let cores = cores.strip_suffix(" cores")?.parse().ok()?;
+            Some([cores, row.metrics.get("op_ns")?])
+        };
+        let named = row.variant.split_once(", ");
+        let Some((name, point)) = named.and_then(|(name, cores)| Some((name, point(cores)?)))
+        else {
+            continue;
+        };
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line {
+                name: name.to_owned(),
+                points: vec![point],
+            }),
+        }
+    }
+    lines
 }
 
-fn svg(measured: &Measured) -> Result<String, LabError> {
-    let mut bars = String::new();
-    let mut y = 46.0;
-    let longest_us = longest(measured)?;
+fn bars(rows: &[Row]) -> Result<String, LabError> {
+    let mut all = Vec::new();
     for (variant, title) in CASES {
-        let _ = writeln!(
-            bars,
-            r#"<text x="10" y="{y}" font-weight="bold">{title}</text>"#
-        );
-        y += 12.0;
         for (contestant, colour) in SHOWN {
-            let times_us = times(measured, contestant, variant)?;
-            let end = |us: f64| {
-                LENGTH * (us / FROM_US).log10().max(0.02) / (longest_us / FROM_US).log10()
+            let is_it = |row: &&Row| row.contestant == contestant && row.variant == variant;
+            let row = rows.iter().find(is_it);
+            let times_us = PARTS.map(|(metric, _)| row?.metrics.get(metric));
+            let [Some(max), Some(p99), Some(median)] = times_us else {
+                return Err(LabError::Said(format!(
+                    "the JSON has no times of `{contestant}, {variant}`: measure it with `doorbell lab http --json`"
+                )));
             };
-            let (text, at) = (y + 15.0, LEFT + end(times_us[0]) + 8.0);
-            let _ = writeln!(bars, r#"<text x="10" y="{text}">{contestant}</text>"#);
-            for (us, (_, opacity)) in times_us.iter().zip(PARTS) {
-                let width = end(*us);
-                let _ = writeln!(
-                    bars,
-                    r#"<rect x="{LEFT}" y="{y}" width="{width:.1}" height="18" fill="{colour}" opacity="{opacity}"/>"#
-                );
-            }
-            let [max, p99, median] = times_us.map(in_ms);
+            all.push((title, contestant, colour, [max, p99, median]));
+        }
+    }
+    let longest_us = all
+        .iter()
+        .map(|(.., times_us)| times_us[0])
+        .fold(10.0 * FROM_US, f64::max);
+    let (mut bars, mut y, mut last) = (String::new(), 24.0, "");
+    for (title, contestant, colour, times_us) in all {
+        if title != last {
+            y += 22.0;
             let _ = writeln!(
                 bars,
-                r#"<text x="{at:.1}" y="{text}">{median}, {p99}, {max}</text>"#
+                r#"<text x="10" y="{y}" font-weight="bold">{title}</text>"#
             );
-            y += ROW;
+            (y, last) = (y + 12.0, title);
         }
-        y += 22.0;
-    }
-    Ok(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"800\" height=\"{y}\" font-family=\"sans-serif\" \
-         font-size=\"13\">\n<rect width=\"800\" height=\"{y}\" fill=\"#ffffff\"/>\n<text x=\"10\" \
-         y=\"20\">{TITLE}</text>\n{bars}</svg>\n"
-    ))
-}
-
-/// The times of a row, in the order of [`PARTS`], in µs.
-fn times(measured: &Measured, contestant: &str, variant: &str) -> Result<[f64; 3], LabError> {
-    let mut found = [0.0; 3];
-    for (us, (metric, _)) in found.iter_mut().zip(PARTS) {
-        *us = measured
-            .figure(contestant, variant, metric)
-            .ok_or_else(|| {
-                LabError::Said(format!(
-                    "the JSON has no times of `{contestant}, {variant}`: measure it with `doorbell lab http --json`"
-                ))
-            })?;
-    }
-    Ok(found)
-}
-
-/// The longest time of the picture, in µs.
-fn longest(measured: &Measured) -> Result<f64, LabError> {
-    let mut longest = 10.0 * FROM_US;
-    for (variant, _) in CASES {
-        for (contestant, _) in SHOWN {
-            longest = f64::max(longest, times(measured, contestant, variant)?[0]);
+        let end =
+            |us: f64| LENGTH * (us / FROM_US).log10().max(0.02) / (longest_us / FROM_US).log10();
+        let (text, at) = (y + 15.0, LEFT + end(times_us[0]) + 8.0);
+        let _ = writeln!(bars, r#"<text x="10" y="{text}">{contestant}</text>"#);
+        for (us, (_, opacity)) in times_us.iter().zip(PARTS) {
+            let width = end(*us);
+            let _ = writeln!(
+                bars,
+                r#"<rect x="{LEFT}" y="{y}" width="{width:.1}" height="18" fill="{colour}" opacity="{opacity}"/>"#
+            );
         }
+        let [max, p99, median] = times_us.map(|us| figure(us / 1e3));
+        let _ = writeln!(
+            bars,
+            r#"<text x="{at:.1}" y="{text}">{median}, {p99}, {max}</text>"#
+        );
+        y += ROW;
     }
-    Ok(longest)
-}
-
-/// Milliseconds, with two digits that count.
-fn in_ms(us: f64) -> String {
-    let ms = us / 1e3;
-    if ms < 10.0 {
-        format!("{ms:.2}")
-    } else {
-        format!("{ms:.0}")
-    }
+    Ok(lines::page([800.0, y + 22.0], TITLE, &bars))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Metrics;
 
-    fn rows(contestants: &[(&str, &str)]) -> Measured {
-        let figures = [("p50_us", 260.0), ("p99_us", 4_250.0), ("max_us", 4.25e6)];
-        let row = |contestant: &str, variant: &str| Row {
+    fn row(contestant: &str, variant: &str, figures: &[(&str, f64)]) -> Row {
+        let mut metrics = Metrics::default();
+        for (name, value) in figures {
+            metrics.put(name, Some(*value));
+        }
+        Row {
             contestant: contestant.to_owned(),
             variant: variant.to_owned(),
-            metrics: figures.map(|(name, us)| (name.to_owned(), us)).into(),
-        };
-        let rows = contestants
-            .iter()
-            .flat_map(|(contestant, _)| CASES.map(|(variant, _)| row(contestant, variant)));
-        Measured {
-            scenario: "http".to_owned(),
-            rows: rows.collect(),
+            metrics,
         }
     }
 
     #[test]
     fn each_program_on_more_and_more_cores_is_a_line() {
-        let row = |variant: &str, ns: f64| Row {
-            contestant: "default switches".to_owned(),
-            variant: variant.to_owned(),
-            metrics: [("op_ns".to_owned(), ns)].into(),
-        };
         let rows = [
             ("call, 4 cores", 9.0),
             ("wake, 4 cores", 8.0),
             ("call, 8 cores", 7.0),
         ];
-        let measured = Measured {
-            scenario: SCALE.to_owned(),
-            rows: rows.map(|(variant, ns)| row(variant, ns)).into(),
-        };
-        let lines = measured.lines();
+        let lines = lines_of(&rows.map(|(variant, ns)| row("", variant, &[("op_ns", ns)])));
         let found: Vec<_> = lines
             .iter()
             .map(|line| (&*line.name, &line.points[..]))
@@ -243,16 +182,17 @@ mod tests {
 
     #[test]
     fn the_picture_has_each_row_with_its_figures_and_none_is_left_out_in_silence() {
-        let picture = svg(&rows(&SHOWN)).expect("all rows are there");
-        assert_eq!(
-            picture.matches("0.26, 4.25, 4250").count(),
-            SHOWN.len() * CASES.len()
-        );
-        assert_eq!(
-            picture.matches("<rect").count(),
-            1 + 3 * SHOWN.len() * CASES.len()
-        );
-        let error = svg(&rows(&SHOWN[1..])).expect_err("tokio was not measured");
+        let figures = [("p50_us", 260.0), ("p99_us", 4_250.0), ("max_us", 4.25e6)];
+        let rows = |contestants: &[(&str, &str)]| {
+            let each = contestants.iter();
+            let each = each.flat_map(|(who, _)| CASES.map(|(how, _)| row(who, how, &figures)));
+            each.collect::<Vec<_>>()
+        };
+        let picture = bars(&rows(&SHOWN)).expect("all rows are there");
+        let count = SHOWN.len() * CASES.len();
+        assert_eq!(picture.matches("0.26, 4.25, 4,250").count(), count);
+        assert_eq!(picture.matches("<rect").count(), 1 + 3 * count);
+        let error = bars(&rows(&SHOWN[1..])).expect_err("tokio was not measured");
         assert!(error.to_string().contains("tokio, computing"), "{error}");
     }
 }

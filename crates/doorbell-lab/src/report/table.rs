@@ -133,42 +133,52 @@ impl SideTable {
         left_out
     }
 
-    /// The width of the widest line.
     pub(super) fn width(&self) -> usize {
-        let widths = self.widths();
+        let widths = widths(&self.with_titles());
         widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
     }
 
-    /// The titles, a rule and the rows, each column as wide as its widest cell.
     pub(super) fn aligned(&self) -> String {
-        let widths = self.widths();
-        let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
-        let titles = self.titles.iter().map(|&title| title.to_owned()).collect();
-        let mut text = String::new();
-        for row in [&titles, &rule].into_iter().chain(&self.rows) {
-            let cells: Vec<String> = row
-                .iter()
-                .zip(&widths)
-                .enumerate()
-                .map(|(place, (cell, &width))| {
-                    if place < NAME_COLUMNS {
-                        format!("{cell:<width$}")
-                    } else {
-                        format!("{cell:>width$}")
-                    }
-                })
-                .collect();
-            text.push_str(cells.join(GAP).trim_end());
-            text.push('\n');
-        }
-        text
+        aligned(&self.with_titles(), NAME_COLUMNS)
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let widest = |place: usize| {
-            let cells = self.rows.iter().map(|row| row[place].chars().count());
-            cells.fold(self.titles[place].chars().count(), usize::max)
-        };
-        (0..self.titles.len()).map(widest).collect()
+    fn with_titles(&self) -> Vec<Vec<String>> {
+        let titles = self.titles.iter().map(|&title| title.to_owned()).collect();
+        [titles].into_iter().chain(self.rows.clone()).collect()
     }
+}
+
+/// The titles, which are the first row, a rule and the other rows, each column as wide as its widest cell. So many
+/// columns begin at the left, the others end at the right.
+pub(super) fn aligned(rows: &[Vec<String>], left: usize) -> String {
+    let widths = widths(rows);
+    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+    let mut text = String::new();
+    for row in rows
+        .iter()
+        .take(1)
+        .chain([&rule])
+        .chain(rows.iter().skip(1))
+    {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(place, (cell, &width))| {
+            if place < left {
+                format!("{cell:<width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
+        });
+        let cells: Vec<String> = cells.collect();
+        text.push_str(cells.join(GAP).trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let widest = |place: usize| {
+        let cells = rows.iter().map(|row| row[place].chars().count());
+        cells.max().unwrap_or_default()
+    };
+    (0..rows.first().map_or(0, Vec::len)).map(widest).collect()
 }

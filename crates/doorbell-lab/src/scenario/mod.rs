@@ -81,7 +81,7 @@ pub(crate) const ALL: &[&Scenario] = &[
     scenario!(timer_idle, Some(5)),
     scenario!(timer_sleepers, None),
     simulated_only!("requests"),
-    scenario!(urgent, Some(1), "unprivileged", "slices"),
+    scenario!(urgent, Some(1), "unprivileged"),
     scenario!(rank, Some(2), "unprivileged"),
     scenario!(rt, Some(1), "unprivileged", "period_us"),
     scenario!(wake, Some(1)),

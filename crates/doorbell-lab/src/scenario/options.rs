@@ -11,7 +11,7 @@ use crate::cli::ROUNDS_MAX;
 /// How many seeds each row of a simulated machine is run with.
 const SEEDS: u32 = 5;
 
-/// Options of the scenarios; the last five only of some.
+/// Options of the scenarios; the last four only of some.
 #[derive(Debug, Clone, Default, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -57,9 +57,6 @@ pub(crate) struct Options {
     /// First give up the privilege to run threads before all others
     #[arg(long, conflicts_with = "sim")]
     pub(crate) unprivileged: bool,
-    /// Measure threads only: the effect of slices and nice values on a woken thread
-    #[arg(long)]
-    pub(crate) slices: bool,
     /// Seconds of each pass of a contestant, of a minute if the longest wait counts [default: depends on the scenario]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: Option<u32>,

@@ -27,8 +27,6 @@ const MS_FOR_FRAMES: [u32; 2] = [10, 3];
 /// A task of a frame.
 const WORK: Duration = Duration::from_micros(200);
 const MESSAGE: usize = 8 * 1024;
-/// So many round trips are kept, of all clients together.
-const KEPT_MAX: usize = 16_384;
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
 const FRAMES_BEGIN_IN: Duration = Duration::from_millis(10);
 /// A frame that is not over by then has lost a task.
@@ -101,7 +99,7 @@ struct Pair {
 #[derive(Debug)]
 struct Client {
     exchanges: u64,
-    round_trips: Vec<u64>,
+    round_trips: Samples,
     is_right: bool,
 }
 
@@ -144,16 +142,16 @@ impl Pair {
         }
     }
 
-    async fn ask(&self, end: &End, kept_max: usize) -> Client {
+    async fn ask(&self, end: &End) -> Client {
         let mut memory = Memory::new();
-        let mut times = Times::at_most(kept_max);
+        let mut round_trips = Samples::default();
         let (mut exchanges, mut is_right) = (0, true);
         let mut sent: Option<Instant> = None;
         while let Some(mut message) = self.client.take().await {
             let answer = memory.read(&message);
             if let Some(sent) = sent {
                 exchanges += 1;
-                times.record(sent.elapsed().as_nanos() as u64);
+                round_trips.record(sent.elapsed().as_nanos() as u64);
                 is_right &= answer == Some(2 * exchanges);
             }
             if sent.is_some() && end.is_asked() {
@@ -166,7 +164,7 @@ impl Pair {
         self.server.close();
         Client {
             exchanges,
-            round_trips: times.kept_ns,
+            round_trips,
             is_right,
         }
     }
@@ -180,7 +178,7 @@ fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outco
         let (server, client) = (Arc::clone(pair), Arc::clone(pair));
         peer.spawn(async move { server.serve().await })?;
         let end = Arc::clone(&end);
-        let ask = async move { client.ask(&end, KEPT_MAX / count).await };
+        let ask = async move { client.ask(&end).await };
         peer.spawn(crew.member(ask))?;
     }
     let began = Instant::now();
@@ -197,54 +195,13 @@ fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outco
         });
     }
     let operations = clients.iter().map(|client| client.exchanges).sum::<u64>();
-    let trips = clients.iter().flat_map(|client| &client.round_trips);
-    let late = trips.copied().collect();
+    let late = Samples::of_all(clients.iter().map(|client| &client.round_trips));
     let exchanges = operations.max(1) as f64;
     let figures = [
         ("exchanges_per_s", exchanges / seconds),
         ("op_us", 1e6 * seconds / exchanges),
     ];
     Ok(Outcome::of(operations, figures).late(late))
-}
-
-/// Round trips, thinned out evenly, so that a fast contestant needs no more memory than a slow one.
-#[derive(Debug)]
-struct Times {
-    kept_ns: Vec<u64>,
-    most: usize,
-    stride: u64,
-    passed: u64,
-}
-
-impl Times {
-    fn at_most(most: usize) -> Self {
-        let most = (most - most % 2).max(2);
-        Self {
-            kept_ns: Vec::with_capacity(most),
-            most,
-            stride: 1,
-            passed: 0,
-        }
-    }
-
-    fn record(&mut self, ns: u64) {
-        self.passed += 1;
-        if self.passed < self.stride {
-            return;
-        }
-        if self.kept_ns.len() == self.most {
-            // The number is even, so the last one stays. This one is half a new stride behind it.
-            let mut place = 0_usize;
-            self.kept_ns.retain(|_| {
-                place += 1;
-                place.is_multiple_of(2)
-            });
-            self.stride *= 2;
-            return;
-        }
-        self.passed = 0;
-        self.kept_ns.push(ns);
-    }
 }
 
 /// Every 1/60 s a thread outside wakes short tasks, as a display does that asks for the next picture.
@@ -379,19 +336,6 @@ mod tests {
     #[test]
     fn a_pass_of_frames_has_some_however_short() {
         assert_eq!((frames_in(SPAN_MS[0]), frames_in(1)), (150, 1));
-    }
-
-    #[test]
-    fn round_trips_are_thinned_out_evenly() {
-        let mut times = Times::at_most(4);
-        (1..=16).for_each(|ns| times.record(ns));
-        assert!(times.kept_ns.len() <= 4, "{times:?}");
-        let gaps: Vec<_> = times
-            .kept_ns
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .collect();
-        assert!(gaps.iter().all(|gap| *gap == gaps[0]), "{times:?}");
     }
 
     #[test]

@@ -13,49 +13,39 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use doorbell::{
-    CallError, CoreId, Handle, call::ManyResults, metrics::raw::WorkerCounts,
-    switches::CallCoalesce,
-};
+use doorbell::{CallError, CoreId, Handle, call::ManyResults, metrics::raw::WorkerCounts};
 
 use crate::error::LabError;
-use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
-use crate::measure::{allowed_cpus, median, variation_percent};
+use crate::frame::{Contestant, Outcome, Plan, Work};
+use crate::measure::allowed_cpus;
 use crate::peers::{Doorbell, Team, Workers};
-use crate::report::{SideTable, known};
 use crate::tools::Crew;
 
 const THREADS: usize = 32;
 const SPAN_MS: [u32; 2] = [2_000, 300];
 const BASE: &str = "call_coalesce=base";
 const ON: &str = "call_coalesce=on";
-/// The goal for the change of wake syscalls.
-const RINGS_GOAL_PERCENT: f64 = -80.0;
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "shootdown",
     work: |options| Work::of(options.full_or_quick(SPAN_MS), 50, SPAN_MS[1]),
     contestants: |_| Ok(contestants(THREADS)),
     compared: "calls_per_s",
-    conclude,
     ..Plan::NEW
 };
 
 fn contestants(threads: usize) -> Vec<Contestant> {
-    let one = |variant, setting| {
+    let one = |setting| {
         let start = move || Callers::start(setting, threads);
         let run = |callers: &mut Callers, span_ms: u32| {
             callers.all_call(Duration::from_millis(span_ms.into()))
         };
-        Contestant::new("doorbell", variant, start, run, |callers| {
+        Contestant::new("doorbell", setting, start, run, |callers| {
             callers.threads.end()
         })
         .in_group("all cores at once")
     };
-    vec![
-        one(BASE, CallCoalesce::Base).baseline(),
-        one(ON, CallCoalesce::On),
-    ]
+    vec![one(BASE).baseline(), one(ON)]
 }
 
 /// The calls that ran on each core, and the signal to go on calling.
@@ -105,14 +95,14 @@ struct Callers {
 }
 
 impl Callers {
-    fn start(setting: CallCoalesce, threads: usize) -> Result<Self, LabError> {
+    fn start(setting: &str, threads: usize) -> Result<Self, LabError> {
         let cpus = allowed_cpus()?;
         let counts: &'static Counts = Box::leak(Box::new(Counts {
             ran: cpus.iter().map(|_| CachePadded::default()).collect(),
             goes_on: AtomicBool::new(false),
         }));
         let workers = Workers::Bound(cpus);
-        let peer = Doorbell::switched(&workers, |switches| switches.call_coalesce = setting)?;
+        let peer = Doorbell::switched(&workers, setting)?;
         let mut team = Team::new("shootdown-caller");
         for _ in 0..threads {
             let handle = peer.0.handle().clone();
@@ -234,167 +224,10 @@ fn outcome(by_workers: u64, by_threads: u64, span: Duration, used: &[WorkerCount
     Outcome::of(calls, figures)
 }
 
-/// What the seed measured in its baseline, and with its change.
-type Seed = (&'static str, f64, f64);
-const INTERRUPTS: Seed = ("interrupts.CAL", 819_388_170.0, 92_214_434.666_666_67);
-const THROUGHPUT: Seed = (
-    "vm-scalability.throughput",
-    5_051_472.0,
-    5_991_764.333_333_333,
-);
-
-/// The rows of the seed's table: titles, metrics, the seed's figures and the goals.
-const LINES: [(&str, &str, Option<Seed>, &str); 7] = [
-    (
-        "RES+CAL per 1,000 calls",
-        "interrupts_per_1k",
-        Some(INTERRUPTS),
-        "",
-    ),
-    (
-        "calls to all cores a second",
-        "calls_per_s",
-        Some(THROUGHPUT),
-        "> 0",
-    ),
-    ("of them by threads", "thread_calls_per_s", None, ""),
-    ("of them by workers", "worker_calls_per_s", None, ""),
-    (
-        "wake syscalls per 1,000 calls",
-        "rings_per_1k",
-        None,
-        "<= -80",
-    ),
-    ("wake syscalls a second", "rings_per_s", None, ""),
-    ("all syscalls per 1,000 calls", "syscalls_per_1k", None, ""),
-];
-
-fn percent_of(ratio: f64) -> f64 {
-    100.0 * (ratio - 1.0)
-}
-
-/// The median of the rounds' changes, per cent.
-fn change(metric: &str, base: &Rated<'_>, on: &Rated<'_>) -> Option<f64> {
-    let rounds = base.rounds.iter().zip(on.rounds);
-    let ratios = rounds.filter_map(|(base, on)| Some(on.get(metric)? / base.get(metric)?));
-    let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
-    median(&ratios).map(percent_of)
-}
-
-fn in_words(percent: Option<f64>) -> String {
-    match percent {
-        None => "an unknown number of".to_owned(),
-        Some(percent) if percent < 0.0 => format!("{} % fewer", known(Some(-percent))),
-        Some(percent) => format!("{} % more", known(Some(percent))),
-    }
-}
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let [base, on] = [BASE, ON].map(|how| results.of("doorbell", how));
-    let Some((base, on)) = base.zip(on) else {
-        let gist = "Only the baseline was measured, so there is nothing to compare.";
-        return Conclusion {
-            gist: gist.to_owned(),
-            ..Conclusion::default()
-        };
-    };
-    let change = |metric| change(metric, base, on);
-    let rings = change("rings_per_1k");
-    let reached = match rings {
-        Some(percent) if percent <= RINGS_GOAL_PERCENT => "reached",
-        Some(_) => "not reached",
-        None => "not known",
-    };
-    let of_seed = |(_, base, patched): Seed| in_words(Some(percent_of(patched / base)));
-    let gist = format!(
-        "All call all: while {THREADS} threads and {:.0} workers call every core, ringing only workers \
-         that sleep and were not notified yet makes {} wake syscalls (the goal, {:.0} % fewer, is \
-         {reached}), {} interrupts between CPUs (the seed {}), and {} calls answered a second (the \
-         seed {}): {} of the threads' and {} of the workers'.",
-        on.metric("workers_count").unwrap_or_default(),
-        in_words(rings),
-        -RINGS_GOAL_PERCENT,
-        in_words(change("interrupts_per_1k")),
-        of_seed(INTERRUPTS),
-        in_words(change("calls_per_s")),
-        of_seed(THROUGHPUT),
-        in_words(change("thread_calls_per_s")),
-        in_words(change("worker_calls_per_s")),
-    );
-    Conclusion {
-        gist,
-        tables: vec![seed_table(base, on)],
-        ..Conclusion::default()
-    }
-}
-
-/// The seed's own table, reproduced.
-fn seed_table(base: &Rated<'_>, on: &Rated<'_>) -> SideTable {
-    let normalised = |percent: Option<f64>| {
-        let text = percent.map(|percent| format!("{:.2} [{percent:+.1}]", 1.0 + percent / 100.0));
-        text.unwrap_or_else(|| known(None))
-    };
-    let rows = LINES.into_iter().flat_map(|(title, metric, seed, goal)| {
-        let cells = |one: &Rated<'_>, percent, value: Option<f64>, of_seed, goal: &str| {
-            let values = one.over_rounds(metric);
-            let several = values.len() > 1;
-            let variation = several.then(|| variation_percent(&values)).flatten();
-            let seeds =
-                seed.zip(value)
-                    .map_or([String::new(), String::new()], |((what, ..), value)| {
-                        [
-                            format!("{what} {}", known(Some(value))),
-                            normalised(of_seed),
-                        ]
-                    });
-            let [figure, change] = seeds;
-            vec![
-                title.to_owned(),
-                one.how().to_owned(),
-                known(median(&values)),
-                normalised(percent),
-                known(variation.filter(|percent| percent.is_finite())),
-                figure,
-                change,
-                goal.to_owned(),
-            ]
-        };
-        let patched = seed.map(|(_, base, patched)| percent_of(patched / base));
-        [
-            cells(base, Some(0.0), seed.map(|seed| seed.1), Some(0.0), ""),
-            cells(
-                on,
-                change(metric, base, on),
-                seed.map(|seed| seed.2),
-                patched,
-                goal,
-            ),
-        ]
-    });
-    SideTable {
-        caption: "Seed \"do not send IPI if call_single_queue not empty\": normalised to its baseline [per cent \
-                  changed]; fewer interrupts and wakes are better, and more calls",
-        titles: vec![
-            "figure",
-            "doorbell",
-            "measured",
-            "normalised [%]",
-            "CV %",
-            "seed's figure",
-            "seed [%]",
-            "goal %",
-        ],
-        rows: rows.collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::frame::testing::{self, assert_plan, try_each};
-    use crate::report::{Metrics, Row};
     use crate::scenario::Options;
 
     const THREADS_TRIED: usize = 4;
@@ -446,57 +279,6 @@ mod tests {
             let found = outcome.figures[name];
             assert!((found - value).abs() < 1e-9, "{name}: {found}");
         }
-    }
-
-    #[test]
-    fn the_settings_are_compared_in_each_round() {
-        let row = |variant: &str| Row {
-            contestant: "doorbell".to_owned(),
-            variant: variant.to_owned(),
-            metrics: Metrics::default(),
-        };
-        let rounds = |calls: [f64; 3], rings: [f64; 3]| {
-            let both = calls.into_iter().zip(rings);
-            let both = both.map(|(calls, rings)| {
-                BTreeMap::from([("calls_per_s", calls), ("rings_per_1k", rings)])
-            });
-            both.collect::<Vec<_>>()
-        };
-        let rows = [row(BASE), row(ON)];
-        let tapes = [
-            rounds([100.0, 200.0, 400.0], [1_000.0, 500.0, 100.0]),
-            rounds([120.0, 300.0, 440.0], [100.0, 5.0, 20.0]),
-        ];
-        let rated = rows
-            .iter()
-            .zip(&tapes)
-            .map(|(row, rounds)| Rated { row, rounds });
-        let mut results = Results {
-            rated: rated.collect(),
-            options: &Options::default(),
-        };
-        let conclusion = conclude(&results);
-        for part in [
-            "makes 90.0 % fewer wake syscalls (the goal, 80 % fewer, is reached)",
-            "an unknown number of interrupts between CPUs (the seed 88.7 % fewer)",
-            "20.0 % more calls answered a second (the seed 18.6 % more)",
-        ] {
-            assert!(conclusion.gist.contains(part), "{}", conclusion.gist);
-        }
-        let table = &conclusion.tables[0];
-        assert!(table.rows.iter().all(|row| row.len() == table.titles.len()));
-        let normalised: Vec<&str> = table.rows.iter().map(|row| row[3].as_str()).collect();
-        assert_eq!(
-            normalised[..4],
-            ["1.00 [+0.0]", "n/a", "1.00 [+0.0]", "1.20 [+20.0]"]
-        );
-        assert_eq!(
-            (normalised[9], &*table.rows[1][6]),
-            ("0.10 [-90.0]", "0.11 [-88.7]")
-        );
-        results.rated.pop();
-        let alone = conclude(&results);
-        assert!(alone.gist.contains("nothing to compare") && alone.tables.is_empty());
     }
 
     #[test]

@@ -3,13 +3,10 @@
 //! Many tasks sleep repeatedly, for times that are the same in every round and for every contestant. The
 //! lateness of a sleep is the time from its deadline until its task continues.
 
-use std::sync::mpsc::Sender;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
-use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
-use crate::peers::{AsyncIo, Doorbell, Job, Role, Team, Timers, Tokio, Workers, default_slack};
+use crate::frame::{Contestant, Plan, Stage, Work};
+use crate::peers::{Doorbell, Peer, Role, Smol, Threads, Tokio, Workers};
 use crate::tools::{Crew, Lateness, Random};
 
 const SLEEPERS: usize = 400;
@@ -30,12 +27,11 @@ pub(super) const PLAN: Plan = Plan {
 
 fn contestants(stage: &Stage) -> Vec<Contestant> {
     let all = vec![
-        threads(stage, "400 threads, slack 1 ns", true).baseline(),
-        threads(stage, "400 threads, default slack", false),
-        tasks::<Doorbell>(stage, "slack 0", Role::from),
-        tasks::<Doorbell>(stage, "slack 0, pinned tasks", Role::on),
-        tasks::<Tokio>(stage, "400 tasks", Role::from),
-        tasks::<AsyncIo>(stage, "200 futures on each thread", Role::from),
+        sleepers::<Threads>(stage, "400 threads", Role::on).baseline(),
+        sleepers::<Doorbell>(stage, "slack 0", Role::from),
+        sleepers::<Doorbell>(stage, "slack 0, pinned tasks", Role::on),
+        sleepers::<Tokio>(stage, "400 tasks", Role::from),
+        sleepers::<Smol>(stage, "400 tasks", Role::from),
     ];
     all.into_iter().map(|one| one.in_group("all")).collect()
 }
@@ -50,72 +46,27 @@ fn lengths(sleeps: u32) -> impl Iterator<Item = Vec<Duration>> {
     })
 }
 
-fn outcome(all: &[Lateness], sleeps: u32) -> Result<Outcome, LabError> {
-    Lateness::outcome_of(all, "sleeps", SLEEPERS as u64 * u64::from(sleeps))
-}
-
-/// Half of the tasks on each of two workers.
-fn tasks<P: Timers>(stage: &Stage, variant: &str, role: fn(usize) -> Role) -> Contestant {
+/// Half of the sleepers on each of two CPUs.
+fn sleepers<P: Peer>(stage: &Stage, variant: &str, role: fn(usize) -> Role) -> Contestant {
     let workers = Workers::on(stage.cpus());
     let run = move |peer: &mut P, sleeps| {
-        let (mut crew, mut jobs) = (Crew::new(), [Vec::<Job>::new(), Vec::new()]);
+        let mut crew = Crew::new();
         for (index, lengths) in lengths(sleeps).enumerate() {
-            let sleep_all = async move {
+            let sleeper = crew.member(async move {
                 let mut lateness = Lateness::default();
                 for length in lengths {
                     let due = Instant::now() + length;
-                    P::sleep(length).await;
+                    P::sleep_until(due).await;
                     lateness.note(due, Instant::now());
                 }
                 lateness
-            };
-            jobs[index % 2].push(Box::pin(crew.member(sleep_all)));
+            });
+            peer.spawn_as(role(index % 2), sleeper)?;
         }
-        for (core, jobs) in jobs.into_iter().enumerate() {
-            peer.spawn_all(role(core), jobs)?;
-        }
-        outcome(&crew.gather()?, sleeps)
+        let expected = SLEEPERS as u64 * u64::from(sleeps);
+        Lateness::outcome_of(&crew.gather()?, "sleeps", expected)
     };
     Contestant::of(variant, move || P::start(&workers), run)
-}
-
-/// What a thread is told: how long to sleep, and whom to tell.
-type Order = (Vec<Duration>, Sender<Lateness>);
-
-/// Threads that sleep in the kernel: the OS's own timers.
-fn threads(stage: &Stage, variant: &str, has_least_slack: bool) -> Contestant {
-    let cpus = stage.cpus();
-    let start = move || {
-        let mut team = Team::new("sleeper");
-        for index in 0..SLEEPERS {
-            team.add(Some(cpus[index % cpus.len()]), move || {
-                if !has_least_slack {
-                    default_slack();
-                }
-                sleep_all
-            })?;
-        }
-        Ok(team)
-    };
-    let run = |threads: &mut Team<Order>, sleeps| {
-        let mut crew = Crew::new();
-        for (place, lengths) in lengths(sleeps).enumerate() {
-            threads.order(place, (lengths, crew.teller()))?;
-        }
-        outcome(&crew.gather()?, sleeps)
-    };
-    Contestant::new("OS threads", variant, start, run, Team::end)
-}
-
-fn sleep_all((lengths, done): Order) {
-    let mut lateness = Lateness::default();
-    for length in lengths {
-        let due = Instant::now() + length;
-        thread::sleep(length);
-        lateness.note(due, Instant::now());
-    }
-    // The receiver is gone only if the waiting thread has panicked.
-    let _ = done.send(lateness);
 }
 
 #[cfg(test)]

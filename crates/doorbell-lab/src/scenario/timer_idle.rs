@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::frame::{Contestant, Plan, Stage, Work};
-use crate::peers::{AsyncIo, Doorbell, Job, Role, Timers, Tokio, Workers};
+use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers};
 use crate::tools::{Crew, Lateness, Random};
 
 const TIMERS: usize = 1_000;
@@ -29,7 +29,7 @@ fn contestants(stage: &Stage) -> Vec<Contestant> {
     let none = Duration::ZERO;
     let all = vec![
         tickers::<Tokio>(stage, "interval", none, Role::from).baseline(),
-        tickers::<AsyncIo>(stage, "500 futures on each thread", none, Role::from),
+        tickers::<Smol>(stage, "interval", none, Role::from),
         tickers::<Doorbell>(stage, "slack 1 ms", SLACK, Role::from),
         tickers::<Doorbell>(stage, "slack 1 ms, pinned tasks", SLACK, Role::on),
         tickers::<Doorbell>(stage, "slack 0", none, Role::from),
@@ -69,7 +69,7 @@ fn tickers<P: Timers>(
 ) -> Contestant {
     let workers = Workers::on(stage.cpus());
     let run = move |peer: &mut P, span_ms: u32| {
-        let (mut crew, mut jobs) = (Crew::new(), [Vec::<Job>::new(), Vec::new()]);
+        let mut crew = Crew::new();
         let (begin, span) = (
             Instant::now() + BEGINS_IN,
             Duration::from_millis(span_ms.into()),
@@ -77,10 +77,8 @@ fn tickers<P: Timers>(
         let mut due = 0;
         for (index, schedule) in schedules(begin, span).enumerate() {
             due += u64::from(schedule.ticks);
-            jobs[index % 2].push(Box::pin(crew.member(tick_all::<P>(schedule, slack))));
-        }
-        for (core, jobs) in jobs.into_iter().enumerate() {
-            peer.spawn_all(role(core), jobs)?;
+            let ticking = crew.member(tick_all::<P>(schedule, slack));
+            peer.spawn_as(role(index % 2), ticking)?;
         }
         Lateness::outcome_of(&crew.gather()?, "ticks", due)
     };

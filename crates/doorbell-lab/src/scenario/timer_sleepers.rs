@@ -8,8 +8,6 @@ use std::sync::mpsc::Sender;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use doorbell::switches::TimerPull;
-
 use crate::error::LabError;
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Host as _, Job, Role, Timers, Tokio, Workers, let_others_run};
@@ -47,21 +45,21 @@ fn contestants(stage: &Stage, settles: Duration) -> Vec<Contestant> {
     let mut all = Vec::new();
     for form in [ALONE, TASKS] {
         let settings = [
-            ("doorbell, off", TimerPull::Off),
-            ("doorbell, on", TimerPull::On),
-            ("doorbell, base", TimerPull::Base),
+            ("doorbell, off", "timer_pull=off"),
+            ("doorbell, on", "timer_pull=on"),
+            ("doorbell, base", "timer_pull=base"),
         ];
         let used = if form == ALONE { 3 } else { 2 };
         for (name, pull) in settings.into_iter().take(used) {
             let workers = workers.clone();
             let start = move || {
-                let mut peer = Doorbell::switched(&workers, |switches| switches.timer_pull = pull)?;
+                let mut peer = Doorbell::switched(&workers, pull)?;
                 meet(&mut peer)?;
                 std::thread::sleep(settles);
                 Ok(peer)
             };
             let one = Contestant::of(form, start, run::<Doorbell>(form)).named(name);
-            all.push(one.baseline_if(pull == TimerPull::Off));
+            all.push(one.baseline_if(pull == "timer_pull=off"));
         }
         let workers = workers.clone();
         let start = move || {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use doorbell_machine::sim::{Event, Outcome, ThreadReport};
-use doorbell_sim::fuzz::{Found, Setup, What};
+use doorbell_machine::sim::{Outcome, ThreadReport};
+use doorbell_sim::fuzz::{Setup, What};
 use serde_json::{Value, json};
 
 use super::memory_name;
@@ -40,50 +40,27 @@ pub(super) fn what(what: &What) -> String {
     }
 }
 
-/// The failure as JSON.
-pub(super) fn to_json(found: &Found, profile: Option<&str>) -> Value {
-    let event = |event: &Event| json!({"time_ns": event.time_ns, "kind": event.kind.name(), "line": event.line});
-    let threads = found.outcome.threads.iter().enumerate();
-    let threads = threads.map(|(number, thread)| {
-        let last: Vec<_> = thread.last.iter().map(event).collect();
-        json!({
-            "thread": number, "name": thread.name, "core": thread.cpu, "doing": thread.doing, "last": last
-        })
-    });
+/// A failed run: what failed, the command that repeats it, and the last events of each core.
+pub(super) fn to_json(
+    setup: &Setup,
+    shape: &str,
+    what: &str,
+    outcome: &Outcome,
+    profile: Option<&str>,
+) -> Value {
     json!({
-        "seed": found.setup.seed,
-        "shape": found.shape,
-        "cores": found.setup.cores,
-        "memory": memory_name(found.setup.memory),
-        "what": what(&found.what),
-        "replay": replay_command(&found.setup, found.shape, profile),
-        "threads": threads.collect::<Vec<_>>(),
+        "seed": setup.seed,
+        "shape": shape,
+        "cores": setup.cores,
+        "memory": memory_name(setup.memory),
+        "what": what,
+        "replay": replay_command(setup, shape, profile),
+        "last_events": last_events(outcome),
     })
 }
 
-/// The failure as text: seed, oracle, the last events of each core, and the command.
-pub(super) fn to_text(found: &Found, profile: Option<&str>) -> String {
-    let setup = &found.setup;
-    let mut text = format!(
-        "FAILED: seed {}, shape {}, {} cores, memory {}\n{}\n\n",
-        setup.seed,
-        found.shape,
-        setup.cores,
-        memory_name(setup.memory),
-        what(&found.what)
-    );
-    text.push_str(&last_events(&found.outcome));
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "\nthis repeats it:\n  {}",
-        replay_command(setup, found.shape, profile)
-    );
-    text
-}
-
 /// The last events of each core.
-pub(super) fn last_events(outcome: &Outcome) -> String {
+fn last_events(outcome: &Outcome) -> String {
     let mut cores: BTreeMap<usize, Vec<(usize, &ThreadReport)>> = BTreeMap::new();
     for (number, thread) in outcome.threads.iter().enumerate() {
         cores.entry(thread.cpu).or_default().push((number, thread));

@@ -1,10 +1,9 @@
 //! `doorbell sim fuzz`.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span, why_rare};
+use doorbell_sim::fuzz::{self, Found, Fuzzed, MarkRow, Plan, Span, why_rare};
 use doorbell_sim::profile::Profile;
 use serde_json::{Value, json};
 
@@ -29,7 +28,7 @@ pub(crate) struct FuzzOptions {
     /// Only this shape of program
     #[arg(long, value_name = "NAME")]
     shape: Option<String>,
-    /// Print JSON instead of the table
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -93,54 +92,6 @@ impl FuzzReport {
         self.done.is_rare(row).then_some(reason)
     }
 
-    /// A table for people.
-    pub(crate) fn to_table(&self) -> String {
-        let tally = &self.done.tally;
-        let seconds = self.took.as_secs_f64();
-        let mut text = format!("{:<26} {:>10} {:>9}\n", "mark", "seeds", "per cent");
-        // Writing to a string does not fail.
-        for row in &self.done.marks {
-            let (name, percent) = (format!("{:?}", row.mark), self.done.percent(row));
-            let _ = write!(text, "{name:<26} {:>10} {percent:>9.1}", row.seeds);
-            if let Some(why) = self.why(row) {
-                let _ = write!(text, "  rare ({}): {why}", row.mark.about());
-            }
-            text.push('\n');
-        }
-        let _ = writeln!(
-            text,
-            "\nseeds {}, cores {}, memory {}{}: {} seeds, {} runs, {} events, {:.3} s simulated, \
-             {} faults, {} interrupts held, {} rings of {} parks, hash {:016x}, in {seconds:.1} s",
-            self.options.seeds,
-            self.options.machine.cores,
-            memory_name(self.options.machine.memory),
-            self.profile_words(),
-            tally.seeds,
-            tally.runs,
-            tally.events,
-            tally.time_ns as f64 / 1e9,
-            tally.faults,
-            tally.interrupts_held,
-            tally.rings,
-            tally.parks,
-            tally.hash,
-        );
-        let profile = self.options.machine.profile.as_deref();
-        match &self.done.found {
-            Some(found) => {
-                text.push('\n');
-                text.push_str(&failure::to_text(found, profile));
-            }
-            None => text.push_str("no oracle failed, and every run was the same twice\n"),
-        }
-        text
-    }
-
-    fn profile_words(&self) -> String {
-        let profile = self.options.machine.profile.as_ref();
-        profile.map_or_else(String::new, |name| format!(", profile {name}"))
-    }
-
     /// One JSON object. Its `debug_assertions` says whether this build has them, which must not change the hash.
     pub(crate) fn json(&self) -> Value {
         let (machine, tally) = (&self.options.machine, &self.done.tally);
@@ -155,6 +106,10 @@ impl FuzzReport {
             }
         };
         let found = self.done.found.as_ref();
+        let failed = |found: &Found| {
+            let what = failure::what(&found.what);
+            failure::to_json(&found.setup, found.shape, &what, &found.outcome, profile)
+        };
         json!({
             "program": "sim fuzz",
             "seeds": self.options.seeds.to_string(),
@@ -173,7 +128,7 @@ impl FuzzReport {
             "interrupts_held": tally.interrupts_held,
             "seconds": self.took.as_secs_f64(),
             "marks": self.done.marks.iter().map(mark).collect::<Vec<_>>(),
-            "failure": found.map(|found| failure::to_json(found, profile)),
+            "failure": found.map(|found| failed(found)),
         })
     }
 

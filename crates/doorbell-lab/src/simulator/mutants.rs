@@ -2,7 +2,6 @@
 //!
 //! Each hunt is a process of its own, since a mutant may crash its process.
 
-use std::fmt::Write as _;
 use std::process::Command;
 
 use clap::Args;
@@ -13,9 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::{cores, memory, memory_name};
 use crate::error::LabError;
 use crate::progress::Progress;
-
-/// How many characters of a failure the table shows.
-const WHAT_CHARS: usize = 110;
 
 /// The options of the hunts.
 #[derive(Debug, Clone, Args)]
@@ -167,45 +163,7 @@ fn hunt_in_child(
     }))
 }
 
-/// The first line, shortened to what fits in the table.
-fn shortened(what: &str) -> String {
-    let line = what.lines().next().unwrap_or_default();
-    let cut = line.char_indices().nth(WHAT_CHARS);
-    cut.map_or_else(
-        || line.to_owned(),
-        |(end, _)| format!("{}…", line[..end].trim_end()),
-    )
-}
-
 impl MutantsReport {
-    /// A table for people.
-    pub(crate) fn to_table(&self) -> String {
-        let mut text = format!(
-            "{:<24} {:<6} {:>7}  {:<11} noticed by\n",
-            "mutant", "memory", "seeds", "shape"
-        );
-        // Writing to a string does not fail.
-        for row in &self.mutants {
-            let seeds = row.seeds.map_or("-".to_owned(), |seeds| seeds.to_string());
-            let not_here = row.not_here.as_ref().map(|why| format!("not here: {why}"));
-            let what = row.what.as_ref().or(not_here.as_ref());
-            let what = what.map_or("NOT NOTICED".to_owned(), |what| shortened(what));
-            let _ = writeln!(
-                text,
-                "{:<24} {:<6} {seeds:>7}  {:<11} {what}",
-                row.mutant,
-                row.memory.as_deref().unwrap_or("-"),
-                row.shape.as_deref().unwrap_or("-"),
-            );
-        }
-        let killed = self.mutants.iter().filter(|row| row.killed).count();
-        let all = self.mutants.len();
-        let _ = writeln!(text, "\n{killed} of {all} mutants were noticed");
-        let not_here = self.mutants.iter().filter(|row| row.not_here.is_some());
-        let _ = writeln!(text, "{} cannot show here", not_here.count());
-        text
-    }
-
     /// Whether every mutant was noticed.
     ///
     /// # Errors

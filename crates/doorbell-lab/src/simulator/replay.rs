@@ -1,7 +1,6 @@
 //! `doorbell sim replay`.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use doorbell_machine::sim::{Outcome, Sink};
 use doorbell_sim::fuzz::{Setup, Shape, setup};
 use doorbell_sim::profile::Profile;
 use doorbell_sim::trace::MachineTrace;
+use serde_json::{Value, json};
 
 use super::{MachineArgs, failure, load, shapes_of};
 use crate::error::LabError;
@@ -105,38 +105,28 @@ fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError
 }
 
 impl ReplayReport {
-    /// The result as text.
-    pub(crate) fn to_text(&self) -> String {
+    /// One JSON object.
+    pub(crate) fn json(&self) -> Value {
         let outcome = &self.outcome;
-        let mut text = format!(
-            "seed {}, shape {}, {} cores: {} events in {:.6} s of simulated time, {} faults, \
-             {} rings of {} parks, hash {:016x}\n",
-            self.setup.seed,
-            self.shape,
-            self.setup.cores,
-            outcome.events,
-            outcome.time_ns as f64 / 1e9,
-            outcome.faults,
-            outcome.rings,
-            outcome.parks,
-            outcome.hash
-        );
-        match &outcome.failure {
-            Some(failure) => {
-                // Writing to a string does not fail.
-                let _ = writeln!(text, "FAILED: {failure}\n");
-                text.push_str(&failure::last_events(outcome));
-            }
-            None => text.push_str("no oracle failed\n"),
-        }
-        if let Some(path) = &self.options.trace {
-            let path = path.display();
-            let _ = writeln!(
-                text,
-                "the trace is in {path}; open it at ui.perfetto.dev or chrome://tracing"
-            );
-        }
-        text
+        let profile = self.options.machine.profile.as_deref();
+        let failed = outcome.failure.as_ref().map(|found| {
+            let what = found.to_string();
+            failure::to_json(&self.setup, self.shape, &what, outcome, profile)
+        });
+        json!({
+            "program": "sim replay",
+            "seed": self.setup.seed,
+            "shape": self.shape,
+            "cores": self.setup.cores,
+            "events": outcome.events,
+            "simulated_ns": outcome.time_ns,
+            "faults": outcome.faults,
+            "rings": outcome.rings,
+            "parks": outcome.parks,
+            "hash": format!("{:016x}", outcome.hash),
+            "failure": failed,
+            "trace, for ui.perfetto.dev or chrome://tracing": self.options.trace,
+        })
     }
 
     /// Whether the run succeeded.

@@ -6,17 +6,13 @@ use std::time::Duration;
 
 use doorbell::net::UdpSocket;
 use doorbell::time::sleep;
-use doorbell::{
-    Builder, CallError, Handle, call_on,
-    metrics::WorkerState,
-    switches::{CallCoalesce, IdleNotify, Switches},
-};
+use doorbell::{Builder, CallError, Handle, call_on, metrics::WorkerState};
 
 use super::{FALLS_ASLEEP, Meter, PARKED_DIVISOR, Tally, lost};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Stage};
 use crate::measure::{Clock, Pin};
-use crate::peers::{Doorbell, Workers};
+use crate::peers::{Doorbell, Workers, with_setting};
 use crate::tools::spin;
 
 /// So long a worker spins that shall not park, or that shall park soon after it has called.
@@ -27,7 +23,7 @@ const TIMERS: usize = 1_000;
 const SOCKETS: usize = 64;
 const NEVER: Duration = Duration::from_hours(1);
 /// What is counted of each call.
-pub(super) const COUNTERS: [&str; 5] = [
+const COUNTERS: [&str; 5] = [
     "passes_per_call",
     "rings_per_call",
     "rings_awake_per_call",
@@ -39,6 +35,8 @@ pub(super) const COUNTERS: [&str; 5] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Spinning,
+    /// And has timers and sockets to look after.
+    Loaded,
     Parked,
     BothParked,
 }
@@ -54,55 +52,54 @@ struct Calls {
 }
 
 pub(super) fn contestants(stage: &Stage) -> Vec<Contestant> {
-    use Target::{BothParked, Parked, Spinning};
-    let on = Switches::default();
-    let notify = |idle_notify| Switches { idle_notify, ..on };
-    let (off, always_ring) = (notify(IdleNotify::Off), notify(IdleNotify::AlwaysRing));
-    let base = Switches {
-        call_coalesce: CallCoalesce::Base,
-        ..on
-    };
-    let settings = [
-        (on, ""),
-        (off, ", idle_notify=off"),
-        (always_ring, ", idle_notify=always_ring"),
-        (base, ", call_coalesce=base"),
-    ];
+    use Target::{BothParked, Loaded, Parked, Spinning};
+    const OFF: &str = "idle_notify=off";
+    const BASE: &str = "call_coalesce=base";
     let mut all = Vec::new();
     for is_task in [false, true] {
-        all.extend(settings.map(|(switches, end)| one(stage, is_task, Spinning, switches, end)));
-    }
-    for (switches, end) in [(on, ""), (off, ", idle_notify=off")] {
-        all.push(loaded(stage, switches, end));
+        for setting in ["", OFF, "idle_notify=always_ring", BASE] {
+            all.push(one(stage, is_task, Spinning, setting));
+        }
     }
     all.extend([
-        one(stage, false, Parked, on, ""),
-        one(stage, false, Parked, base, ", call_coalesce=base"),
-        one(stage, true, Parked, on, ""),
-        one(stage, true, BothParked, on, ""),
+        one(stage, false, Loaded, ""),
+        one(stage, false, Loaded, OFF),
+        one(stage, false, Parked, ""),
+        one(stage, false, Parked, BASE),
+        one(stage, true, Parked, ""),
+        one(stage, true, BothParked, ""),
     ]);
     all
 }
 
-fn one(stage: &Stage, is_task: bool, target: Target, switches: Switches, end: &str) -> Contestant {
+fn one(stage: &Stage, is_task: bool, target: Target, setting: &'static str) -> Contestant {
     let form = if is_task { "await" } else { "blocking" };
     let name = match target {
         Target::Spinning => "spinning",
+        Target::Loaded => "spinning, loaded",
         Target::Parked => "callee parked",
         Target::BothParked => "both parked",
     };
+    let end = if setting.is_empty() { "" } else { ", " };
     let [here, there] = stage.cpus();
     let workers = Workers::Bound(if is_task {
         vec![here, there]
     } else {
         vec![there]
     });
-    let spin = match target {
-        Target::Spinning => SPINS,
-        Target::Parked if is_task => PARKS_SOON,
-        Target::Parked | Target::BothParked => Duration::ZERO,
+    let (spin, divisor) = match target {
+        Target::Spinning | Target::Loaded => (SPINS, 1),
+        Target::Parked if is_task => (PARKS_SOON, PARKED_DIVISOR),
+        Target::Parked | Target::BothParked => (Duration::ZERO, PARKED_DIVISOR),
     };
-    let start = move || Doorbell::with(&workers, |builder| builder.spin(spin).switches(switches));
+    let start = move || {
+        let set = |builder: Builder| with_setting(builder.spin(spin), setting);
+        let peer = Doorbell::with(&workers, set)?;
+        if target == Target::Loaded {
+            load(peer.0.handle());
+        }
+        Ok(peer)
+    };
     let calls = Calls {
         is_task,
         target,
@@ -111,41 +108,21 @@ fn one(stage: &Stage, is_task: bool, target: Target, switches: Switches, end: &s
         caller_cpu: here,
     };
     let run = move |peer: &mut Doorbell, count| calls.run(peer.0.handle(), count);
-    let divisor = if target == Target::Spinning {
-        1
-    } else {
-        PARKED_DIVISOR
-    };
-    Contestant::of(format!("{form}, {name}{end}"), start, run).with_less(divisor)
+    Contestant::of(format!("{form}, {name}{end}{setting}"), start, run).with_less(divisor)
 }
 
-/// Blocking calls to a worker that spins, and has timers and sockets to look after.
-fn loaded(stage: &Stage, switches: Switches, end: &str) -> Contestant {
-    let [here, there] = stage.cpus();
-    let start = move || {
-        let set = |builder: Builder| builder.spin(SPINS).switches(switches);
-        let peer = Doorbell::with(&Workers::Bound(vec![there]), set)?;
-        for _ in 0..TIMERS {
-            drop(peer.0.handle().task().on(0).spawn(sleep(NEVER)));
-        }
-        for _ in 0..SOCKETS {
-            let wait = async {
-                let socket = UdpSocket::bind("127.0.0.1:0")?;
-                socket.recv(&mut [0]).await
-            };
-            drop(peer.0.handle().task().on(0).spawn(wait));
-        }
-        Ok(peer)
-    };
-    let calls = Calls {
-        is_task: false,
-        target: Target::Spinning,
-        tally: Tally::leaked(),
-        clock: stage.clock,
-        caller_cpu: here,
-    };
-    let run = move |peer: &mut Doorbell, count| calls.run(peer.0.handle(), count);
-    Contestant::of(format!("blocking, spinning, loaded{end}"), start, run)
+/// Gives a worker timers and sockets to look after.
+fn load(handle: &Handle) {
+    for _ in 0..TIMERS {
+        drop(handle.task().on(0).spawn(sleep(NEVER)));
+    }
+    for _ in 0..SOCKETS {
+        let wait = async {
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            socket.recv(&mut [0]).await
+        };
+        drop(handle.task().on(0).spawn(wait));
+    }
 }
 
 impl Calls {
@@ -222,7 +199,7 @@ impl Calls {
     }
 
     fn await_target(self, handle: &Handle) {
-        if self.target == Target::Spinning {
+        if matches!(self.target, Target::Spinning | Target::Loaded) {
             return;
         }
         while handle.worker_state(self.callee()) != Some(WorkerState::Parked) {

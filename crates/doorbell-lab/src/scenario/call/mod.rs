@@ -15,12 +15,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::LabError;
-use crate::frame::{Conclusion, Contestant, Outcome, Plan, Results, Stage, Work};
-use crate::measure::{
-    Clock, Pin, Samples, Tick, current_cpu, median, spawn_pinned, variation_percent,
-};
+use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
+use crate::measure::{Clock, Pin, Samples, Tick, current_cpu, spawn_pinned};
 use crate::peers::{Host as _, Tokio, Workers, current_thread, join};
-use crate::report::{SideTable, known};
 use crate::tools::spin;
 
 /// A contestant that parks makes so many times fewer calls than one that spins; so does a reading of the limit.
@@ -42,7 +39,6 @@ pub(super) const PLAN: Plan = Plan {
     },
     contestants: |stage| Ok(contestants(stage)),
     compared: "p50_ns",
-    conclude,
     limit: Some(|stage| {
         let calls = (stage.options.calls() / LIMIT_DIVISOR).max(LIMIT_CALLS_MIN);
         word::limit_ns(stage, calls)
@@ -315,77 +311,6 @@ fn tokio_two(stage: &Stage) -> Contestant {
     Contestant::new("tokio", variant, start, run, |(caller, jobs, thread)| {
         drop((caller, jobs));
         join(thread, THREAD)
-    })
-}
-
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let counters = results.table(
-        PLAN.text(),
-        "What doorbell counts, for each call",
-        |one| one.metric(doorbell::COUNTERS[0]).is_some(),
-        |one, name| known(one.metric(name)),
-    );
-    Conclusion {
-        tables: seed_table(results).into_iter().chain(counters).collect(),
-        ..Conclusion::default()
-    }
-}
-
-/// Settings of doorbell, the kernels that they follow, and the seed's figures.
-const SETTINGS: [(&str, &str, f64); 3] = [
-    (
-        "blocking, spinning, idle_notify=off",
-        "tip:sched/core",
-        1.00,
-    ),
-    (
-        "blocking, spinning, idle_notify=always_ring",
-        "tip + revert",
-        0.81,
-    ),
-    ("blocking, spinning", "tip + TIF_NOTIFY_IPI", 0.20),
-];
-
-/// The first seed's own table, reproduced: the cost of a call to a polling target under each way of
-/// notifying it, normalised to the seed's baseline.
-///
-/// Source: "Introducing `TIF_NOTIFY_IPI`", Linux, February 2024 (ipistorm between two CPUs of a 2 x 64C
-/// EPYC). In the seed the baseline's pass runs with interrupts disabled and so delays the next call. Here a
-/// pass looks at empty queues, so skipping it gains less.
-fn seed_table(results: &Results<'_>) -> Option<SideTable> {
-    // Divided by the limit of the same round, so a machine that changes speed between two rounds does
-    // not appear as variation.
-    let ratios = SETTINGS.map(|(how, ..)| {
-        let found = results.of("doorbell", how);
-        found
-            .map(|one| one.over_rounds("ratio_to_limit_x"))
-            .unwrap_or_default()
-    });
-    let base = median(&ratios[0])?;
-    let share = |value: f64| format!("{value:.2} [{:.2}]", 100.0 * (1.0 - value));
-    let rows = SETTINGS
-        .into_iter()
-        .zip(&ratios)
-        .map(|((how, kernel, seed), ratios)| {
-            Some(vec![
-                how.to_owned(),
-                kernel.to_owned(),
-                share(median(ratios)? / base),
-                known(variation_percent(ratios)),
-                share(seed),
-            ])
-        });
-    Some(SideTable {
-        caption: "Seed TIF_NOTIFY_IPI: time of a call to a spinning worker, normalised to its \
-                  baseline [per cent won]; lower is better",
-        titles: vec![
-            "doorbell",
-            "kernel",
-            "time [% won]",
-            "CV %",
-            "seed's ipistorm",
-        ],
-        rows: rows.collect::<Option<_>>()?,
     })
 }
 

@@ -30,7 +30,6 @@ const SPARE: u64 = 64;
 /// Time before and after idle connections are looked at, and for a server to close them.
 const SETTLES: Duration = Duration::from_millis(300);
 const CLOSES_MAX: Duration = Duration::from_secs(5);
-const HOLDS_S: u64 = 60;
 
 /// A connection to a server, with timeouts.
 pub(crate) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
@@ -129,11 +128,11 @@ pub(super) fn fixed_rate(site: &Site, per_s: u32, seconds: u32) -> Result<Outcom
         ask_when_due((0..per_s * seconds).map(due), || get(&mut stream, "/"))
     };
     let (late, errors) = join(thread_on(THREAD, None, client)?, THREAD)?;
-    let switches = process.switches()?.since(&switches) as f64;
+    let [switches, _] = process.switches()?.since(&switches);
     let cpu_us = process.cpu()?.saturating_sub(cpu).as_secs_f64() * 1e6;
     let requests = f64::from((per_s * seconds).max(1));
     let figures = [
-        ("switches_per_op", switches / requests),
+        ("switches_per_op", switches as f64 / requests),
         ("server_cpu_us_per_op", cpu_us / requests),
         ("errors_count", errors as f64),
     ];
@@ -174,48 +173,42 @@ fn ask(address: SocketAddr, kept: Option<TcpStream>) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A process of this program. It prints one line when it is ready, and ends when its standard input does, or after a
-/// while.
+/// A server, which is a process of this program.
 #[derive(Debug)]
-struct Own {
-    process: Child,
-    line: String,
+pub(crate) struct Site {
+    child: Child,
+    pub(crate) address: SocketAddr,
 }
 
-impl Own {
-    fn start(arguments: &[String]) -> Result<Self, LabError> {
-        let failed = LabError::system("starting a process of this program");
-        let program = std::env::current_exe().map_err(failed)?;
-        let process = Command::new(program)
-            .args(arguments)
+impl Site {
+    pub(crate) fn start(who: &str, steps: u64, more: &[String]) -> Result<Self, LabError> {
+        let failed = LabError::system("starting a server");
+        let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+            .args(["lab-server", "http", &format!("--who={who}")])
+            .arg(format!("--compute-steps={steps}"))
+            .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        let mut own = Self {
-            process,
-            line: String::new(),
-        };
-        if let Some(stdout) = own.process.stdout.take() {
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout)
-                .read_line(&mut own.line)
+                .read_line(&mut line)
                 .map_err(failed)?;
         }
-        if own.line.trim().is_empty() {
-            let arguments = arguments.join(" ");
-            return Err(LabError::Said(format!(
-                "`doorbell {arguments}` ended before it was ready; its output is above"
-            )));
-        }
-        Ok(own)
+        // A server that cannot start says why on standard error, and says no address.
+        let address = line.trim().parse().map_err(Error::other);
+        let address = address.map_err(LabError::system("reading where the server listens"))?;
+        Ok(Self { child, address })
     }
 
-    fn end(mut self) -> Result<(), LabError> {
-        drop(self.process.stdin.take());
-        let failed = LabError::system::<Error>("waiting for a process of this program");
+    pub(crate) fn end(mut self) -> Result<(), LabError> {
+        drop(self.child.stdin.take());
+        let failed = LabError::system::<Error>("waiting for a server");
         let began = Instant::now();
         while began.elapsed() < END_MAX {
-            match self.process.try_wait().map_err(failed)? {
+            match self.child.try_wait().map_err(failed)? {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => return Err(failed(Error::other(status.to_string()))),
                 None => thread::sleep(LOOK),
@@ -223,44 +216,9 @@ impl Own {
         }
         Err(failed(ErrorKind::TimedOut.into()))
     }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        // Both calls fail if it has ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A server.
-#[derive(Debug)]
-pub(crate) struct Site {
-    child: Own,
-    pub(crate) address: SocketAddr,
-}
-
-impl Site {
-    pub(crate) fn start(who: &str, steps: u64, more: &[String]) -> Result<Self, LabError> {
-        let mut arguments = vec![
-            "lab-server".to_owned(),
-            "http".to_owned(),
-            format!("--who={who}"),
-            format!("--compute-steps={steps}"),
-        ];
-        arguments.extend_from_slice(more);
-        let child = Own::start(&arguments)?;
-        let address = child.line.trim().parse().map_err(Error::other);
-        let address = address.map_err(LabError::system("reading where the server listens"))?;
-        Ok(Self { child, address })
-    }
-
-    pub(crate) fn end(self) -> Result<(), LabError> {
-        self.child.end()
-    }
 
     pub(super) fn process(&self) -> Process {
-        Process(self.child.process.id())
+        Process(self.child.id())
     }
 
     /// Requests each route once.
@@ -285,15 +243,10 @@ impl Site {
     /// Starts `wrk`.
     pub(super) fn wrk(&self, path: &str, connections: u32, seconds: u32) -> Result<Wrk, LabError> {
         let child = Command::new("wrk")
-            .args([
-                "-t2".to_owned(),
-                format!("-c{connections}"),
-                format!("-d{seconds}s"),
-            ])
-            .args([
-                "--latency".to_owned(),
-                format!("http://{}{path}", self.address),
-            ])
+            .args(["-t2", "--latency"])
+            .arg(format!("-c{connections}"))
+            .arg(format!("-d{seconds}s"))
+            .arg(format!("http://{}{path}", self.address))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -302,30 +255,36 @@ impl Site {
     }
 }
 
+impl Drop for Site {
+    fn drop(&mut self) {
+        // Both calls fail if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// What idle connections cost a server.
 pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcome, LabError> {
     let process = site.process();
     let (rss_before, fds_before) = (process.resident_bytes()?, process.descriptors()?);
-    let client = Own::start(&[
-        "lab-client".to_owned(),
-        "http".to_owned(),
-        format!("--connect={}", site.address),
-        format!("--connections={connections}"),
-        format!("--seconds-max={HOLDS_S}"),
-    ])?;
-    let held = client.line.trim().parse::<u64>().map_err(Error::other);
-    let held = held.map_err(LabError::system("reading how many connections are held"))?;
+    let open = |_| {
+        let mut stream = connect(site.address)?;
+        get(&mut stream, "/healthz").map(|()| stream)
+    };
+    let held: io::Result<Vec<_>> = (0..connections).map(open).collect();
+    let held = held.map_err(LabError::system("opening a connection that is to be idle"))?;
     thread::sleep(SETTLES);
     let (began, switches) = (Instant::now(), process.switches()?);
     thread::sleep(Duration::from_secs(seconds.into()));
-    let switches = process.switches()?.since(&switches);
+    let [switches, _] = process.switches()?.since(&switches);
     let span_s = began.elapsed().as_secs_f64();
     let rss = process.resident_bytes()?;
-    client.end()?;
+    drop(held);
     let fds_left = descriptors_left(process, fds_before)?;
-    let per_connection = |now: u64| (now as f64 - rss_before as f64).max(0.0) / held.max(1) as f64;
+    let per_connection =
+        |now: u64| (now as f64 - rss_before as f64).max(0.0) / connections.max(1) as f64;
     let figures = [
-        ("connections_count", held as f64),
+        ("connections_count", connections as f64),
         ("idle_wakeups_per_s", switches as f64 / span_s),
         ("rss_per_connection_bytes", per_connection(rss)),
         ("fds_left_count", fds_left as f64),
@@ -334,7 +293,7 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
             per_connection(process.resident_bytes()?),
         ),
     ];
-    Ok(Outcome::of(held, figures))
+    Ok(Outcome::of(connections, figures))
 }
 
 fn descriptors_left(process: Process, before: usize) -> Result<usize, LabError> {

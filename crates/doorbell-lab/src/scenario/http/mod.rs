@@ -16,10 +16,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::error::LabError;
-use crate::frame::{Conclusion, Contestant, Outcome, Plan, Rated, Results, Work};
+use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::Samples;
 use crate::peers::give_up_privileges;
-use crate::report::{SideTable, known};
 use crate::scenario::Options;
 use crate::tools::{beside_threads, compute, steps_for};
 use servers::{Computation, Server};
@@ -111,24 +110,6 @@ const fn computes(keeps: bool, connections: u32) -> Part {
     Part::Computing { keeps, connections }
 }
 
-const CPU_US: &str = "server_cpu_us_per_op";
-
-/// The tables, whose columns are in the text: the caption, and the variants' beginning. `x NAME` is the rate divided by
-/// NAME's.
-const TABLES: [(&str, &str); 5] = [
-    ("Greetings, 64 connections", "hello"),
-    ("A probe while connections or streams compute", "computing"),
-    (
-        "A flood of /healthz beside 32 connections that compute, and beside plain threads",
-        "a flood",
-    ),
-    ("Idle connections", "idle"),
-    (
-        "One kept connection that asks at a fixed rate",
-        "one connection",
-    ),
-];
-
 pub(super) const PLAN: Plan = Plan {
     scenario: "http",
     work: |options| {
@@ -143,7 +124,6 @@ pub(super) const PLAN: Plan = Plan {
         Ok(contestants(&stage.options))
     },
     compared: "rate_per_s",
-    conclude,
     notes: |_| {
         fewer(clients::connections_of(CONNECTIONS))
             .into_iter()
@@ -229,7 +209,10 @@ fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let cpu_us = site.process().cpu()?.saturating_sub(before).as_secs_f64() * 1e6;
     let figures = [
         ("rate_per_s", found.per_s),
-        (CPU_US, cpu_us / found.requests.max(1) as f64),
+        (
+            "server_cpu_us_per_op",
+            cpu_us / found.requests.max(1) as f64,
+        ),
         ("errors_count", found.errors as f64),
     ];
     Ok(Outcome::of(found.requests, figures).and(found.percentiles()))
@@ -287,29 +270,6 @@ fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     Ok(Outcome::of(beside.requests, figures).and(kept))
 }
 
-fn conclude(results: &Results<'_>) -> Conclusion {
-    let mut tables = TABLES
-        .into_iter()
-        .filter_map(|table| side_table(results, table));
-    Conclusion {
-        main: tables.next(),
-        tables: tables.collect(),
-        ..Conclusion::default()
-    }
-}
-
-/// The table of a part, if it took place.
-fn side_table(results: &Results<'_>, (caption, part): (&'static str, &str)) -> Option<SideTable> {
-    let cell = |one: &Rated<'_>, name: &'static str| match name {
-        BASELINE | TWO => known(results.ratio(one, (name, one.how()), "rate_per_s")),
-        "x tokio" => known(results.ratio(one, (BASELINE, one.how()), "plain_per_s")),
-        "cpu x tokio" => known(results.ratio(one, (BASELINE, one.how()), CPU_US)),
-        _ => known(one.metric(name)),
-    };
-    let of_part = |one: &Rated<'_>| one.how().starts_with(part);
-    results.table(PLAN.text(), caption, of_part, cell)
-}
-
 /// Options of a web server.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
@@ -333,22 +293,6 @@ pub(crate) struct ServerOptions {
     /// First give up the privilege to run threads before all others
     #[arg(long)]
     unprivileged: bool,
-}
-
-/// Options of idle connections.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:\n  \
-    sleep 60 | doorbell lab-client http --connect 127.0.0.1:8080 --connections 1000")]
-pub(crate) struct ClientOptions {
-    /// The address of the server
-    #[arg(long, value_name = "ADDRESS")]
-    connect: SocketAddr,
-    /// How many connections
-    #[arg(long, value_name = "N")]
-    connections: u64,
-    /// End after this many seconds
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=CHILD_MAX_S))]
-    seconds_max: u64,
 }
 
 /// The flags of the servers on a command line.
@@ -379,23 +323,6 @@ pub(crate) fn serve(
     let waited = clients::wait_for_end(Duration::from_secs(options.seconds_max));
     end();
     waited
-}
-
-/// Holds idle connections in this process: prints how many, and closes them when standard input ends.
-pub(crate) fn hold(
-    options: &ClientOptions,
-    say: impl FnOnce(&str) -> Result<(), LabError>,
-) -> Result<(), LabError> {
-    clients::allow_descriptors()?;
-    let open = |_| {
-        let mut stream = connect(options.connect)?;
-        get(&mut stream, "/healthz").map(|()| stream)
-    };
-    let all = (0..clients::connections_of(options.connections)).map(open);
-    let all = all.collect::<Result<Vec<_>, std::io::Error>>();
-    let all = all.map_err(LabError::system("opening a connection that is to be idle"))?;
-    say(&format!("{}\n", all.len()))?;
-    clients::wait_for_end(Duration::from_secs(options.seconds_max))
 }
 
 #[cfg(test)]

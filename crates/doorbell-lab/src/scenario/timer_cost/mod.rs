@@ -13,12 +13,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use doorbell::switches::TimerPull;
-
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Pin, spawn_pinned};
-use crate::peers::{AsyncIo, Doorbell, Role, Timers, Tokio, Workers, join};
+use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers, join};
 use crate::tools::{Crew, Meeting, Random};
 use shelf::Shelf;
 use wheel::Wheel;
@@ -114,12 +112,10 @@ fn contestants(stage: &Stage, pending: u32) -> Vec<Contestant> {
     let mut all = Vec::new();
     for pattern in [OneByOne, Batches, Earliest, Pending(pending), BothCores] {
         let label = pattern.label();
-        let of = |end: &str, role: fn(usize) -> Role, pull: Option<TimerPull>| {
+        let of = |end: &str, role: fn(usize) -> Role, pull: &'static str| {
             let workers = workers.clone();
             let start = move || {
-                let mut peer = Doorbell::switched(&workers, |switches| {
-                    switches.timer_pull = pull.unwrap_or(switches.timer_pull);
-                })?;
+                let mut peer = Doorbell::switched(&workers, pull)?;
                 hold(&mut peer, pattern).map(|()| peer)
             };
             let one = Contestant::of(format!("{label}{end}"), start, run(pattern, role));
@@ -127,16 +123,16 @@ fn contestants(stage: &Stage, pending: u32) -> Vec<Contestant> {
         };
         all.extend([
             floor(stage, pattern),
-            of("", Role::on, None),
-            of(", unpinned", Role::from, None),
+            of("", Role::on, ""),
+            of(", unpinned", Role::from, ""),
         ]);
         if let OneByOne | BothCores = pattern {
             // The switch is of timers that may move.
-            all.push(of(", unpinned, pull on", Role::from, Some(TimerPull::On)));
-            all.push(of(", unpinned, base", Role::from, Some(TimerPull::Base)));
+            all.push(of(", unpinned, pull on", Role::from, "timer_pull=on"));
+            all.push(of(", unpinned, base", Role::from, "timer_pull=base"));
         }
         all.push(sleeps::<Tokio>(workers.clone(), pattern));
-        all.push(sleeps::<AsyncIo>(workers.clone(), pattern));
+        all.push(sleeps::<Smol>(workers.clone(), pattern));
     }
     all.push(clock_alone(stage));
     all.push(sleeps::<Doorbell>(workers, Clock));
@@ -172,7 +168,7 @@ fn hold<P: Timers>(peer: &mut P, pattern: Pattern) -> Result<(), LabError> {
         pending::<()>().await;
         drop(shelf);
     };
-    peer.keep(0, Box::pin(job))?;
+    peer.spawn_as(Role::on(0), job)?;
     armed.gather().map(drop)
 }
 

@@ -4,9 +4,6 @@
 //! contestants a thread) is woken every millisecond: by an outside thread, from another core, or by its own
 //! timer; or a call runs in its place. Its lateness is the time from the wake, or from its deadline, until
 //! it runs. The urgent task and the jobs are of classes Rt and Fair, or Fair and Batch.
-//!
-//! With `--slices` all contestants are threads, to show the effect of slices and nice values on a woken
-//! thread.
 
 mod contestants;
 mod probe;
@@ -34,14 +31,8 @@ const POLL: Duration = Duration::from_millis(10);
 pub(super) const PLAN: Plan = Plan {
     scenario: "urgent",
     work: |options| Work::of(options.full_or_quick(TENTHS), 2, TENTHS[1]),
-    contestants: all,
-    notes: |options| {
-        if options.slices {
-            Vec::new()
-        } else {
-            refused().into_iter().collect()
-        }
-    },
+    contestants,
+    notes: |_| refused().into_iter().collect(),
     ..Plan::NEW
 };
 
@@ -117,20 +108,11 @@ impl Drop for Told {
     }
 }
 
-fn all(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
-    // Measured before the CPUs are busy.
     let _ = steps_for(POLL);
-    Ok(if stage.options.slices {
-        slices(stage)
-    } else {
-        classes(stage)
-    })
-}
-
-fn classes(stage: &Stage) -> Vec<Contestant> {
     let (rt, fair) = ([Class::rt(50), Class::FAIR], [Class::FAIR, Class::BATCH]);
     let is_first = Want::First.is_given();
     let mut all = Vec::new();
@@ -155,24 +137,7 @@ fn classes(stage: &Stage) -> Vec<Contestant> {
         doorbell("Fair beside Batch", fair, false),
     ];
     all.extend(group(stage, "Fair beside Batch", Source::Thread, who));
-    all
-}
-
-fn slices(stage: &Stage) -> Vec<Contestant> {
-    let all = [
-        ("plain beside plain", Want::AsIs, Want::AsIs),
-        ("100 us slice beside plain", Want::Sooner, Want::AsIs),
-        ("100 us beside 20 ms slice", Want::Sooner, Want::Longer),
-        ("plain beside nice 10", Want::AsIs, Want::Nice),
-        ("100 us slice beside nice 10", Want::Sooner, Want::Nice),
-    ];
-    let mut given = Vec::new();
-    for (how, urgent, jobs) in all {
-        if urgent.is_given() && jobs.is_given() {
-            given.push(bare(how, urgent, jobs));
-        }
-    }
-    group(stage, "slices", Source::Thread, given)
+    Ok(all)
 }
 
 /// The first is the baseline.
@@ -233,26 +198,16 @@ mod tests {
 
     const TRIES: usize = 60;
 
-    fn options(slices: bool) -> Options {
-        Options {
-            slices,
-            ..Options::default()
-        }
-    }
-
     #[test]
     fn the_urgent_one_runs_and_the_jobs_go_on() {
-        for slices in [false, true] {
-            try_each(contestants(&PLAN, &options(slices)), |one, run| {
-                // tokio's urgent task may have to wait for 32 jobs, and longer on a busy computer.
-                let mut passes = (0..TRIES).map(|_| outcome(one, run, 5));
-                let is_done = |outcome: &Outcome| {
-                    outcome.operations > 0 && outcome.figures["polls_per_s"] > 0.0
-                };
-                let outcome = passes.find(is_done);
-                assert!(outcome.is_some(), "{one:?}");
-            });
-        }
+        try_each(contestants(&PLAN, &Options::default()), |one, run| {
+            // tokio's urgent task may have to wait for 32 jobs, and longer on a busy computer.
+            let mut passes = (0..TRIES).map(|_| outcome(one, run, 5));
+            let is_done =
+                |outcome: &Outcome| outcome.operations > 0 && outcome.figures["polls_per_s"] > 0.0;
+            let outcome = passes.find(is_done);
+            assert!(outcome.is_some(), "{one:?}");
+        });
     }
 
     #[test]
@@ -260,8 +215,6 @@ mod tests {
         let kept = [
             "p50 us", "p99 us", "p99.9 us", "max us", "x bare", "runs", "polls/s",
         ];
-        for slices in [false, true] {
-            assert_plan(&PLAN, &options(slices), &kept);
-        }
+        assert_plan(&PLAN, &Options::default(), &kept);
     }
 }

@@ -12,8 +12,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use doorbell::switches::IdleClaim;
-
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, Usage};
@@ -31,11 +29,11 @@ const MESSENGERS: usize = 8;
 
 /// How many workers each messenger has.
 const LOADS: [(&str, usize); 2] = [("light", 4), ("moderate", 16)];
-const CLAIMS: [(IdleClaim, &str); 4] = [
-    (IdleClaim::On, "on"),
-    (IdleClaim::Off, "off"),
-    (IdleClaim::Mark, "mark"),
-    (IdleClaim::Base, "base"),
+const CLAIMS: [&str; 4] = [
+    "idle_claim=on",
+    "idle_claim=off",
+    "idle_claim=mark",
+    "idle_claim=base",
 ];
 
 /// How many workers each messenger has, and whether messengers are OS threads.
@@ -81,10 +79,10 @@ fn contestants(stage: &Stage) -> Vec<Contestant> {
             workers,
             by_threads: true,
         };
-        for (claim, setting) in CLAIMS {
+        for claim in CLAIMS {
             let free = free.clone();
-            let start = move || Doorbell::switched(&free, |switches| switches.idle_claim = claim);
-            let name = format!("{load}, idle_claim={setting}");
+            let start = move || Doorbell::switched(&free, claim);
+            let name = format!("{load}, {claim}");
             let one = Contestant::of(name, start, work_on(variant));
             all.push(one.in_group(format!("{load}, by threads, unpinned")));
         }
@@ -176,6 +174,8 @@ fn work<P: Peer>(
 
 #[cfg(test)]
 mod tests {
+    use doorbell::switches::{IdleClaim, Switches};
+
     use super::*;
     use crate::frame::testing::{self, assert_plan, outcome, try_each};
     use crate::scenario::Options;
@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn each_setting_of_the_switch_has_a_row_beside_the_same_baseline() {
         let all = testing::contestants(&PLAN, &Options::default());
-        assert_eq!(CLAIMS.map(|(claim, _)| claim), IdleClaim::ALL);
+        let claims = CLAIMS.map(|claim| claim.parse::<Switches>().expect("it is one").idle_claim);
+        assert_eq!(claims, IdleClaim::ALL);
         let rows = all.iter().filter(|one| one.variant.contains("idle_claim="));
         let groups = rows.map(|one| one.group.as_str()).collect::<Vec<_>>();
         let of = |load| vec![load; CLAIMS.len()];

@@ -6,19 +6,15 @@
     reason = "tests play the outside world"
 )]
 
-#[path = "coop/places.rs"]
 mod places;
-#[path = "coop/primitives.rs"]
 mod primitives;
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::Runtime;
 use doorbell::coop::{consume_budget, cooperative, has_budget_remaining, unconstrained};
 use doorbell::sync::Mutex;
 use doorbell::time::{interval, sleep, timeout};
 use primitives::{Step, finished, primitives};
-use shuffled::Builder;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;

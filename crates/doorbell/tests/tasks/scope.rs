@@ -6,12 +6,9 @@
     reason = "tests play the outside world"
 )]
 
-mod hostile;
-
-mod shuffled;
-
+use crate::hostile;
+use crate::shuffled::Builder;
 use doorbell::{CoreId, Runtime, current_core, scope, yield_now};
-use shuffled::Builder;
 use std::future::{pending, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;

@@ -6,13 +6,11 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{
     CoreId, Runtime, call_on, current_core, error::NotAWorker, spawn_local, spawn_local_on,
     try_spawn_local, yield_now,
 };
-use shuffled::Builder;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -6,10 +6,8 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{CallError, CoreId, Runtime, call_on, current_core, post_on};
-use shuffled::Builder;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 

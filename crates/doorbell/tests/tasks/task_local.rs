@@ -6,11 +6,9 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{Runtime, call_on, spawn, task_local, yield_now};
 use futures::FutureExt;
-use shuffled::Builder;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Mutex;

@@ -1,11 +1,9 @@
 //! TCP sockets beyond the exchange of bytes: options and failures.
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::net::{TcpListener, TcpStream, lookup_host};
 use doorbell::{Runtime, current_core};
 use rustix::net::{AddressFamily, SocketType, getsockname, socket};
-use shuffled::Builder;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;

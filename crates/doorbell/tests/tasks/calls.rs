@@ -6,14 +6,12 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{
     CallError, CoreId, Runtime, call_on, current_core,
     metrics::WorkerState,
     switches::{CallCoalesce, IdleNotify, Switches},
 };
-use shuffled::Builder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

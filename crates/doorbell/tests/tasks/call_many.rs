@@ -6,12 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{
     CallError, CoreId, Runtime, call_all, call_many, current_core, metrics::WorkerState,
 };
-use shuffled::Builder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

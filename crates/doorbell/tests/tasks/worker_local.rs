@@ -6,10 +6,8 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{CoreId, Runtime, call_on, current_core, error::WorkerLocalError, worker_local};
-use shuffled::Builder;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

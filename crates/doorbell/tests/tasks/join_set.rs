@@ -7,12 +7,9 @@
     reason = "tests play the outside world"
 )]
 
-mod hostile;
-
-mod shuffled;
-
+use crate::hostile;
+use crate::shuffled::Builder;
 use doorbell::{CoreId, JoinSet, Runtime, current_core, yield_now};
-use shuffled::Builder;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;

@@ -8,14 +8,12 @@
     reason = "tests play the outside world, and hand sleeps from one to another"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::time::{
     Instant, MissedTicks, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
 use doorbell::{Class, Runtime, metrics::WorkerState};
 use futures::poll;
-use shuffled::Builder;
 use std::future::{pending, ready};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};

@@ -6,11 +6,9 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::{Handle, Runtime, yield_now};
-use shuffled::Builder;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -6,12 +6,9 @@
     reason = "tests play the outside world"
 )]
 
-mod hostile;
-
-mod shuffled;
-
+use crate::hostile;
+use crate::shuffled::Builder;
 use doorbell::{BuildError, CallError, CoreId, Runtime, call::Call};
-use shuffled::Builder;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};

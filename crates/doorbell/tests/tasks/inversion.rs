@@ -9,12 +9,10 @@
     reason = "a test of threads, on threads of its own"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::sync::{MappedMutexGuard, Mutex, MutexGuard, OwnedMutexGuard};
 use doorbell::{Class, JoinHandle, Runtime, current_class};
 use futures::channel::oneshot;
-use shuffled::Builder;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 

@@ -6,10 +6,8 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{CoreId, Handle, JoinError, Runtime, current_core, yield_now};
-use shuffled::Builder;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;

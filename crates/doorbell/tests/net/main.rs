@@ -1,0 +1,16 @@
+//! Sockets and pipes in tasks. One program, as `tests/tasks`.
+//!
+//! What counts the descriptors of the process, or closes them by their numbers, is a program of its own: `net_*.rs`.
+
+mod empty;
+mod pipe;
+mod ready;
+mod streams;
+mod tcp;
+mod traits;
+mod turns;
+mod udp;
+mod unix;
+
+#[path = "../shuffled/mod.rs"]
+mod shuffled;

@@ -1,0 +1,24 @@
+//! What tasks, calls and timers do, from a user's view. One program: each is linked by itself, and takes longer to build
+//! than to run.
+//!
+//! All of it is run once more with shuffled turns: see the step `shuffled` of `.ci/run`.
+
+mod basics;
+mod call_many;
+mod calls;
+mod coop;
+mod entered;
+mod inversion;
+mod join_set;
+mod local;
+mod posts;
+mod room;
+mod scope;
+mod task_local;
+mod time;
+mod worker_local;
+
+#[path = "../hostile/mod.rs"]
+mod hostile;
+#[path = "../shuffled/mod.rs"]
+mod shuffled;
