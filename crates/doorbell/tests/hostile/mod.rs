@@ -1,5 +1,7 @@
 //! Foreign wakers that panic.
 
+#![allow(clippy::disallowed_types, reason = "tests play the outside world")]
+
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
