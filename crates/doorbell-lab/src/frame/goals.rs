@@ -185,4 +185,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn each_table_of_a_text_has_metrics_with_titles() {
+        for scenario in ALL {
+            let items = scenario.text.section("Tables").lines();
+            for item in items.filter_map(|line| line.strip_prefix("- ")) {
+                let (caption, _) = item.split_once(" | ").expect(item);
+                let metrics = scenario.text.metrics(caption);
+                assert!(!metrics.is_empty(), "{caption}");
+                let has_title = |metric: &crate::frame::Metric| !metric.title.is_empty();
+                assert!(metrics.iter().all(has_title), "{caption}");
+            }
+        }
+    }
 }

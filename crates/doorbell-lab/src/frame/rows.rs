@@ -311,4 +311,40 @@ mod tests {
         assert_eq!(figures(&of_all), [six, None, two, None, six]);
         assert_eq!(figures(&few), [None, None, None, None, six]);
     }
+
+    #[test]
+    fn a_table_of_a_text_has_the_rows_that_fit_and_have_any_of_its_metrics() {
+        let text = Text(
+            "# x\n\n## Tables\n\n- Waits | so*\n\n## Waits\n\n- p99_us: p99\n- p99_us / other: x other\n",
+        );
+        let row = |contestant: &str, variant: &str, name: &str, value: f64| {
+            let mut metrics = Metrics::default();
+            metrics.put(name, Some(value));
+            Row {
+                contestant: contestant.to_owned(),
+                variant: variant.to_owned(),
+                metrics,
+            }
+        };
+        let rows = [
+            row("one", "so", "p99_us", 6.0),
+            row("other", "so", "p99_us", 3.0),
+            row("one", "else", "p99_us", 1.0),
+            row("third", "so", "op_ns", 1.0),
+        ];
+        let rated = rows.iter().map(|row| Rated { row, rounds: &[] });
+        let results = Results {
+            rated: rated.collect(),
+            options: &Options::default(),
+        };
+        let tables = results.tables(text);
+        assert_eq!(tables.len(), 1);
+        let titles = ["contestant", "variant", "p99", "x other"];
+        assert_eq!(tables[0].titles, titles);
+        let expected = [
+            ["one", "so", "6.00", "2.00"],
+            ["other", "so", "3.00", "1.00"],
+        ];
+        assert_eq!(tables[0].rows, expected);
+    }
 }

@@ -144,3 +144,11 @@ fn what_needs_no_privilege_is_given() {
         assert!(want.is_given(), "{want:?}");
     }
 }
+
+#[test]
+fn a_setting_is_that_of_the_runtime() {
+    let peer = Doorbell::switched(&Workers::Free(1), "idle_claim=off").expect("it starts");
+    let switches = peer.0.handle().switches().to_string();
+    assert!(switches.contains("idle_claim=off"), "{switches}");
+    peer.stop().expect("it stops");
+}
