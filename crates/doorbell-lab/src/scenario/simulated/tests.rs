@@ -84,7 +84,7 @@ fn each_scenario_has_its_figures() {
     of(
         "pingpong",
         2,
-        "(1 pair)",
+        "=on (1 pair)",
         &["ops_per_s", "p50_us", "p99_us"],
     );
     of(
