@@ -342,6 +342,19 @@ mod tests {
         assert_eq!(ran, 8);
     }
 
+    /// A stolen task goes before it, and may take longer.
+    #[test]
+    fn a_slice_does_not_end_before_a_deferred_task_has_run() {
+        let deferred = Deferred::<Host>::default();
+        deferred.has_slice.set(true);
+        let (ns, polls) = (2 * SLICE_NS, 1);
+        deferred.note_time(ns, Passed { ns, polls }, false);
+        assert!(deferred.has_slice.get());
+        deferred.has_run.set(true);
+        deferred.note_time(ns + 1, Passed { ns: 1, polls }, false);
+        assert!(!deferred.has_slice.get());
+    }
+
     /// A task yields now and then beside others that are always ready, long after a deferred one computed.
     #[test]
     fn w40_a_short_slice_that_leaves_nothing_deferred_is_followed_soon() {
