@@ -355,6 +355,18 @@ mod tests {
         assert!(!deferred.has_slice.get());
     }
 
+    /// In its slice a deferred task computes that was not known for it: it yielded.
+    #[test]
+    fn a_slice_counts_whole_also_if_its_poll_turns_out_to_be_long() {
+        let deferred = Deferred::<Host>::default();
+        deferred.has_slice.set(true);
+        deferred.has_run.set(true);
+        deferred.turned_out_long.set(true);
+        let (ns, polls) = (5 * LONG_NS, 1);
+        deferred.note_time(ns, Passed { ns, polls }, false);
+        assert_eq!(deferred.slice_ns.get(), ns);
+    }
+
     /// A task yields now and then beside others that are always ready, long after a deferred one computed.
     #[test]
     fn w40_a_short_slice_that_leaves_nothing_deferred_is_followed_soon() {
