@@ -367,6 +367,18 @@ mod tests {
         assert_eq!(deferred.slice_ns.get(), ns);
     }
 
+    /// Nothing else is ready. A task that comes after many tiny deferred polls waits for no slice as long as all of them.
+    #[test]
+    fn several_deferred_polls_between_two_readings_are_short_ones() {
+        for (polls, slice_ns) in [(1, 2 * READING_NS), (8, 0)] {
+            let deferred = Deferred::<Host>::default();
+            deferred.has_run.set(true);
+            let ns = 2 * READING_NS;
+            deferred.note_time(ns, Passed { ns, polls }, false);
+            assert_eq!(deferred.slice_ns.get(), slice_ns, "{polls}");
+        }
+    }
+
     /// A task yields now and then beside others that are always ready, long after a deferred one computed.
     #[test]
     fn w40_a_short_slice_that_leaves_nothing_deferred_is_followed_soon() {
