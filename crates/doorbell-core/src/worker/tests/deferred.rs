@@ -580,3 +580,36 @@ fn time_that_was_idle_is_no_slice() {
         worker.local.close();
     });
 }
+
+/// As one that waits behind a long poll of another worker, and made long ones there.
+#[test]
+fn a_stolen_task_whose_polls_were_long_runs_behind_what_is_short() {
+    let workers = scheduler_by_hand();
+    let [victim, thief] = &workers;
+    let turns = Turns::default();
+    victim.shared.remote().note_thread();
+    let waker = victim.local.enter(|| {
+        let (waker, takes_ns) = computes(victim, &turns, 1, Kind::Task);
+        takes_ns.store(2 * LONG_NS, Relaxed);
+        for _ in 0..2 {
+            waker.wake_by_ref();
+            let _ = victim.local.pace().begin_pass(Host::now_ns());
+            assert!(victim.local.run_one());
+        }
+        takes_ns.store(0, Relaxed);
+        waker.wake_by_ref();
+        waker
+    });
+    thief.local.enter(|| {
+        turns.once(thief, 2);
+        turns.take();
+        let stolen = thief
+            .local
+            .steal(victim.shared.remote(), Greed::Single, false);
+        assert_eq!(stolen, Some(1));
+        while thief.local.run_one() {}
+        assert_eq!(turns.take(), [2, 1]);
+    });
+    drop(waker);
+    close_both(&workers);
+}
