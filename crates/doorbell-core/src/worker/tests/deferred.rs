@@ -613,3 +613,21 @@ fn a_stolen_task_whose_polls_were_long_runs_behind_what_is_short() {
     drop(waker);
     close_both(&workers);
 }
+
+/// The task that was long may be the last one of them when it is ready again.
+#[test]
+fn behind_a_long_poll_a_worker_times_all_that_waits_one_by_one() {
+    const TASKS: u64 = 100;
+    let (worker, turns) = (by_hand(0, Switches::default()), Turns::default());
+    let (local, pace) = (&worker.local, worker.local.pace());
+    local.enter(|| {
+        (0..=TASKS).for_each(|_| turns.once(&worker, 0));
+        for poll in 0..=TASKS {
+            assert!(local.run_one());
+            let _ = pace.count();
+            local.note_time(LONG_NS + poll);
+            assert!(pace.began_ns().is_some(), "{poll}");
+        }
+        local.close();
+    });
+}
