@@ -631,3 +631,16 @@ fn behind_a_long_poll_a_worker_times_all_that_waits_one_by_one() {
         local.close();
     });
 }
+
+#[test]
+fn a_deferred_poll_as_long_as_the_time_between_looks_comes_right_behind_one() {
+    let worker = by_hand(0, Switches::default());
+    let pace = worker.local.pace();
+    pace.note_look(0);
+    assert!(!pace.is_old(LOOK_NS), "nothing has run since");
+    let _ = pace.count();
+    let _ = pace.read(1);
+    assert!(pace.is_old(LOOK_NS));
+    assert!(!pace.is_old(LOOK_NS - 1));
+    worker.local.enter(|| worker.local.close());
+}
