@@ -4,6 +4,7 @@ use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::busy::Busy;
 use crate::scenario::oracle;
+use crate::scenario::program::yield_now;
 use crate::scenario::scheduler::Workers;
 use crate::scenario::timer::Sleep;
 use doorbell_core::task::Kind;
@@ -161,4 +162,53 @@ fn a_worker_that_spins_for_a_fixed_time_wakes_for_its_timers_in_time() {
             );
         }
     }
+}
+
+/// How often a task that yields is polled, and how many new tasks run, where each of those launches the next and all polls
+/// take 1 ms.
+fn turns_beside_new_tasks_that_compute() -> (u64, u64) {
+    fn next(workers: &Arc<Workers<0>>, ran: &Arc<SimCounter>, is_over: &Arc<SimCounter>) {
+        let (its, polls, over) = (Arc::clone(workers), Arc::clone(ran), Arc::clone(is_over));
+        drop(workers.launch(0, Kind::Task, async move {
+            sim::work(MS);
+            polls.set(polls.get() + 1);
+            if over.get() == 0 {
+                next(&its, &polls, &over);
+            }
+        }));
+    }
+    let config = Config {
+        machine: machine_for(2, None),
+        ..Config::default()
+    };
+    result_of(config, || {
+        Sim::<0>::bind_thread(&[1]).unwrap();
+        let (workers, threads) = Workers::<0>::start(one_scheduler(1), Arc::default()).unwrap();
+        let [yields, ran, is_over] = [(); 3].map(|()| Arc::<SimCounter>::default());
+        let (turns, over) = (Arc::clone(&yields), Arc::clone(&is_over));
+        drop(workers.launch(0, Kind::Task, async move {
+            while over.get() == 0 {
+                sim::work(MS);
+                turns.set(turns.get() + 1);
+                yield_now().await;
+            }
+        }));
+        next(&workers, &ran, &is_over);
+        sim::sleep(500 * MS);
+        is_over.set(1);
+        sim::sleep(10 * MS);
+        workers.close(threads);
+        oracle::check_freed(workers);
+        (yields.get(), ran.get())
+    })
+    .unwrap()
+}
+
+#[test]
+fn new_tasks_that_compute_run_once_before_one_that_is_known_for_it() {
+    let (yields, ran) = turns_beside_new_tasks_that_compute();
+    assert!(
+        (6 * yields..=9 * yields).contains(&ran),
+        "{ran} beside {yields}"
+    );
 }
