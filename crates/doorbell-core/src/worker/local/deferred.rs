@@ -345,6 +345,43 @@ mod tests {
         assert_eq!(ran, 8);
     }
 
+    /// A stolen task goes before it, and may take longer.
+    #[test]
+    fn a_slice_does_not_end_before_a_deferred_task_has_run() {
+        let deferred = Deferred::<Host>::default();
+        deferred.has_slice.set(true);
+        let (ns, polls) = (2 * SLICE_NS, 1);
+        deferred.note_time(ns, Passed { ns, polls }, false);
+        assert!(deferred.has_slice.get());
+        deferred.has_run.set(true);
+        deferred.note_time(ns + 1, Passed { ns: 1, polls }, false);
+        assert!(!deferred.has_slice.get());
+    }
+
+    /// In its slice a deferred task computes that was not known for it: it yielded.
+    #[test]
+    fn a_slice_counts_whole_also_if_its_poll_turns_out_to_be_long() {
+        let deferred = Deferred::<Host>::default();
+        deferred.has_slice.set(true);
+        deferred.has_run.set(true);
+        deferred.turned_out_long.set(true);
+        let (ns, polls) = (5 * LONG_NS, 1);
+        deferred.note_time(ns, Passed { ns, polls }, false);
+        assert_eq!(deferred.slice_ns.get(), ns);
+    }
+
+    /// Nothing else is ready. A task that comes after many tiny deferred polls waits for no slice as long as all of them.
+    #[test]
+    fn several_deferred_polls_between_two_readings_are_short_ones() {
+        for (polls, slice_ns) in [(1, 2 * READING_NS), (8, 0)] {
+            let deferred = Deferred::<Host>::default();
+            deferred.has_run.set(true);
+            let ns = 2 * READING_NS;
+            deferred.note_time(ns, Passed { ns, polls }, false);
+            assert_eq!(deferred.slice_ns.get(), slice_ns, "{polls}");
+        }
+    }
+
     /// A task yields now and then beside others that are always ready, long after a deferred one computed.
     #[test]
     fn w40_a_short_slice_that_leaves_nothing_deferred_is_followed_soon() {

@@ -3,6 +3,7 @@
 use super::descriptors::read_on;
 use super::hand_on::{MS, counts, end, gets, looks_after_its_first_pass};
 use super::scheduler_by_hand;
+use crate::bell::Announced;
 use crate::scheduler::idle::Watchdog;
 use crate::testing::spawn;
 use crate::worker::pace::SLICE_NS;
@@ -187,6 +188,25 @@ fn a_worker_with_work_of_its_own_takes_what_was_posted_to_one_that_makes_progres
     remote.beat();
     assert_eq!(stolen_at(3 * MS), 1, "nothing was posted");
     gets(moves, 0, 1);
+    end(workers);
+}
+
+/// It takes them at once.
+#[test]
+fn what_was_posted_to_a_worker_that_spins_is_left_to_it() {
+    let workers = scheduler_by_hand();
+    let [spins, checker] = &workers;
+    gets(spins, 2, 1);
+    let remote = spins.shared.remote();
+    looks_after_its_first_pass(checker);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
+    drop(spawn(remote, async {}));
+    assert!(remote.has_injected() && !remote.is_inside());
+    checker.local.enter(|| checker.check_stuck(2 * MS));
+    assert!(remote.has_injected());
+    assert_eq!(counts(checker).stolen, 0);
+    let _ = remote.bell().end_idle();
+    gets(spins, 0, 1);
     end(workers);
 }
 

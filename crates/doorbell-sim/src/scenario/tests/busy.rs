@@ -4,10 +4,11 @@ use super::{one_scheduler, result_of};
 use crate::fuzz::machine_for;
 use crate::scenario::busy::Busy;
 use crate::scenario::oracle;
+use crate::scenario::program::yield_now;
 use crate::scenario::scheduler::Workers;
 use crate::scenario::timer::Sleep;
 use doorbell_core::task::Kind;
-use doorbell_core::worker::IdlePolicy;
+use doorbell_core::worker::{IdlePolicy, WorkerCounts};
 use doorbell_machine::sim::{self, CHOSEN, Config, SimCounter};
 use doorbell_machine::{Bug, Counter, Machine, Sim};
 use std::pin::Pin;
@@ -98,8 +99,8 @@ fn a_deferred_queue_that_starves_is_noticed() {
 /// How often one task sleeps.
 const SLEEPS: u64 = 20;
 
-/// Sleeps of one task where workers idle by this policy: how late the latest is, and how often its worker parked.
-fn spins_past(workers: usize, idle: IdlePolicy, for_ns: u64) -> (u64, u64) {
+/// Sleeps of one task where workers idle by this policy: how late the latest is, and what its worker did.
+fn spins_past(workers: usize, idle: IdlePolicy, for_ns: u64) -> (u64, WorkerCounts) {
     let config = Config {
         machine: machine_for(workers + 1, None),
         ..Config::default()
@@ -121,10 +122,10 @@ fn spins_past(workers: usize, idle: IdlePolicy, for_ns: u64) -> (u64, u64) {
         });
         let slept = workers.wait_for(workers.launch(0, Kind::Task, sleeps), 0);
         assert!(slept.is_ok());
-        let parks = workers.counts()[0].parks;
+        let counts = workers.counts()[0];
         workers.close(threads);
         oracle::check_freed(workers);
-        (late_ns.get(), parks)
+        (late_ns.get(), counts)
     })
     .unwrap()
 }
@@ -133,12 +134,12 @@ fn spins_past(workers: usize, idle: IdlePolicy, for_ns: u64) -> (u64, u64) {
 fn a_worker_that_never_parks_wakes_for_its_timers_in_time() {
     for workers in [1, 2, 4] {
         for for_ns in [200 * US, MS, 5 * MS, 20 * MS] {
-            let (late_ns, parks) = spins_past(workers, IdlePolicy::NeverPark, for_ns);
+            let (late_ns, counts) = spins_past(workers, IdlePolicy::NeverPark, for_ns);
             assert!(
                 late_ns <= 30 * US,
                 "{workers} workers, {for_ns}: {late_ns} ns"
             );
-            assert_eq!(parks, 0);
+            assert_eq!(counts.parks, 0);
         }
     }
 }
@@ -149,7 +150,8 @@ fn a_worker_that_spins_for_a_fixed_time_wakes_for_its_timers_in_time() {
     let idle = IdlePolicy::Spin { spin_ns: 5 * MS };
     for workers in [1, 2] {
         for (for_ns, parks_once) in [(200 * US, false), (MS, false), (20 * MS, true)] {
-            let (late_ns, parks) = spins_past(workers, idle, for_ns);
+            let (late_ns, counts) = spins_past(workers, idle, for_ns);
+            let parks = counts.parks;
             assert!(
                 late_ns <= 30 * US,
                 "{workers} workers, {for_ns}: {late_ns} ns"
@@ -159,6 +161,63 @@ fn a_worker_that_spins_for_a_fixed_time_wakes_for_its_timers_in_time() {
                 (expected..=expected + 1).contains(&parks),
                 "{workers} workers, {for_ns}: {parks} parks"
             );
+            if parks_once {
+                // Before the park, and from shortly before the timer on.
+                let spun_ns = counts.spun_vain_ns / SLEEPS;
+                assert!(
+                    (5 * MS + 50 * US..=5 * MS + 100 * US).contains(&spun_ns),
+                    "{workers} workers: {spun_ns} ns"
+                );
+            }
         }
     }
+}
+
+/// How often a task that yields is polled, and how many new tasks run, where each of those launches the next and all polls
+/// take 1 ms.
+fn turns_beside_new_tasks_that_compute() -> (u64, u64) {
+    fn next(workers: &Arc<Workers<0>>, ran: &Arc<SimCounter>, is_over: &Arc<SimCounter>) {
+        let (its, polls, over) = (Arc::clone(workers), Arc::clone(ran), Arc::clone(is_over));
+        drop(workers.launch(0, Kind::Task, async move {
+            sim::work(MS);
+            polls.set(polls.get() + 1);
+            if over.get() == 0 {
+                next(&its, &polls, &over);
+            }
+        }));
+    }
+    let config = Config {
+        machine: machine_for(2, None),
+        ..Config::default()
+    };
+    result_of(config, || {
+        Sim::<0>::bind_thread(&[1]).unwrap();
+        let (workers, threads) = Workers::<0>::start(one_scheduler(1), Arc::default()).unwrap();
+        let [yields, ran, is_over] = [(); 3].map(|()| Arc::<SimCounter>::default());
+        let (turns, over) = (Arc::clone(&yields), Arc::clone(&is_over));
+        drop(workers.launch(0, Kind::Task, async move {
+            while over.get() == 0 {
+                sim::work(MS);
+                turns.set(turns.get() + 1);
+                yield_now().await;
+            }
+        }));
+        next(&workers, &ran, &is_over);
+        sim::sleep(500 * MS);
+        is_over.set(1);
+        sim::sleep(10 * MS);
+        workers.close(threads);
+        oracle::check_freed(workers);
+        (yields.get(), ran.get())
+    })
+    .unwrap()
+}
+
+#[test]
+fn new_tasks_that_compute_run_once_before_one_that_is_known_for_it() {
+    let (yields, ran) = turns_beside_new_tasks_that_compute();
+    assert!(
+        (6 * yields..=9 * yields).contains(&ran),
+        "{ran} beside {yields}"
+    );
 }
