@@ -61,7 +61,8 @@ macro_rules! counts {
         /// let before = runtime.metrics();
         /// runtime.block_on(runtime.spawn(doorbell::yield_now()))?;
         /// let done = runtime.metrics().workers[0].counts.since(&before.workers[0].counts);
-        /// assert_eq!(done.polls, 2);
+        /// // The poll that ended the task may not be counted yet.
+        /// assert!((1..=2).contains(&done.polls));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -79,9 +79,12 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Takes what was posted to another worker, and waits there for the end of a poll. This worker is between two polls.
-    /// Not by rank, where a task goes to the worker that runs the lowest one.
+    /// Not if it would wait for other tasks in the queue here. Not by rank, where a task goes to the worker that runs the
+    /// lowest one.
     fn take_posted(&self, other: &Member<M>) {
-        let is_left = self.local.turns().is_exact() || other.idle_claim() == IdleClaim::Base;
+        let is_left = self.local.turns().is_exact()
+            || other.idle_claim() == IdleClaim::Base
+            || !self.shared.remote().queue().is_empty();
         if is_left || !other.has_injected() {
             return;
         }

@@ -221,3 +221,60 @@ fn new_tasks_that_compute_run_once_before_one_that_is_known_for_it() {
         "{ran} beside {yields}"
     );
 }
+
+/// How long a task that is spawned on worker 0 waits at most. That worker computes and yields, in polls of 1 ms; on the other
+/// one so many short tasks are always ready, each of which launches the next.
+fn waits_beside_a_long_queue(chains: usize) -> u64 {
+    fn chain(workers: &Arc<Workers<0>>, is_over: &Arc<SimCounter>) {
+        let (its, over) = (Arc::clone(workers), Arc::clone(is_over));
+        drop(workers.launch(1, Kind::Task, async move {
+            sim::work(50 * US);
+            if over.get() == 0 {
+                chain(&its, &over);
+            }
+        }));
+    }
+    let config = Config {
+        machine: machine_for(3, None),
+        ..Config::default()
+    };
+    result_of(config, move || {
+        Sim::<0>::bind_thread(&[2]).unwrap();
+        let (workers, threads) = Workers::<0>::start(one_scheduler(2), Arc::default()).unwrap();
+        let (is_over, most_ns) = (Arc::<SimCounter>::default(), Arc::<SimCounter>::default());
+        let over = Arc::clone(&is_over);
+        drop(workers.launch(0, Kind::Pinned, async move {
+            while over.get() == 0 {
+                sim::work(MS);
+                yield_now().await;
+            }
+        }));
+        for _ in 0..chains {
+            chain(&workers, &is_over);
+        }
+        sim::sleep(20 * MS);
+        for round in 0..40 {
+            let (since_ns, most) = (sim::time_ns(), Arc::clone(&most_ns));
+            drop(workers.launch(0, Kind::Task, async move {
+                most.set(most.get().max(sim::time_ns() - since_ns));
+            }));
+            sim::sleep(MS + round * 130 * US);
+        }
+        sim::sleep(100 * MS);
+        is_over.set(1);
+        sim::sleep(100 * MS);
+        workers.close(threads);
+        oracle::check_freed(workers);
+        most_ns.get()
+    })
+    .unwrap()
+}
+
+/// Its worker runs it after the poll under way, or the other one does so sooner. Not behind a hundred tasks there.
+#[test]
+fn w47_what_is_posted_behind_a_poll_waits_for_no_long_queue_of_another_worker() {
+    for chains in [1, 100] {
+        let most_ns = waits_beside_a_long_queue(chains);
+        assert!(most_ns <= MS + 175 * US, "{chains}: {most_ns} ns");
+    }
+}
