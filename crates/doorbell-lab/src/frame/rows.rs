@@ -37,7 +37,7 @@ impl Rated<'_> {
     }
 }
 
-/// All rows, of which tables and goals are made.
+/// All rows. Tables and goals are made of them.
 #[derive(Debug)]
 pub(crate) struct Results<'a> {
     pub(crate) rated: Vec<Rated<'a>>,

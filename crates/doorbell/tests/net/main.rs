@@ -14,3 +14,7 @@ mod unix;
 
 #[path = "../shuffled/mod.rs"]
 mod shuffled;
+
+fn runtime() -> doorbell::Runtime {
+    doorbell::Builder::new().cores(2).build().unwrap()
+}

@@ -6,19 +6,15 @@
     reason = "tests play the outside world"
 )]
 
+use crate::runtime;
 use doorbell::net::pipe::{OpenOptions, Receiver, Sender, pipe};
 use doorbell::net::{Interest, Ready};
 use doorbell::time::{Duration, sleep};
-use doorbell::{Builder, Runtime};
 use futures::FutureExt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-fn runtime() -> Runtime {
-    Builder::new().cores(2).build().unwrap()
-}
 
 /// A FIFO in the file system.
 struct Fifo(PathBuf);

@@ -1,5 +1,6 @@
 //! TCP in tasks, with real sockets.
 
+use crate::runtime;
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::time::sleep;
 use doorbell::{Builder, Class, ClassKind, Runtime, metrics::WorkerMetrics};
@@ -10,10 +11,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-fn runtime() -> Runtime {
-    Builder::new().cores(2).build().unwrap()
-}
 
 /// Echoes what it receives, until the end.
 async fn echo(stream: TcpStream) -> io::Result<()> {

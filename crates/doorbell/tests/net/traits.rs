@@ -2,13 +2,9 @@
 
 #![cfg(all(feature = "futures-io", feature = "tokio-io"))]
 
+use crate::runtime;
 use doorbell::net::{ByteStream, TcpListener, TcpStream, UnixStream};
-use doorbell::{Builder, Runtime};
 use std::io::{IoSlice, IoSliceMut};
-
-fn runtime() -> Runtime {
-    Builder::new().cores(2).build().unwrap()
-}
 
 async fn tcp() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,17 +1,13 @@
 //! UDP in tasks.
 
+use crate::runtime;
 use doorbell::net::UdpSocket;
-use doorbell::{Builder, Runtime};
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-
-fn runtime() -> Runtime {
-    Builder::new().cores(2).build().unwrap()
-}
 
 fn socket() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").unwrap()

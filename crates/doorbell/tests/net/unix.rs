@@ -1,7 +1,8 @@
 //! Unix sockets in tasks.
 
+use crate::runtime;
+use doorbell::Builder;
 use doorbell::net::{UnixDatagram, UnixListener, UnixStream};
-use doorbell::{Builder, Runtime};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -17,10 +18,6 @@ use std::time::Duration;
 
 /// How long anything may take before it counts as hung.
 const LONG: Duration = Duration::from_secs(30);
-
-fn runtime() -> Runtime {
-    Builder::new().cores(2).build().unwrap()
-}
 
 /// A path that does not exist before and after.
 struct Place(PathBuf);

@@ -6,18 +6,14 @@
     reason = "tests play the outside world"
 )]
 
-use crate::shuffled::Builder;
-use doorbell::{CoreId, Handle, JoinError, Runtime, current_core, yield_now};
+use crate::runtime;
+use doorbell::{CoreId, Handle, JoinError, current_core, yield_now};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
-
-fn runtime(cores: usize) -> Runtime {
-    Builder::new().cores(cores).build().unwrap()
-}
 
 #[test]
 fn a_task_gives_its_output() {

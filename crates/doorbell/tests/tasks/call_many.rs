@@ -6,17 +6,12 @@
     reason = "tests play the outside world"
 )]
 
+use crate::runtime;
 use crate::shuffled::Builder;
-use doorbell::{
-    CallError, CoreId, Runtime, call_all, call_many, current_core, metrics::WorkerState,
-};
+use doorbell::{CallError, CoreId, call_all, call_many, current_core, metrics::WorkerState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-fn runtime(cores: usize) -> Runtime {
-    Builder::new().cores(cores).build().unwrap()
-}
 
 fn values<R>(results: Vec<Result<R, CallError>>) -> Vec<R> {
     results.into_iter().map(Result::unwrap).collect()

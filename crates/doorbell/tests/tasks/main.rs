@@ -22,3 +22,8 @@ mod worker_local;
 mod hostile;
 #[path = "../shuffled/mod.rs"]
 mod shuffled;
+
+/// A runtime that is shuffled if the environment says so.
+fn runtime(cores: usize) -> doorbell::Runtime {
+    shuffled::Builder::new().cores(cores).build().unwrap()
+}

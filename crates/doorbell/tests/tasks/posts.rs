@@ -6,14 +6,10 @@
     reason = "tests play the outside world"
 )]
 
-use crate::shuffled::Builder;
-use doorbell::{CallError, CoreId, Runtime, call_on, current_core, post_on};
+use crate::runtime;
+use doorbell::{CallError, CoreId, call_on, current_core, post_on};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-
-fn runtime(cores: usize) -> Runtime {
-    Builder::new().cores(cores).build().unwrap()
-}
 
 #[test]
 fn a_post_runs_on_the_core_it_names() {

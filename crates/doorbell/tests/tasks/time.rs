@@ -8,11 +8,12 @@
     reason = "tests play the outside world, and hand sleeps from one to another"
 )]
 
+use crate::runtime;
 use crate::shuffled::Builder;
 use doorbell::time::{
     Instant, MissedTicks, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-use doorbell::{Class, Runtime, metrics::WorkerState};
+use doorbell::{Class, metrics::WorkerState};
 use futures::poll;
 use std::future::{pending, ready};
 use std::pin::pin;
@@ -21,10 +22,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
-
-fn runtime(cores: usize) -> Runtime {
-    Builder::new().cores(cores).build().unwrap()
-}
 
 #[test]
 fn sleeps_are_never_early() {

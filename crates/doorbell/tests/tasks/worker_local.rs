@@ -6,16 +6,12 @@
     reason = "tests play the outside world"
 )]
 
-use crate::shuffled::Builder;
+use crate::runtime;
 use doorbell::{CoreId, Runtime, call_on, current_core, error::WorkerLocalError, worker_local};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-
-fn runtime(cores: usize) -> Runtime {
-    Builder::new().cores(cores).build().unwrap()
-}
 
 #[test]
 fn each_worker_of_each_runtime_has_its_own() {

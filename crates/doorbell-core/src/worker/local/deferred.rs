@@ -3,8 +3,9 @@
 //! groups, only the default group has one.
 //!
 //! They run when nothing else is ready, after a pass if the last one is old ([`Pace::is_old`]). While other tasks are
-//! always ready, they get half of the worker's time (less if their polls take more than 10 ms), in slices. The next slice comes when the others have run as long as
-//! the last slice took, and at least [`SLICE_NS`]. Of a poll that is first found long, an eighth counts. A slice lasts `SLICE_NS`, or one poll if that is longer.
+//! always ready, they get half of the worker's time (less if their polls take more than 10 ms), in slices. The next slice
+//! comes when the others have run as long as the last slice took, and at least [`SLICE_NS`]. Of a poll that is first found
+//! long, an eighth counts. A slice lasts `SLICE_NS`, or one poll if that is longer.
 
 use super::Local;
 use crate::link::Node;

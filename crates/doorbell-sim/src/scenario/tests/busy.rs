@@ -223,7 +223,7 @@ fn new_tasks_that_compute_run_once_before_one_that_is_known_for_it() {
 }
 
 /// How long a task that is spawned on worker 0 waits at most. That worker computes and yields, in polls of 1 ms; on the other
-/// one so many short tasks are always ready, each of which launches the next.
+/// one so many short tasks are always ready, and each launches the next.
 fn waits_beside_a_long_queue(chains: usize) -> u64 {
     fn chain(workers: &Arc<Workers<0>>, is_over: &Arc<SimCounter>) {
         let (its, over) = (Arc::clone(workers), Arc::clone(is_over));
