@@ -97,6 +97,11 @@ impl Switches {
         new.copied().collect()
     }
 
+    /// Its threads.
+    pub(crate) fn threads(&self) -> Vec<i32> {
+        self.0.keys().copied().collect()
+    }
+
     /// Those of some threads.
     #[must_use]
     pub(crate) fn only(mut self, threads: &[i32]) -> Self {

@@ -17,8 +17,13 @@ use crate::error::LabError;
 
 /// Possible mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// The file with the tracepoint's number, below tracefs.
-const EVENT_ID: &str = "events/raw_syscalls/sys_enter/id";
+/// The tracepoint of each system call, and those of the calls that ask an epoll set for events.
+const ALL: &str = "raw_syscalls/sys_enter";
+const POLLS: [&str; 3] = [
+    "syscalls/sys_enter_epoll_wait",
+    "syscalls/sys_enter_epoll_pwait",
+    "syscalls/sys_enter_epoll_pwait2",
+];
 /// The file with the kernel's restriction level for perf.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
@@ -58,10 +63,17 @@ impl SyscallSource {
     /// # Errors
     /// [`Unavailable`], which says what to change.
     pub(crate) fn find() -> Result<Self, Unavailable> {
-        let id = event_id(&TRACEFS.map(PathBuf::from))?;
+        let id = event_id(&TRACEFS.map(PathBuf::from), ALL)?;
         let source = Self(Tracepoint::with_id(id));
         source.open()?;
         Ok(source)
+    }
+
+    /// The calls that ask an epoll set for events; `None` where they cannot be counted.
+    pub(crate) fn of_polls() -> Option<[Self; 3]> {
+        let of = |event| event_id(&TRACEFS.map(PathBuf::from), event).ok();
+        let [first, second, third] = POLLS.map(of);
+        Some([first?, second?, third?].map(|id| Self(Tracepoint::with_id(id))))
     }
 
     /// Counts from now on, in the calling thread and in threads that it starts.
@@ -74,7 +86,7 @@ impl SyscallSource {
         })
     }
 
-    /// Counts from now on in one thread of this process, but not in threads that it starts.
+    /// Counts from now on in one thread, also of another process, but not in threads that it starts.
     ///
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
@@ -117,11 +129,11 @@ impl SyscallCounter {
     }
 }
 
-/// The tracepoint's number, from the first of `mounts` that has it.
-fn event_id(mounts: &[PathBuf]) -> Result<u64, Unavailable> {
+/// A tracepoint's number, from the first of `mounts` that has it.
+fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64, Unavailable> {
     let mut reasons = Vec::new();
     for mount in mounts {
-        match read_id(&mount.join(EVENT_ID)) {
+        match read_id(&mount.join("events").join(event).join("id")) {
             Ok(id) => return Ok(id),
             Err(error) => reasons.push(format!("{}: {error}", mount.display())),
         }
@@ -147,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_missing_tracefs_says_what_to_do() {
-        let error = event_id(&[PathBuf::from("/nowhere/at/all")]).expect_err("it does not exist");
+        let error = event_id(&[PathBuf::from("/nowhere/at/all")], ALL).expect_err("it does not exist");
         assert!(error.to_string().contains("mount -t tracefs"), "{error}");
         assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
     }

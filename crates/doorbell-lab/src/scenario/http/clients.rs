@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::servers::COMPUTATIONS;
+use super::servers::{COMPUTATIONS, COUNTS};
 use crate::error::LabError;
 use crate::frame::Outcome;
-use crate::measure::{Process, Samples, is_enough};
+use crate::measure::{Process, Samples, SyscallCounter, SyscallSource, is_enough};
 use crate::peers::{Want, join, sleep_until, thread_on};
 
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -234,16 +234,32 @@ impl Site {
     /// The figures of the computations since the last question, by the server's clock; none from a server that does not
     /// know.
     pub(super) fn computations(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        let body = connect(self.address).and_then(|mut stream| body(&mut stream, COMPUTATIONS));
-        let body = String::from_utf8(body.unwrap_or_default()).unwrap_or_default();
-        let figures: Vec<f64> = body.split(' ').filter_map(|us| us.parse().ok()).collect();
-        ["polls_p99_us", "polls_max_us"].into_iter().zip(figures)
+        let names = ["polls_p99_us", "polls_max_us"];
+        names.into_iter().zip(self.figures(COMPUTATIONS))
     }
 
-    /// Starts `wrk`.
-    pub(super) fn wrk(&self, path: &str, connections: u32, seconds: u32) -> Result<Wrk, LabError> {
+    /// The rings and the stolen tasks of doorbell so far; `None` from a server that does not know.
+    pub(super) fn counts(&self) -> Option<[f64; 2]> {
+        self.figures(COUNTS).try_into().ok()
+    }
+
+    /// The numbers in an answer; none if there is none.
+    fn figures(&self, path: &str) -> Vec<f64> {
+        let body = connect(self.address).and_then(|mut stream| body(&mut stream, path));
+        let body = String::from_utf8(body.unwrap_or_default()).unwrap_or_default();
+        body.split(' ').filter_map(|one| one.parse().ok()).collect()
+    }
+
+    /// Starts `wrk` with so many threads and connections.
+    pub(super) fn wrk(
+        &self,
+        path: &str,
+        [threads, connections]: [u32; 2],
+        seconds: u32,
+    ) -> Result<Wrk, LabError> {
         let child = Command::new("wrk")
-            .args(["-t2", "--latency"])
+            .arg("--latency")
+            .arg(format!("-t{threads}"))
             .arg(format!("-c{connections}"))
             .arg(format!("-d{seconds}s"))
             .arg(format!("http://{}{path}", self.address))
@@ -261,6 +277,17 @@ impl Drop for Site {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Counts how often the threads of a server ask for events; `None` where that cannot be counted.
+pub(super) fn counters_of_polls(process: Process) -> Option<Vec<SyscallCounter>> {
+    let sources = SyscallSource::of_polls()?;
+    let threads = process.switches().ok()?.threads();
+    let all = threads.iter().flat_map(|thread| {
+        let open = |source: &SyscallSource| source.open_for(*thread);
+        sources.iter().map(open)
+    });
+    all.collect::<Result<_, _>>().ok()
 }
 
 /// What idle connections cost a server.

@@ -8,7 +8,7 @@ use httparse::{EMPTY_HEADER, Request, Status};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::servers::{COMPUTED, Computation, End, HEALTHY, HELLO};
+use super::servers::{COMPUTED, Computation, End, HEALTHY, HELLO, Setup};
 use crate::error::LabError;
 use crate::peers::thread_on;
 
@@ -23,11 +23,11 @@ const HEAD_MAX: usize = 8_192;
 const LINES_MAX: usize = 32;
 
 /// Starts a thread for each listener.
-pub(super) fn start(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
-    for listener in listeners {
-        let worker = Worker::new(listener, work);
+pub(super) fn start(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End, LabError> {
+    for (place, listener) in listeners.into_iter().enumerate() {
+        let worker = Worker::new(listener, setup.work);
         let mut worker = worker.map_err(LabError::system("starting a thread that serves"))?;
-        thread_on("raw-epoll", None, move || worker.run())?;
+        thread_on("raw-epoll", setup.workers.cpu(place), move || worker.run())?;
     }
     // The threads end with the process.
     Ok(Box::new(|| ()))

@@ -17,11 +17,11 @@ use clap::builder::PossibleValuesParser;
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Work};
-use crate::measure::Samples;
-use crate::peers::give_up_privileges;
+use crate::measure::{Samples, SyscallCounter, allowed_cpus};
+use crate::peers::{Workers, give_up_privileges};
 use crate::scenario::Options;
 use crate::tools::{beside_threads, compute, steps_for};
-use servers::{Computation, Server};
+use servers::{Computation, Server, Setup};
 
 pub(super) use clients::{Probe, Site, connect, get};
 
@@ -33,6 +33,10 @@ const COMPUTATION: Duration = Duration::from_millis(5);
 /// The longest life of a server, in seconds; and of a child process, however it is asked.
 const SERVER_MAX_S: u64 = 120;
 const CHILD_MAX_S: u64 = 3_600;
+/// Serving threads.
+const WORKERS: usize = 2;
+/// Threads of `wrk`.
+const CLIENTS: u32 = 2;
 /// Connections of `wrk` that greet, and that compute.
 const GREETED: u32 = 64;
 const COMPUTING: u32 = 32;
@@ -56,12 +60,17 @@ const COUNTED: u64 = 50;
 const OURS: &str = "doorbell";
 const BASELINE: &str = "tokio";
 const TWO: &str = "two tokio runtimes";
+const TWO_OURS: &str = "two doorbell runtimes";
 const TOKIO_IDLE_THREADS: &str = "tokio, two SCHED_IDLE threads";
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    Hello,
+    /// So many threads of the client, and whether each thread of the server is bound to a CPU.
+    Hello {
+        clients: u32,
+        is_bound: bool,
+    },
     /// So many connections compute, beside probes on kept connections or on new ones.
     Computing {
         keeps: bool,
@@ -82,8 +91,15 @@ const fn rate(per_s: u32, rests: bool) -> Part {
     Part::Rate { per_s, rests }
 }
 
-const ACTS: [(&str, Part); 12] = [
-    ("hello, 64 connections", Part::Hello),
+const fn hello_by(clients: u32, is_bound: bool) -> Part {
+    Part::Hello { clients, is_bound }
+}
+
+const ACTS: [(&str, Part); 15] = [
+    ("hello, 64 connections", hello_by(2, false)),
+    ("hello, one client thread", hello_by(1, false)),
+    ("hello, bound", hello_by(2, true)),
+    ("hello, bound, one client thread", hello_by(1, true)),
     (
         "computing, probe on new connections",
         computes(false, COMPUTING),
@@ -155,6 +171,8 @@ fn contestants(options: &Options) -> Vec<Contestant> {
             let start = move || {
                 let mut more = vec![format!("--seconds-max={life_s}")];
                 more.extend(unprivileged.then(|| "--unprivileged".to_owned()));
+                let is_bound = matches!(part, Part::Hello { is_bound: true, .. });
+                more.extend(is_bound.then(|| "--bound".to_owned()));
                 Ok((
                     Site::start(server.flag, steps_for(COMPUTATION), &more)?,
                     true,
@@ -180,9 +198,9 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
             clients::idle(site, clients::connections_of(few), seconds)
         }
         _ if seconds == 0 => Ok(Outcome::default()),
-        Part::Hello => hello(site, seconds),
+        Part::Hello { clients, .. } => hello(site, clients, seconds),
         Part::Computing { keeps, connections } => {
-            let load = |seconds| site.wrk("/compute", connections, seconds);
+            let load = |seconds| site.wrk("/compute", [CLIENTS, connections], seconds);
             computing(site, seconds, |span, delay| {
                 let probe = Probe::start(site.address, keeps, PROBED, delay, span)?;
                 let found = load(seconds)?.finish();
@@ -203,19 +221,32 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
     }
 }
 
-fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
-    let before = site.process().cpu()?;
-    let found = site.wrk("/", GREETED, seconds)?.finish()?;
-    let cpu_us = site.process().cpu()?.saturating_sub(before).as_secs_f64() * 1e6;
-    let figures = [
+fn hello(site: &Site, clients: u32, seconds: u32) -> Result<Outcome, LabError> {
+    let process = site.process();
+    let load = |seconds| site.wrk("/", [clients, GREETED], seconds)?.finish();
+    let (cpu, switches, counts) = (process.cpu()?, process.switches()?, site.counts());
+    let found = load(seconds)?;
+    let cpu_us = process.cpu()?.saturating_sub(cpu).as_secs_f64() * 1e6;
+    let [switches, _] = process.switches()?.since(&switches);
+    let requests = found.requests.max(1) as f64;
+    let mut figures = vec![
         ("rate_per_s", found.per_s),
-        (
-            "server_cpu_us_per_op",
-            cpu_us / found.requests.max(1) as f64,
-        ),
+        ("server_cpu_us_per_op", cpu_us / requests),
+        ("switches_per_op", switches as f64 / requests),
         ("errors_count", found.errors as f64),
     ];
-    Ok(Outcome::of(found.requests, figures).and(found.percentiles()))
+    if let Some((before, now)) = counts.zip(site.counts()) {
+        let names = ["rings_per_op", "stolen_per_op"];
+        let since = now.iter().zip(before).map(|(now, then)| now - then);
+        figures.extend(names.into_iter().zip(since.map(|count| count / requests)));
+    }
+    // Counting makes each system call longer.
+    if let Some(mut counters) = clients::counters_of_polls(process) {
+        let counted = load(1)?.requests.max(1) as f64;
+        let polls: u64 = counters.iter_mut().map(SyscallCounter::read).sum::<Result<_, _>>()?;
+        figures.push(("polls_per_op", polls as f64 / counted));
+    }
+    Ok(Outcome::of(found.requests, []).and(figures).and(found.percentiles()))
 }
 
 /// Calls `probed` with how long it is to probe, and after which delay. It returns how much was computed, how much in a
@@ -240,8 +271,8 @@ fn computing(
 /// A flood of requests that are urgent on servers with classes, and what it leaves to other work.
 fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let seconds = (seconds / 3).max(1);
-    let load = || site.wrk("/compute", COMPUTING, seconds);
-    let flood = || site.wrk("/healthz", GREETED, seconds);
+    let load = || site.wrk("/compute", [CLIENTS, COMPUTING], seconds);
+    let flood = || site.wrk("/healthz", [CLIENTS, GREETED], seconds);
     let alone = load()?.finish()?;
     let flooding = flood()?;
     let beside = load()?.finish()?;
@@ -293,6 +324,9 @@ pub(crate) struct ServerOptions {
     /// First give up the privilege to run threads before all others
     #[arg(long)]
     unprivileged: bool,
+    /// Bind each serving thread to a CPU
+    #[arg(long)]
+    bound: bool,
 }
 
 /// The flags of the servers on a command line.
@@ -318,7 +352,12 @@ pub(crate) fn serve(
         .compute_steps
         .unwrap_or_else(|| steps_for(COMPUTATION));
     let work = Computation::new(steps, options.compute_slices);
-    let (address, end) = server.start.at(options.listen, work)?;
+    let workers = if options.bound {
+        Workers::Bound(allowed_cpus()?.into_iter().take(WORKERS).collect())
+    } else {
+        Workers::Free(WORKERS)
+    };
+    let (address, end) = server.start.at(options.listen, Setup { work, workers })?;
     say(&format!("{address}\n"))?;
     let waited = clients::wait_for_end(Duration::from_secs(options.seconds_max));
     end();

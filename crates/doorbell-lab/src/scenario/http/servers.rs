@@ -23,16 +23,14 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
 
 use self::Start::{Each, One};
-use super::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO, epoll};
+use super::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO, TWO_OURS, epoll};
 use crate::error::LabError;
 use crate::measure::Samples;
-use crate::peers::{Want, current_thread, thread_on, tokio_error};
+use crate::peers::{Doorbell, Host as _, Tokio, Want, Workers, current_thread, thread_on};
 use crate::tools::{compute, locked};
 
-pub(super) const WORKERS: usize = 2;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time to answer requests in flight at the end.
 const DRAIN: Duration = Duration::from_secs(4);
@@ -46,7 +44,39 @@ pub(super) const HEALTHY: &str = "ok";
 /// The route that tells how long the computations took: the 99th percentile and the maximum, in µs.
 pub(super) const COMPUTATIONS: &str = "/computations";
 
+/// The route that tells the rings and the stolen tasks of doorbell so far.
+pub(super) const COUNTS: &str = "/counts";
+
 static TOOK: LazyLock<Mutex<Samples>> = LazyLock::new(Mutex::default);
+/// The runtimes of doorbell in this process.
+static RUNTIMES: Mutex<Vec<doorbell::Handle>> = Mutex::new(Vec::new());
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    pub(super) work: Computation,
+    /// Its serving threads.
+    pub(super) workers: Workers,
+}
+
+impl Setup {
+    /// The same with the first of the threads alone.
+    fn one(self) -> Self {
+        Self {
+            workers: self.each().remove(0),
+            ..self
+        }
+    }
+
+    /// Each thread for itself.
+    fn each(&self) -> Vec<Workers> {
+        let one = |place| match self.workers.cpu(place) {
+            Some(cpu) => Workers::on([cpu]),
+            None => Workers::Free(1),
+        };
+        (0..self.workers.count()).map(one).collect()
+    }
+}
 
 /// A server.
 #[derive(Debug)]
@@ -76,8 +106,8 @@ const fn server(
 /// How a server starts: with a listener, or with one for each thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Start {
-    One(fn(TcpListener, Computation) -> Result<End, LabError>),
-    Each(fn(Vec<TcpListener>, Computation) -> Result<End, LabError>),
+    One(fn(TcpListener, Setup) -> Result<End, LabError>),
+    Each(fn(Vec<TcpListener>, &Setup) -> Result<End, LabError>),
 }
 
 impl Start {
@@ -85,19 +115,19 @@ impl Start {
     pub(super) fn at(
         self,
         address: SocketAddr,
-        work: Computation,
+        setup: Setup,
     ) -> Result<(SocketAddr, End), LabError> {
         let count = if matches!(self, Start::One(_)) {
             1
         } else {
-            WORKERS
+            setup.workers.count()
         };
         let mut all = listeners(address, count)?;
         let address = all[0].local_addr();
         let address = address.map_err(LabError::system("asking where it listens"))?;
         let end = match self {
-            Start::One(start) => start(all.remove(0), work),
-            Start::Each(start) => start(all, work),
+            Start::One(start) => start(all.remove(0), setup),
+            Start::Each(start) => start(all, &setup),
         };
         Ok((address, end?))
     }
@@ -110,45 +140,63 @@ const RESTS: &[&str] = &["hello", "idle"];
 const RESTS_OR_COMPUTES: &[&str] = &["hello", "idle", "computing, "];
 
 /// In the order of the tables.
-pub(super) static ALL: [Server; 10] = [
+pub(super) static ALL: [Server; 13] = [
     server(
         BASELINE,
         "tokio",
         ALL_PARTS,
-        One(|listener, work| tokio(listener, move || compute_here(work))),
+        One(|listener, setup| tokio(listener, &setup.workers, move || compute_here(setup.work))),
+    ),
+    server(
+        "tokio, one thread",
+        "one-tokio",
+        &["hello"],
+        One(|listener, setup| tokio_alone(vec![listener], &setup.one())),
     ),
     server("tokio, bare hyper", "tokio-bare", RESTS, One(tokio_bare)),
-    server(TWO, "two-tokios", RESTS_OR_COMPUTES, Each(two_tokios)),
+    server(TWO, "two-tokios", RESTS_OR_COMPUTES, Each(tokio_alone)),
     server(
         OURS,
         "doorbell",
         ALL_PARTS,
-        One(|listener, work| doorbell(listener, work, Some(by_route), Class::FAIR)),
+        One(|listener, setup| doorbell(listener, &setup, Some(by_route), Class::FAIR)),
     ),
     server(
         "doorbell, connections in class Rt",
         "doorbell-urgent-connections",
         &["computing", "hello", "a flood"],
-        One(|listener, work| doorbell(listener, work, Some(by_route), URGENT)),
+        One(|listener, setup| doorbell(listener, &setup, Some(by_route), URGENT)),
     ),
     // In all other parts it is the same as doorbell.
     server(
         "doorbell, / in class Rt",
         "doorbell-urgent-hello",
         &["hello"],
-        One(|listener, work| {
+        One(|listener, setup| {
             let class_of = |path: &str| match path {
                 "/" => URGENT,
                 path => by_route(path),
             };
-            doorbell(listener, work, Some(class_of), Class::FAIR)
+            doorbell(listener, &setup, Some(class_of), Class::FAIR)
         }),
     ),
     server(
         "doorbell, one class",
         "doorbell-one-class",
         ALL_PARTS,
-        One(|listener, work| doorbell(listener, work, None, Class::FAIR)),
+        One(|listener, setup| doorbell(listener, &setup, None, Class::FAIR)),
+    ),
+    server(
+        "doorbell, one worker",
+        "one-doorbell",
+        &["hello"],
+        One(|listener, setup| doorbell(listener, &setup.one(), None, Class::FAIR)),
+    ),
+    server(
+        TWO_OURS,
+        "two-doorbells",
+        &["hello"],
+        Each(two_doorbells),
     ),
     server(
         "raw epoll",
@@ -160,10 +208,10 @@ pub(super) static ALL: [Server; 10] = [
         "tokio, spawn_blocking",
         "tokio-blocking",
         FEW_COMPUTE,
-        One(|listener, work| {
-            tokio(listener, move || async move {
+        One(|listener, setup| {
+            tokio(listener, &setup.workers, move || async move {
                 // Fails only if the work panics or the runtime ends; then no client waits for the answer.
-                let _ = tokio::task::spawn_blocking(move || work.run()).await;
+                let _ = tokio::task::spawn_blocking(move || setup.work.run()).await;
             })
         }),
     ),
@@ -264,11 +312,25 @@ async fn answer<B, W: Future<Output = ()>>(
             let us = us.map(|ns| (ns.unwrap_or(f64::NAN) / 1e3).to_string());
             text(us.join(" ").into())
         }
+        COUNTS => {
+            let counts = counts().map(|count| count.to_string());
+            text(counts.join(" ").into())
+        }
         _ => {
             let mut response = text(Bytes::new());
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         }
+    })
+}
+
+/// The rings and the stolen tasks of all runtimes of doorbell.
+fn counts() -> [u64; 2] {
+    let runtimes = locked(&RUNTIMES);
+    let workers = runtimes.iter().flat_map(|one| one.metrics().workers);
+    workers.fold([0, 0], |[rings, stolen], worker| {
+        let raw = worker.raw();
+        [rings + raw.rings, stolen + raw.stolen]
     })
 }
 
@@ -283,11 +345,13 @@ fn by_route(path: &str) -> Class {
 /// hyper on doorbell, with classes by path or without; the connections are in class `connections`.
 fn doorbell(
     listener: TcpListener,
-    work: Computation,
+    setup: &Setup,
     class_of: Option<fn(&str) -> Class>,
     connections: Class,
 ) -> Result<End, LabError> {
-    let runtime = doorbell::Builder::new().cores(WORKERS).build()?;
+    let Doorbell(runtime) = Doorbell::start(&setup.workers)?;
+    locked(&RUNTIMES).push(runtime.handle().clone());
+    let work = setup.work;
     let listener = doorbell::net::TcpListener::from_std(listener);
     let listener = listener.map_err(LabError::system("taking over a listener"))?;
     let (stop, stopped) = channel::<()>();
@@ -316,20 +380,26 @@ fn doorbell(
     }))
 }
 
-fn multi_thread() -> Result<Runtime, LabError> {
-    let built = Builder::new_multi_thread()
-        .worker_threads(WORKERS)
-        .enable_all()
-        .build();
-    built.map_err(tokio_error)
+/// A runtime with one worker for each listener; they share only the address.
+fn two_doorbells(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End, LabError> {
+    let mut ends = Vec::new();
+    for (listener, workers) in listeners.into_iter().zip(setup.each()) {
+        let setup = Setup {
+            work: setup.work,
+            workers,
+        };
+        ends.push(doorbell(listener, &setup, None, Class::FAIR)?);
+    }
+    Ok(Box::new(|| ends.into_iter().for_each(|end| end())))
 }
 
 /// hyper on tokio's multi-thread runtime, with the features of doorbell's server.
 fn tokio<W: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
+    workers: &Workers,
     compute: impl Fn() -> W + Clone + Send + Sync + 'static,
 ) -> Result<End, LabError> {
-    let (runtime, (stop, stopped)) = (multi_thread()?, channel());
+    let (Tokio(runtime), (stop, stopped)) = (Tokio::start(workers)?, channel());
     let task = runtime.spawn(serve(listener, stopped, compute));
     Ok(Box::new(move || {
         drop(stop);
@@ -339,8 +409,8 @@ fn tokio<W: Future<Output = ()> + Send + 'static>(
 }
 
 /// The same with HTTP/1 only, no timeout and no drain.
-fn tokio_bare(listener: TcpListener, work: Computation) -> Result<End, LabError> {
-    let runtime = multi_thread()?;
+fn tokio_bare(listener: TcpListener, setup: Setup) -> Result<End, LabError> {
+    let (Tokio(runtime), work) = (Tokio::start(&setup.workers)?, setup.work);
     runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         loop {
@@ -361,16 +431,17 @@ fn tokio_bare(listener: TcpListener, work: Computation) -> Result<End, LabError>
 }
 
 /// The same whose handlers send their work to threads under `SCHED_IDLE`.
-fn tokio_idle_threads(listener: TcpListener, work: Computation) -> Result<End, LabError> {
+fn tokio_idle_threads(listener: TcpListener, setup: Setup) -> Result<End, LabError> {
     let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
-    for _ in 0..WORKERS {
+    for _ in 0..setup.workers.count() {
         let jobs = jobs.clone();
         thread_on("idle-class", None, move || {
             Want::Idle.ask();
             jobs.iter().for_each(|job| job());
         })?;
     }
-    tokio(listener, move || {
+    let work = setup.work;
+    tokio(listener, &setup.workers, move || {
         let sender = sender.clone();
         async move {
             let (done, finished) = channel();
@@ -387,15 +458,15 @@ fn tokio_idle_threads(listener: TcpListener, work: Computation) -> Result<End, L
     })
 }
 
-/// hyper on two single-threaded tokio runtimes, which share only the address.
-fn two_tokios(listeners: Vec<TcpListener>, work: Computation) -> Result<End, LabError> {
-    let (mut stops, mut threads) = (Vec::new(), Vec::new());
-    for listener in listeners {
+/// hyper on a single-threaded tokio runtime for each listener; they share only the address.
+fn tokio_alone(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End, LabError> {
+    let (work, mut stops, mut threads) = (setup.work, Vec::new(), Vec::new());
+    for (place, listener) in listeners.into_iter().enumerate() {
         let runtime = current_thread()?;
         let (stop, stopped) = channel();
         stops.push(stop);
         let serve = move || runtime.block_on(serve(listener, stopped, move || compute_here(work)));
-        threads.push(thread_on("two-tokios", None, serve)?);
+        threads.push(thread_on("tokio-alone", setup.workers.cpu(place), serve)?);
     }
     Ok(Box::new(|| {
         drop(stops);
