@@ -113,7 +113,7 @@ fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
 #[test]
 fn an_answer_on_a_connection_in_class_rt_waits_for_no_poll_of_fair() {
     let (urgent, computing) = beside_a_flood(routes::URGENT);
-    assert!(urgent < computing / 8, "{urgent:?}, {computing:?}");
+    assert!(urgent < routes::WORK / 4, "{urgent:?}, {computing:?}");
 }
 
 /// The worker that computes does so for as long as the test asks, so another one reads for its connections.

@@ -45,7 +45,7 @@ marks! {
     /// mailbox: a post found the worker gone.
     MailboxClosed,
     /// mailbox: a poster rang in place of one that was stalled in front of it.
-    MailboxRescue,
+    MailboxRungForStalled,
     /// mailbox: the last look before a park found a post.
     MailboxLastLook,
     /// queue: the ring was full, and a task went to the backlog.

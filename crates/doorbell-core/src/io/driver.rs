@@ -22,7 +22,7 @@ const GONE: usize = 1;
 /// The words that any thread writes.
 #[derive(Debug)]
 struct DriverShared<M: Machine> {
-    /// Descriptors that are registered, without those that are [muted](super::Registration::mute).
+    /// Descriptors that are registered, without those that are [muted](super::Registration::mute_if_in_vain).
     count: M::U32,
     /// How many threads are between a poll and the end of their work on its events.
     visitors: M::U32,

@@ -30,14 +30,17 @@ impl<L: fmt::Debug> fmt::Debug for ClassServer<L> {
 impl<L: Listener> Server<L> {
     /// Runs the handler of each request in the class that `class_of` returns for the request's head, as
     /// [`ByClass`] does. Connections have the class of the task that awaits the server, usually Fair.
-    /// Handlers of that class run in the connection's task.
+    /// Over HTTP/1, handlers of that class run in the connection's task; over HTTP/2 each request has a task of
+    /// its own in that class.
     ///
     /// An urgent handler preempts what computes, but the tasks of the connections, mostly Fair, accept the
-    /// connection, read the request and write the answer. Contract: *no Fair poll takes longer than p, and the
-    /// last four polls of the connection were short ⇒ a worker reads the request within p and 200 µs, behind the
-    /// tasks that were ready before it, and begins to write the answer that long after the handler made it; if
-    /// other tasks with short polls are always ready, each takes p, 20 µs and two of their polls longer.* The
-    /// times in µs are those of a simulated machine.
+    /// connection, read the request and write the answer. Contract, for HTTP/1: *no Fair poll takes longer than p,
+    /// at most 10 ms, the last polls of the worker took more than about a microsecond, and the last four polls of
+    /// the connection were short ⇒ a worker reads the request within p + 200 µs plus the time of the tasks that
+    /// were ready before it, and begins to write the answer that long after the handler made it; if other tasks
+    /// with short polls are always ready, each takes p, 20 µs and two of their polls longer.* The times in µs are
+    /// those of a simulated machine. Over HTTP/2 each request is a new task, and waits for the first polls of the
+    /// requests before it.
     ///
     /// A poll is short if it takes less than 200 µs of CPU time, or less than an eighth of the last one of a task
     /// that computes: beside handlers that compute for 5 ms, less than 0.6 ms. Tasks with short polls go in turn
@@ -47,8 +50,9 @@ impl<L: Listener> Server<L> {
     ///
     /// If urgent requests must not even wait for one poll, await the server in class Rt. Its connections then
     /// read and write there, and handlers of class Fair are tasks of their own. That costs a Fair route two
-    /// wakes, and all that clients send takes CPU time of class Fair, up to
-    /// [`Builder::rt_budget`](doorbell::Builder::rt_budget). Or serve urgent requests on a port of their own
+    /// wakes. All that clients send is read and parsed in class Rt, and takes that CPU time from class Fair, up to
+    /// [`Builder::rt_budget`](doorbell::Builder::rt_budget). Handlers of class Rt run in place there over HTTP/1, so
+    /// they must be short: one of 5 ms holds up all connections of its worker. Or serve urgent requests on a port of their own
     /// ([crate docs](crate#urgent-connections)).
     ///
     /// The workers of class Rt start before the first connection is accepted. Those of class Batch start with

@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_missing_tracefs_says_what_to_do() {
-        let error = event_id(&[PathBuf::from("/nowhere/at/all")], ALL).expect_err("it does not exist");
+        let error =
+            event_id(&[PathBuf::from("/nowhere/at/all")], ALL).expect_err("it does not exist");
         assert!(error.to_string().contains("mount -t tracefs"), "{error}");
         assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
     }

@@ -442,7 +442,7 @@ impl<M: Machine> Remote<M> {
         let notified = self.shared.bell.notify(kick, self.standing());
         self.ring_if_due(notified);
         if behind && notified == Notified::MustRing {
-            M::mark(Mark::MailboxRescue);
+            M::mark(Mark::MailboxRungForStalled);
             self.counts.rings_for_stalled.add_shared(1);
         }
     }

@@ -243,10 +243,15 @@ fn hello(site: &Site, clients: u32, seconds: u32) -> Result<Outcome, LabError> {
     // Counting makes each system call longer.
     if let Some(mut counters) = clients::counters_of_polls(process) {
         let counted = load(1)?.requests.max(1) as f64;
-        let polls: u64 = counters.iter_mut().map(SyscallCounter::read).sum::<Result<_, _>>()?;
+        let polls: u64 = counters
+            .iter_mut()
+            .map(SyscallCounter::read)
+            .sum::<Result<_, _>>()?;
         figures.push(("polls_per_op", polls as f64 / counted));
     }
-    Ok(Outcome::of(found.requests, []).and(figures).and(found.percentiles()))
+    Ok(Outcome::of(found.requests, [])
+        .and(figures)
+        .and(found.percentiles()))
 }
 
 /// Calls `probed` with how long it is to probe, and after which delay. It returns how much was computed, how much in a

@@ -192,12 +192,7 @@ pub(super) static ALL: [Server; 13] = [
         &["hello"],
         One(|listener, setup| doorbell(listener, &setup.one(), None, Class::FAIR)),
     ),
-    server(
-        TWO_OURS,
-        "two-doorbells",
-        &["hello"],
-        Each(two_doorbells),
-    ),
+    server(TWO_OURS, "two-doorbells", &["hello"], Each(two_doorbells)),
     server(
         "raw epoll",
         "raw-epoll",

@@ -386,7 +386,7 @@ fn the_flag_of_the_seed_leaves_some_wakes_stacked() {
 
 /// They wait for each other's polls, until a watchdog finds them.
 #[test]
-fn without_a_rescue_stacked_wakes_wait_for_milliseconds() {
+fn without_a_claim_stacked_wakes_wait_for_milliseconds() {
     check_stacked(IdleClaim::Base, |wakes| (wakes - 1).div_ceil(2)..=wakes);
     for (setting, burst) in bursts(By::Outside, Last::Sleeps, IdleClaim::Base) {
         let (slowest_ns, wakes) = (burst.slowest_ns(), setting.wakes as u64);

@@ -16,7 +16,7 @@ const STUCK_NS: u64 = 10 * MS;
 /// How long the worker is busy before: by then it looks at others as rarely as it does with short polls.
 const BEFORE_NS: u64 = 5 * MS;
 const TASKS: u64 = 4;
-/// How late the last task may begin: the first is found at the second look (one every 200 µs), and the
+/// How late the last task may begin: the first is found at the second look (one every 100 µs), and the
 /// others follow one by one, each behind a short poll of the worker's own.
 const LATE_NS: u64 = 600_000 + TASKS * 2 * SHORT_NS;
 
