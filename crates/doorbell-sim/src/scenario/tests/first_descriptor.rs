@@ -1,8 +1,9 @@
-//! A worker gets its first descriptor inside a poll that then goes on for long. Another worker must look at
-//! the poller meanwhile.
+//! A worker gets its first descriptor inside a poll that then goes on for long, or has one while it polls a task whose last
+//! poll was long. Another worker must look at the poller meanwhile.
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
+use crate::scenario::timer::Sleep;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::Kind;
@@ -126,6 +127,51 @@ fn somebody_looks_at_the_first_descriptor_of_a_worker_that_is_stuck() {
             for busy_ns in [0, RESTED_NS] {
                 check(who, kind, busy_ns);
             }
+        }
+    }
+}
+
+/// The first of the task's two polls, from which the second one is expected to be long, and how long the task sleeps
+/// between them. Then no worker has been awake for long.
+const KNOWN_NS: u64 = 2 * MS;
+
+fn behind_a_known_task(workers: &Arc<Workers<0>>, ready_after_ns: u64) {
+    sim::sleep(RESTED_NS);
+    let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
+    let kept = register(workers, fd, &woken);
+    let inside = Arc::new(SimCounter::default());
+    let (mine, begun) = (Arc::clone(workers), Arc::clone(&inside));
+    let stuck = workers.launch(0, Kind::Pinned, async move {
+        sim::work(KNOWN_NS);
+        Sleep::new(&mine, 0, RESTED_NS).await;
+        begun.set(sim::time_ns());
+        sim::work(STUCK_NS);
+    });
+    let world = outside(workers.cores() + 1, move || {
+        while inside.get() == 0 {
+            sim::sleep(50_000);
+        }
+        sim::sleep(ready_after_ns);
+        let ready_ns = sim::time_ns();
+        fd.set_ready(Readiness::READABLE);
+        sim::sleep(LATE_NS);
+        if woken.0.get() < ready_ns {
+            sim::fail(format!("ready after {ready_after_ns}: nobody has looked"));
+        }
+        drop(kept);
+    });
+    world.join().unwrap();
+    workers.wait_for(stuck, 0).unwrap();
+}
+
+#[test]
+fn a_descriptor_behind_a_task_whose_last_poll_was_long_is_looked_at_while_others_slept() {
+    for ready_after_ns in [0, READY_NS, STUCK_NS / 2] {
+        for workers in [2, 4, 16] {
+            with_workers(one_scheduler(workers), move |workers, close| {
+                behind_a_known_task(workers, ready_after_ns);
+                close();
+            });
         }
     }
 }
