@@ -46,6 +46,7 @@
 mod addresses;
 mod async_fd;
 mod bytes;
+mod datagrams;
 mod fds;
 mod intervals;
 mod io;
@@ -54,6 +55,7 @@ mod options;
 pub mod pipe;
 mod ready;
 mod registrations;
+mod sockets;
 mod split;
 mod tcp_listener;
 mod tcp_socket;

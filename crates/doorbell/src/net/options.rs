@@ -21,6 +21,27 @@ macro_rules! option_methods {
     )*};
 }
 
+/// As `option_methods`, for options that the standard library has, of a socket with a field `io`.
+macro_rules! std_option_methods {
+    ($($what:literal $type:ty: $get:ident $set:ident;)*) => {$(
+        #[doc = concat!("Sets ", $what, ".")]
+        ///
+        /// # Errors
+        /// The OS's error.
+        pub fn $set(&self, value: $type) -> std::io::Result<()> {
+            self.io.get().$set(value)
+        }
+
+        #[doc = concat!("The value that [`", stringify!($set), "`](Self::", stringify!($set), ") sets.")]
+        ///
+        /// # Errors
+        /// The OS's error.
+        pub fn $get(&self) -> std::io::Result<$type> {
+            self.io.get().$get()
+        }
+    )*};
+}
+
 /// The options of IP sockets: of TCP and UDP.
 macro_rules! ip_option_methods {
     () => {
@@ -48,4 +69,4 @@ macro_rules! ip_option_methods {
     };
 }
 
-pub(super) use {ip_option_methods, option_methods};
+pub(super) use {ip_option_methods, option_methods, std_option_methods};

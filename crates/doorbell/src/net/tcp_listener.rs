@@ -1,13 +1,13 @@
 //! [`TcpListener`].
 
 use super::io::Io;
+use super::options::std_option_methods;
+use super::sockets::socket_methods;
 use super::{Direction, NoAddress, TcpStream, ToSocketAddrs, lookup_host};
-use crate::here::refuse_os;
 use crate::{CoreId, Handle};
 use doorbell_machine::host::net::{self, Sharing};
 use std::io;
 use std::net::{self as std_net, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
 pub use doorbell_machine::host::net::Backlog;
@@ -93,29 +93,6 @@ impl TcpListener {
         Ok(listeners)
     }
 
-    /// Takes over a listener of the standard library, and makes it non-blocking.
-    ///
-    /// # Errors
-    /// If the OS refuses to make it non-blocking.
-    pub fn from_std(listener: std_net::TcpListener) -> io::Result<TcpListener> {
-        refuse_os()?;
-        listener.set_nonblocking(true)?;
-        Ok(TcpListener::of(listener))
-    }
-
-    pub(super) fn of(listener: std_net::TcpListener) -> TcpListener {
-        TcpListener {
-            io: Io::new(listener),
-        }
-    }
-
-    /// Turns this into a listener of the standard library, which stays non-blocking. It is registered with no
-    /// runtime any more.
-    #[must_use]
-    pub fn into_std(self) -> std_net::TcpListener {
-        self.io.into_inner()
-    }
-
     /// Accepts a connection. Returns it with the address of the other end. If the future is dropped before it
     /// is ready, no connection has been taken.
     ///
@@ -136,14 +113,6 @@ impl TcpListener {
         accepted.map_ok(|(stream, from)| (TcpStream::of(stream), from))
     }
 
-    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// The OS's error for this query.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get().take_error()
-    }
-
     /// Returns whether a connection waits to be accepted. If the process is out of descriptors, an accept fails
     /// also where none waits, and this tells the difference.
     ///
@@ -151,14 +120,6 @@ impl TcpListener {
     /// The OS's error.
     pub fn has_waiting(&self) -> io::Result<bool> {
         net::is_readable(self.io.get())
-    }
-
-    /// The address at which it listens.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().local_addr()
     }
 
     /// Sets how many connections may wait to be accepted. The OS takes its own limit (`net.core.somaxconn`) for
@@ -189,35 +150,10 @@ impl TcpListener {
         net::backlog(self.io.get())
     }
 
-    /// Sets the time to live of packets of accepted connections: how many routers a packet may pass
-    /// (`IP_TTL`).
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
-        self.io.get().set_ttl(hops)
-    }
-
-    /// The value that [`TcpListener::set_ttl`] sets.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.io.get().ttl()
+    std_option_methods! {
+        "the time to live of packets of accepted connections: how many routers a packet may pass (`IP_TTL`)"
+            u32: ttl set_ttl;
     }
 }
 
-impl TryFrom<std_net::TcpListener> for TcpListener {
-    type Error = io::Error;
-
-    /// As [`TcpListener::from_std`].
-    fn try_from(listener: std_net::TcpListener) -> io::Result<TcpListener> {
-        TcpListener::from_std(listener)
-    }
-}
-
-impl AsFd for TcpListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get().as_fd()
-    }
-}
+socket_methods!(TcpListener(std_net::TcpListener), SocketAddr);

@@ -3,10 +3,10 @@
 use super::bytes::{ByteStream, Stream};
 use super::io::Io;
 use super::methods::{peek_methods, read_methods, write_methods};
-use super::options::{ip_option_methods, option_methods};
+use super::options::{ip_option_methods, option_methods, std_option_methods};
 use super::ready::interest_methods;
+use super::sockets::connected_methods;
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
-use crate::here::refuse_os;
 use crate::time::timeout;
 use doorbell_machine::host::net;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -100,29 +100,6 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Takes over a connected stream of the standard library, and makes it non-blocking.
-    ///
-    /// # Errors
-    /// If the OS refuses to make it non-blocking.
-    pub fn from_std(stream: std_net::TcpStream) -> io::Result<TcpStream> {
-        refuse_os()?;
-        stream.set_nonblocking(true)?;
-        Ok(TcpStream::of(stream))
-    }
-
-    pub(super) fn of(stream: std_net::TcpStream) -> TcpStream {
-        TcpStream {
-            io: Io::new(stream),
-        }
-    }
-
-    /// Turns this into a stream of the standard library, which stays non-blocking. The stream is registered
-    /// with no runtime any more; [`TcpStream::from_std`] can move it to another one.
-    #[must_use]
-    pub fn into_std(self) -> std_net::TcpStream {
-        self.io.into_inner()
-    }
-
     read_methods!([]);
     peek_methods!([]);
     write_methods!([]);
@@ -134,22 +111,6 @@ impl TcpStream {
     /// The OS's error.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.shutdown(how)
-    }
-
-    /// Sets whether small writes are sent at once (`TCP_NODELAY`).
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.io.get().set_nodelay(nodelay)
-    }
-
-    /// The value that [`TcpStream::set_nodelay`] sets.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn nodelay(&self) -> io::Result<bool> {
-        self.io.get().nodelay()
     }
 
     /// Returns how many of the bytes that were written the other end's OS has not acknowledged (`SIOCOUTQ`).
@@ -172,6 +133,10 @@ impl TcpStream {
             bool: quickack set_quickack;
     }
     ip_option_methods!();
+    std_option_methods! {
+        "whether small writes are sent at once (`TCP_NODELAY`)" bool: nodelay set_nodelay;
+        "the time to live of packets: how many routers a packet may pass (`IP_TTL`)" u32: ttl set_ttl;
+    }
 
     /// Sets what happens to unsent bytes when the stream is closed (`SO_LINGER`). The time is rounded down to
     /// whole seconds:
@@ -220,46 +185,6 @@ impl TcpStream {
     pub fn keepalive(&self) -> io::Result<Option<Duration>> {
         net::keepalive(self.io.get())
     }
-
-    /// Sets the time to live of packets: how many routers a packet may pass (`IP_TTL`).
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
-        self.io.get().set_ttl(hops)
-    }
-
-    /// The value that [`TcpStream::set_ttl`] sets.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.io.get().ttl()
-    }
-
-    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// The OS's error for this query.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get().take_error()
-    }
-
-    /// The local address.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().local_addr()
-    }
-
-    /// The address of the other end.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().peer_addr()
-    }
 }
 
 impl Stream for TcpStream {
@@ -272,23 +197,10 @@ impl Stream for TcpStream {
 
 impl ByteStream for TcpStream {}
 
-impl TryFrom<std_net::TcpStream> for TcpStream {
-    type Error = io::Error;
-
-    /// As [`TcpStream::from_std`].
-    fn try_from(stream: std_net::TcpStream) -> io::Result<TcpStream> {
-        TcpStream::from_std(stream)
-    }
-}
-
-impl AsFd for TcpStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get().as_fd()
-    }
-}
-
 impl AsRef<TcpStream> for TcpStream {
     fn as_ref(&self) -> &TcpStream {
         self
     }
 }
+
+connected_methods!(TcpStream(std_net::TcpStream), SocketAddr);

@@ -1,14 +1,14 @@
 //! [`UnixDatagram`].
 
 use super::Direction;
+use super::datagrams::datagram_methods;
 use super::intervals::again_at_intervals;
 use super::io::Io;
 use super::ready::interest_methods;
-use crate::here::refuse_os;
+use super::sockets::connected_methods;
 use doorbell_machine::host::net;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{self as std_unix, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
@@ -67,24 +67,6 @@ impl UnixDatagram {
         Ok((UnixDatagram::from_std(ours)?, theirs))
     }
 
-    /// Takes over a socket of the standard library, and makes it non-blocking.
-    ///
-    /// # Errors
-    /// If the OS refuses to make it non-blocking.
-    pub fn from_std(socket: std_unix::UnixDatagram) -> io::Result<UnixDatagram> {
-        refuse_os()?;
-        socket.set_nonblocking(true)?;
-        let io = Io::new(socket);
-        Ok(UnixDatagram { io })
-    }
-
-    /// Turns this into a socket of the standard library, which stays non-blocking. It is registered with no
-    /// runtime any more.
-    #[must_use]
-    pub fn into_std(self) -> std_unix::UnixDatagram {
-        self.io.into_inner()
-    }
-
     /// Connects to the socket at `path`: this socket then sends to it, and receives from it only. A path that
     /// begins with a zero byte is an abstract name, here and in the other methods.
     ///
@@ -100,60 +82,6 @@ impl UnixDatagram {
     /// The OS's error.
     pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
         self.io.get().connect_addr(address)
-    }
-
-    /// Sends a datagram to the connected socket. Returns the number of bytes sent.
-    ///
-    /// # Errors
-    /// The OS's error. An error if it has to wait and the thread has no runtime.
-    pub async fn send(&self, datagram: &[u8]) -> io::Result<usize> {
-        let send = |socket: &std_unix::UnixDatagram| net::write(socket, datagram);
-        self.io.io(Direction::Write, send).await
-    }
-
-    /// As [`UnixDatagram::send`].
-    ///
-    /// # Errors
-    /// As for [`UnixDatagram::send`].
-    pub fn poll_send(&self, cx: &mut Context<'_>, datagram: &[u8]) -> Poll<io::Result<usize>> {
-        self.io
-            .poll_io(cx, Direction::Write, |socket| net::write(socket, datagram))
-    }
-
-    /// As [`UnixDatagram::send`], but returns an error instead of waiting.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
-    pub fn try_send(&self, datagram: &[u8]) -> io::Result<usize> {
-        self.io
-            .try_io(Direction::Write, |socket| net::write(socket, datagram))
-    }
-
-    /// Receives a datagram. Returns the number of bytes. Bytes that do not fit into `buffer` are lost.
-    ///
-    /// # Errors
-    /// The OS's error. An error if it has to wait and the thread has no runtime.
-    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let recv = |socket: &std_unix::UnixDatagram| socket.recv(buffer);
-        self.io.io(Direction::Read, recv).await
-    }
-
-    /// As [`UnixDatagram::recv`].
-    ///
-    /// # Errors
-    /// As for [`UnixDatagram::recv`].
-    pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.io
-            .poll_io(cx, Direction::Read, |socket| socket.recv(buffer))
-    }
-
-    /// As [`UnixDatagram::recv`], but returns an error instead of waiting.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
-    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.io
-            .try_io(Direction::Read, |socket| socket.recv(buffer))
     }
 
     /// Sends a datagram to the socket at `path`. Returns the number of bytes sent.
@@ -196,71 +124,8 @@ impl UnixDatagram {
         self.io.try_io(Direction::Write, send)
     }
 
-    /// Receives a datagram. Returns the number of bytes and the sender's address. Bytes that do not fit into
-    /// `buffer` are lost.
-    ///
-    /// # Errors
-    /// The OS's error. An error if it has to wait and the thread has no runtime.
-    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let recv = |socket: &std_unix::UnixDatagram| socket.recv_from(buffer);
-        self.io.io(Direction::Read, recv).await
-    }
-
-    /// As [`UnixDatagram::recv_from`].
-    ///
-    /// # Errors
-    /// As for [`UnixDatagram::recv_from`].
-    pub fn poll_recv_from(
-        &self,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<(usize, SocketAddr)>> {
-        self.io
-            .poll_io(cx, Direction::Read, |socket| socket.recv_from(buffer))
-    }
-
-    /// As [`UnixDatagram::recv_from`], but returns an error instead of waiting.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] instead of waiting; the OS's error.
-    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io
-            .try_io(Direction::Read, |socket| socket.recv_from(buffer))
-    }
-
+    datagram_methods!(SocketAddr);
     interest_methods!();
-
-    /// Waits until there may be a datagram. Then use [`UnixDatagram::try_recv`] and the like.
-    ///
-    /// # Errors
-    /// The thread has no runtime, or the OS refuses to wait for the socket.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.io.ready(Direction::Read).await.map(drop)
-    }
-
-    /// Waits until there may be room to send. Then use [`UnixDatagram::try_send`] and the like.
-    ///
-    /// # Errors
-    /// The thread has no runtime, or the OS refuses to wait for the socket.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.io.ready(Direction::Write).await.map(drop)
-    }
-
-    /// Ready when there may be a datagram. Of several tasks that poll this, only the last one is woken.
-    ///
-    /// # Errors
-    /// As for [`UnixDatagram::readable`].
-    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_ready(cx, Direction::Read)
-    }
-
-    /// Ready when there may be room to send. Of several tasks that poll this, only the last one is woken.
-    ///
-    /// # Errors
-    /// As for [`UnixDatagram::readable`].
-    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_ready(cx, Direction::Write)
-    }
 
     /// Shuts down reading, writing or both.
     ///
@@ -269,43 +134,6 @@ impl UnixDatagram {
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.get().shutdown(how)
     }
-
-    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// The OS's error for this query.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get().take_error()
-    }
-
-    /// The local address.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().local_addr()
-    }
-
-    /// The address to which the socket is connected.
-    ///
-    /// # Errors
-    /// The OS's error, also if the socket is not connected.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().peer_addr()
-    }
 }
 
-impl TryFrom<std_unix::UnixDatagram> for UnixDatagram {
-    type Error = io::Error;
-
-    /// As [`UnixDatagram::from_std`].
-    fn try_from(socket: std_unix::UnixDatagram) -> io::Result<UnixDatagram> {
-        UnixDatagram::from_std(socket)
-    }
-}
-
-impl AsFd for UnixDatagram {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get().as_fd()
-    }
-}
+connected_methods!(UnixDatagram(std_unix::UnixDatagram), SocketAddr);

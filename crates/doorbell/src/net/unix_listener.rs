@@ -1,11 +1,10 @@
 //! [`UnixListener`].
 
 use super::io::Io;
+use super::sockets::socket_methods;
 use super::{Direction, UnixStream};
-use crate::here::refuse_os;
 use doorbell_machine::host::net;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{self as std_unix, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
@@ -55,24 +54,6 @@ impl UnixListener {
         Ok(listener)
     }
 
-    /// Takes over a listener of the standard library, and makes it non-blocking.
-    ///
-    /// # Errors
-    /// If the OS refuses to make it non-blocking.
-    pub fn from_std(listener: std_unix::UnixListener) -> io::Result<UnixListener> {
-        refuse_os()?;
-        listener.set_nonblocking(true)?;
-        let io = Io::new(listener);
-        Ok(UnixListener { io })
-    }
-
-    /// Turns this into a listener of the standard library, which stays non-blocking. It is registered with no
-    /// runtime any more.
-    #[must_use]
-    pub fn into_std(self) -> std_unix::UnixListener {
-        self.io.into_inner()
-    }
-
     /// Accepts a connection. Returns it with the address of the other end. If the future is dropped before it
     /// is ready, no connection has been taken.
     ///
@@ -100,14 +81,6 @@ impl UnixListener {
         net::listen_by(self.io.get(), most)
     }
 
-    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// The OS's error for this query.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get().take_error()
-    }
-
     /// Returns whether a connection waits to be accepted: see
     /// [`TcpListener::has_waiting`](super::TcpListener::has_waiting).
     ///
@@ -116,27 +89,6 @@ impl UnixListener {
     pub fn has_waiting(&self) -> io::Result<bool> {
         net::is_readable(self.io.get())
     }
-
-    /// The address at which it listens.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().local_addr()
-    }
 }
 
-impl TryFrom<std_unix::UnixListener> for UnixListener {
-    type Error = io::Error;
-
-    /// As [`UnixListener::from_std`].
-    fn try_from(listener: std_unix::UnixListener) -> io::Result<UnixListener> {
-        UnixListener::from_std(listener)
-    }
-}
-
-impl AsFd for UnixListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get().as_fd()
-    }
-}
+socket_methods!(UnixListener(std_unix::UnixListener), SocketAddr);

@@ -6,13 +6,12 @@ use super::intervals::again_at_intervals;
 use super::io::Io;
 use super::methods::{peek_methods, read_methods, write_methods};
 use super::ready::interest_methods;
-use crate::here::refuse_os;
+use super::sockets::connected_methods;
 use doorbell_machine::host::net;
 use std::future::pending;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{self as std_unix, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
@@ -69,28 +68,6 @@ impl UnixStream {
         Ok((UnixStream::from_std(ours)?, theirs))
     }
 
-    /// Takes over a stream of the standard library, and makes it non-blocking.
-    ///
-    /// # Errors
-    /// If the OS refuses to make it non-blocking.
-    pub fn from_std(stream: std_unix::UnixStream) -> io::Result<UnixStream> {
-        refuse_os()?;
-        stream.set_nonblocking(true)?;
-        Ok(UnixStream::of(stream))
-    }
-
-    fn of(stream: std_unix::UnixStream) -> UnixStream {
-        let io = Io::new(stream);
-        UnixStream { io }
-    }
-
-    /// Turns this into a stream of the standard library, which stays non-blocking. The stream is registered
-    /// with no runtime any more; [`UnixStream::from_std`] can move it to another one.
-    #[must_use]
-    pub fn into_std(self) -> std_unix::UnixStream {
-        self.io.into_inner()
-    }
-
     read_methods!([]);
     peek_methods!([]);
     write_methods!([]);
@@ -112,30 +89,6 @@ impl UnixStream {
     pub fn peer_cred(&self) -> io::Result<PeerCred> {
         net::peer_cred(self.io.get())
     }
-
-    /// Takes the pending error of the socket (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// The OS's error for this query.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get().take_error()
-    }
-
-    /// The local address.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().local_addr()
-    }
-
-    /// The address of the other end.
-    ///
-    /// # Errors
-    /// The OS's error.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get().peer_addr()
-    }
 }
 
 impl Stream for UnixStream {
@@ -148,23 +101,10 @@ impl Stream for UnixStream {
 
 impl ByteStream for UnixStream {}
 
-impl TryFrom<std_unix::UnixStream> for UnixStream {
-    type Error = io::Error;
-
-    /// As [`UnixStream::from_std`].
-    fn try_from(stream: std_unix::UnixStream) -> io::Result<UnixStream> {
-        UnixStream::from_std(stream)
-    }
-}
-
-impl AsFd for UnixStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get().as_fd()
-    }
-}
-
 impl AsRef<UnixStream> for UnixStream {
     fn as_ref(&self) -> &UnixStream {
         self
     }
 }
+
+connected_methods!(UnixStream(std_unix::UnixStream), SocketAddr);
