@@ -109,13 +109,18 @@ fn verdict(goal: &str, ratio: Option<f64>) -> &'static str {
     if is_met { "yes" } else { "NO" }
 }
 
-/// Doorbell's change beside the patch's.
+/// Doorbell's change beside the patch's; `-` where the patch changes nothing.
 fn change(patch_x: Option<f64>, ours_x: Option<f64>, share_percent: Option<f64>) -> String {
-    match (patch_x, ours_x, share_percent) {
-        (Some(_), Some(ratio), _) if (ratio - 1.0).abs() < CHANGE_MIN => "none".to_owned(),
-        (_, _, Some(percent)) if percent > 0.0 => format!("same sign, {percent:.0} %"),
-        (_, _, Some(_)) => "opposite sign".to_owned(),
-        _ => String::new(),
+    let Some((patch_x, ours_x)) = patch_x.zip(ours_x) else {
+        return String::new();
+    };
+    let of_both = (patch_x - 1.0) * (ours_x - 1.0);
+    match share_percent {
+        _ if (ours_x - 1.0).abs() < CHANGE_MIN => "none".to_owned(),
+        _ if of_both < 0.0 => "opposite sign".to_owned(),
+        Some(percent) => format!("same sign, {percent:.0} %"),
+        None if of_both > 0.0 => "same sign".to_owned(),
+        None => "-".to_owned(),
     }
 }
 

@@ -35,9 +35,13 @@ fn report(figures: [(&str, f64); 2]) -> Report {
     }
 }
 
-fn row(goal: &str, [before, after]: [f64; 2]) -> (Row, Vec<String>) {
+fn row(goal: &str, figures: [f64; 2]) -> (Row, Vec<String>) {
+    row_beside(0.38, goal, figures)
+}
+
+fn row_beside(patch_x: f64, goal: &str, [before, after]: [f64; 2]) -> (Row, Vec<String>) {
     let item = format!(
-        "maximum | 400 | 150 | 0.38 | {goal} | lab rt --sim xeon-40 | max_us | old, 4* | new, 4*"
+        "maximum | 400 | 150 | {patch_x} | {goal} | lab rt --sim xeon-40 | max_us | old, 4* | new, 4*"
     );
     let one = Wanted::parse("push", &item).expect("it has nine fields");
     let report = report([("new", after), ("old", before)]);
@@ -80,6 +84,15 @@ fn a_row_says_by_how_much_doorbell_changes_and_whether_a_goal_is_met() {
     for (after, said) in [(9.0, "opposite sign"), (8.01, "none")] {
         assert_eq!(row("-", [8.0, after]).1[6..8], [said, ""]);
     }
+}
+
+#[test]
+fn a_change_of_the_patch_that_is_as_small_as_its_deviations_has_a_sign_and_no_share() {
+    let said = |patch_x, after| row_beside(patch_x, "-", [8.0, after]).1[6].clone();
+    assert_eq!(said(0.98, 4.0), "same sign, 2500 %");
+    assert_eq!([said(0.99, 4.0), said(1.01, 16.0)], ["same sign"; 2]);
+    assert_eq!([said(0.99, 16.0), said(1.01, 4.0)], ["opposite sign"; 2]);
+    assert_eq!([said(1.0, 4.0), said(1.0, 8.01)], ["-", "none"]);
 }
 
 /// Each command can be parsed, and each row that is wanted of it is one of its rows.
