@@ -54,7 +54,7 @@ pub fn main(
 ///
 /// With the option `sim`, and doorbell's feature of that name, the test runs on simulated cores, as `doorbell::sim::run`
 /// describes: `cores = N` (8 unless told), `seeds = R` (a range of `u64`; `0..10` unless told), `machine = M` (an
-/// expression of type `doorbell::sim::MachineSpec`), `builder = F` and `faults(F, …)` (`deschedule`, `slow_core`,
+/// expression of type `doorbell::sim::MachineSpec`) or `profile = "name or file"`, `builder = F` and `faults(F, …)` (`deschedule`, `slow_core`,
 /// `offline`, `clock_jump`, `late_wakes`). Such a test returns nothing or a `Result`.
 ///
 /// # Panics
@@ -140,6 +140,7 @@ fn expand_simulated(options: &Options, function: &Function) -> Result<TokenStrea
     let cores = options.cores.iter();
     let seeds = options.seeds.iter();
     let machine = options.machine.iter();
+    let profile = options.profile.iter();
     let faults = faults_of(options)?;
     let Function {
         attributes,
@@ -160,6 +161,7 @@ fn expand_simulated(options: &Options, function: &Function) -> Result<TokenStrea
                     #(.cores(#cores))*
                     #(.seeds(#seeds))*
                     #(.machine(#machine))*
+                    #(.profile(#profile))*
                     .faults([#(#faults),*]),
                 ::doorbell::sim::Place {
                     package: ::core::option_env!("CARGO_PKG_NAME"),

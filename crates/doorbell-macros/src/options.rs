@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::function::{is_group, is_punct};
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 
-const SHOWN: &str = "there are `cores`, `start_paused`, `on_policy_refused` and `builder`, and with `sim` `cores`, `seeds`, `machine`, `builder` and `faults(…)`";
+const SHOWN: &str = "there are `cores`, `start_paused`, `on_policy_refused` and `builder`, and with `sim` `cores`, `seeds`, `machine`, `profile`, `builder` and `faults(…)`";
 
 /// The value of an option: an expression, as it stands there.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub(crate) struct Options {
     pub(crate) sim: Option<Ident>,
     pub(crate) seeds: Option<Value>,
     pub(crate) machine: Option<Value>,
+    pub(crate) profile: Option<Value>,
     pub(crate) faults: Option<Vec<Ident>>,
 }
 
@@ -85,6 +86,7 @@ impl Options {
             "cores" => &mut self.cores,
             "seeds" => &mut self.seeds,
             "machine" => &mut self.machine,
+            "profile" => &mut self.profile,
             "start_paused" => &mut self.start_paused,
             "on_policy_refused" => &mut self.on_policy_refused,
             "builder" => &mut self.builder,
@@ -106,15 +108,23 @@ impl Options {
             ("start_paused", &self.start_paused),
             ("on_policy_refused", &self.on_policy_refused),
         ];
-        let simulated = [("seeds", &self.seeds), ("machine", &self.machine)];
-        let (wrong, why) = match self.sim {
-            Some(_) => (host, "has no meaning with `sim`"),
-            None => (simulated, "needs the option `sim`"),
+        let simulated = [
+            ("seeds", &self.seeds),
+            ("machine", &self.machine),
+            ("profile", &self.profile),
+        ];
+        let (wrong, why): (&[_], _) = match self.sim {
+            Some(_) => (&host, "has no meaning with `sim`"),
+            None => (&simulated, "needs the option `sim`"),
         };
         for (option, value) in wrong {
             if let Some(value) = value {
                 return Err(Error::new(value.span, format!("option `{option}` {why}")));
             }
+        }
+        if let (Some(machine), Some(_)) = (&self.machine, &self.profile) {
+            let message = "`machine` and `profile` say the same thing; write one of them";
+            return Err(Error::new(machine.span, message));
         }
         if self.faults.is_some() && self.sim.is_none() {
             let message = "option `faults` needs the option `sim`";

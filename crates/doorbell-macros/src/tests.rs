@@ -117,3 +117,11 @@ fn a_simulated_test_needs_no_cargo() {
     let made = close(&made);
     assert!(made.contains("core::option_env!") && !made.contains("core::env!"));
 }
+
+#[test]
+fn a_machine_is_given_once() {
+    let both = options("sim, machine = spec(), profile = \"vm-2\"").unwrap();
+    let function = function("async fn program() {}");
+    let error = expand_simulated(&both, &function).unwrap_err();
+    assert!(error.to_string().contains("write one of them"), "{error}");
+}

@@ -2,7 +2,10 @@
 //! cache, and accounts between which requests move money. Four faults that are common in async programs can be planted in
 //! it; the tests find each by seeds.
 
+mod parts;
 mod pool;
+
+pub use parts::many_parts;
 
 use doorbell::sim;
 use doorbell::time::{Duration, sleep, timeout};

@@ -46,7 +46,26 @@ fn an_error_and_a_panic_of_the_program_fail_the_run() {
             .to_string()
             .starts_with("seed 3 on 1 core: it panicked: ")
     );
-    assert!(failed.to_string().contains("one is not two"), "{failed}");
+    let text = failed.to_string();
+    let panic = text.lines().find(|line| line.starts_with("  a panic at "));
+    assert!(panic.is_some_and(|line| line.contains("failures.rs:")));
+    assert!(text.contains("one is not two"), "{failed}");
+}
+
+#[test]
+fn the_panic_of_a_task_is_told_where_others_wait_for_that_task() {
+    let waits = || async {
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let opens = Arc::clone(&gate);
+        doorbell::spawn(async move {
+            let orders: Vec<u64> = Vec::new();
+            opens.add_permits(orders[0] as usize);
+        });
+        drop(gate.acquire().await);
+    };
+    let failed = sim::run(few(), waits).unwrap_err().to_string();
+    assert!(failed.contains("every task waits"), "{failed}");
+    assert!(failed.contains("\n  a panic at ") && failed.contains("the len is 0"));
 }
 
 #[test]
@@ -64,7 +83,7 @@ fn a_wait_for_ever_names_the_tasks_that_wait() {
         let named = doorbell::task().name("ledger");
         let ledger = named.spawn(std::future::pending::<()>());
         sleep(Duration::from_millis(3)).await;
-        let others = (0..10).map(|_| doorbell::spawn(std::future::pending::<()>()));
+        let others = (0..22).map(|_| doorbell::spawn(std::future::pending::<()>()));
         let _others: Vec<_> = others.collect();
         doorbell::spawn(async {}).await.unwrap();
         _ = ledger.await;
@@ -85,8 +104,91 @@ fn a_wait_for_ever_names_the_tasks_that_wait() {
         "{ledger}"
     );
     assert!(other.starts_with("  a task, spawned at "), "{other}");
-    // Eight are shown, and the one that ended is not counted.
+    // Twenty are shown, and the one that ended is not counted.
     assert_eq!(*more, "  nor have 3 more tasks");
+}
+
+#[test]
+fn a_wait_for_ever_names_who_holds_which_lock() {
+    let two_orders = || async {
+        let locks = [0, 1].map(|_| Arc::new(doorbell::sync::Mutex::new(())));
+        let task = |name: &'static str, first: usize| {
+            let [one, other] = [first, 1 - first].map(|at| Arc::clone(&locks[at]));
+            doorbell::task().name(name).spawn(async move {
+                let _one = one.lock().await;
+                sleep(Duration::from_millis(1)).await;
+                let _other = other.lock().await;
+            })
+        };
+        let (ledger, report) = (task("ledger", 0), task("report", 1));
+        let given_up = doorbell::time::timeout(Duration::from_millis(2), locks[0].lock());
+        assert!(given_up.await.is_err());
+        let _ = (ledger.await, report.await);
+    };
+    let failed = sim::run(few(), two_orders).unwrap_err();
+    let Problem::Program { tasks, .. } = &failed.problem else {
+        panic!("{failed}");
+    };
+    for (task, other) in [("ledger", "report"), ("report", "ledger")] {
+        let lines = tasks.lines();
+        let line = lines
+            .clone()
+            .find(|line| line.contains(&format!("a task `{task}`")));
+        let says = format!(
+            "holds a `sync::Mutex`; it waits for a `sync::Mutex` that is held by the task `{other}`"
+        );
+        assert!(line.is_some_and(|line| line.contains(&says)), "{tasks}");
+    }
+}
+
+/// A task with a name fails in its poll.
+async fn fails_in_a_task() {
+    let named = doorbell::task().name("ledger");
+    let fails = async { sim::check(doorbell::current_core().is_none(), "a task on a worker") };
+    named.spawn(fails).await.unwrap();
+}
+
+#[test]
+fn a_failure_tells_what_each_core_did_last() {
+    let failed = sim::run(few(), fails_in_a_task).unwrap_err();
+    let Problem::Program { last, .. } = &failed.problem else {
+        panic!("{failed}");
+    };
+    let cpu = last.lines().find(|line| line.starts_with("  CPU 0: "));
+    assert!(
+        cpu.is_some_and(
+            |line| line.contains("polls the task `ledger` of ") && line.contains("failures.rs:")
+        ),
+        "{last}"
+    );
+}
+
+#[test]
+fn a_trace_has_polls_and_a_mark_where_the_run_failed() {
+    let file = std::env::temp_dir().join(format!("simulated-{}.json", std::process::id()));
+    let failed = sim::run(few().trace(&file), fails_in_a_task).unwrap_err();
+    let names = format!("trace, for https://ui.perfetto.dev: {}", file.display());
+    assert!(failed.to_string().contains(&names), "{failed}");
+    let trace = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let line = |with: &[&str]| {
+        trace
+            .lines()
+            .any(|line| with.iter().all(|it| line.contains(it)))
+    };
+    assert!(
+        line(&["\"ph\":\"X\"", "polls the task `ledger`"]),
+        "no poll"
+    );
+    assert!(
+        line(&["\"ph\":\"i\"", "a task on a worker", "\"s\":\"g\""]),
+        "no mark"
+    );
+    let nowhere = sim::run(few().trace("/nowhere/at/all"), fails_in_a_task).unwrap_err();
+    assert!(
+        nowhere.to_string().contains("could not be written"),
+        "{nowhere}"
+    );
 }
 
 #[test]

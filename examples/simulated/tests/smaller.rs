@@ -122,6 +122,11 @@ fn the_variables_choose_the_machine() {
     let faults = ("DOORBELL_SIM_FAULTS", "late_wakes, clock_jump");
     let (passed, said) = run(&[cores, faults]);
     assert!(!passed && said.contains("very late"), "{said}");
+    let (passed, said) = run(&[cores, faults, ("DOORBELL_SIM_SEED", "2")]);
+    let trace = said.split("https://ui.perfetto.dev: ").nth(1);
+    let trace = trace.and_then(|rest| rest.lines().next()).unwrap();
+    assert!(!passed && said.contains("seed 2 on 3 cores"), "{said}");
+    std::fs::remove_file(trace).unwrap();
     let (passed, said) = run(&[("DOORBELL_SIM_FAULTS", "clock_jumps")]);
     assert!(!passed && said.contains("no fault `clock_jumps`"), "{said}");
     let (passed, said) = run(&[("DOORBELL_SIM_CORES", "many")]);

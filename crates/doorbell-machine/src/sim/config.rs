@@ -220,6 +220,8 @@ pub struct Outcome {
     pub marks: Marks,
     /// The threads, in the order of their start.
     pub threads: Vec<ThreadReport>,
+    /// The first panics of a run of [`run_apart`](super::run_apart()): their places and messages.
+    pub panics: Vec<String>,
     /// The first failure, which ended the run.
     pub failure: Option<Failure>,
 }

@@ -30,6 +30,7 @@ mod lines;
 #[cfg(target_os = "linux")]
 pub mod os;
 mod poller;
+pub mod profile;
 mod queue;
 mod races;
 mod rng;
@@ -40,13 +41,15 @@ mod spec;
 #[cfg(test)]
 mod tests;
 mod thread;
+pub mod trace;
 mod twice;
 mod wait;
+mod witness;
 mod words;
 mod world;
 
 pub use crate::Policy;
-pub use apart::{Apart, Watch, run_apart};
+pub use apart::{ApartSink, run_apart};
 pub use cells::{SimCell, SimCounter, SimLine, SimRecord};
 pub use config::{
     Config, Edges, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Parkers, Planned,
@@ -57,11 +60,14 @@ pub use run::{RunError, SimThread, run, run_traced};
 pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
 pub use twice::{Twice, run_twice};
 pub use wait::SimParker;
+pub use witness::Witness;
 pub use words::{SimPtr, SimU32, SimU64};
 
 use crate::{
     Bug, Fenced, Machine, Mark, PolicyError, Spun, ThreadError, ThreadSpec, Topology, slots,
 };
+use std::any::Any;
+use std::sync::Arc;
 use thread::{Doing, Wait};
 use world::{Waits, look, step, wait as give_up_cpu};
 
@@ -115,6 +121,19 @@ pub fn note(number: u32) {
 /// Ends the run with a failure.
 pub fn fail(why: impl Into<String>) {
     let _ = step(|world| world.fail(Failure::Oracle(why.into())));
+}
+
+/// Keeps a value for the rest of the run, in place of the one before. Neither this nor [`kept`] is an event.
+pub fn keep(value: Arc<dyn Any + Send + Sync>) {
+    let before = look(|world| world.kept.replace(value));
+    drop(before);
+}
+
+/// The value that the run keeps, if it is of this type.
+#[must_use]
+pub fn kept<T: Any + Send + Sync>() -> Option<Arc<T>> {
+    let kept = world::look_anyway(|world| world.kept.clone()).flatten();
+    kept?.downcast().ok()
 }
 
 /// Ends all faults, so that from here on the program can finish what it has begun.

@@ -245,7 +245,7 @@ fn end_pool() {
     }
 }
 
-fn message_of(payload: &(dyn Any + Send)) -> String {
+pub(super) fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned());
@@ -332,6 +332,7 @@ impl World {
             interrupts_merged: self.tally.interrupts_merged,
             marks: self.tally.marks,
             threads: self.threads.iter().map(report).collect(),
+            panics: self.panics,
             failure: self.failure,
         }
     }

@@ -1,8 +1,7 @@
 //! Two runs of one configuration, which must be the same.
 
 use super::run::RunError;
-use super::{Apart, Config, Event, Outcome, Watch, run_apart};
-use std::fmt::Write as _;
+use super::{Config, Event, Outcome, Witness, run_apart};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,23 +18,28 @@ pub struct Twice {
 }
 
 /// Runs a program twice, as [`run_apart`] does, and compares the runs. If they differ, they are run twice more to find
-/// where.
+/// where: then the program is given a witness each time.
 ///
 /// # Errors
 /// As for [`run_apart`].
 pub fn run_twice(
     config: &Config,
     patience: Duration,
-    body: &Arc<impl Fn() + Send + Sync + 'static>,
+    body: &Arc<impl Fn(Option<Witness>) + Send + Sync + 'static>,
 ) -> Result<Twice, RunError> {
-    let once = |keep| {
-        let body = Arc::clone(body);
-        run_apart(config.clone(), Watch { patience, keep }, move || body())
+    let once = |witness: Option<&Witness>| {
+        let (body, theirs) = (Arc::clone(body), witness.cloned());
+        let sink = witness.map(Witness::sink);
+        run_apart(config.clone(), patience, sink, move || body(theirs))
     };
-    let (outcome, second) = (once(0)?.outcome, once(0)?.outcome);
+    let seen = || {
+        let witness = Witness::of_first_events(COMPARED);
+        once(Some(&witness)).map(|outcome| (witness, outcome))
+    };
+    let (outcome, second) = (once(None)?, once(None)?);
     let differ = outcome.hash != second.hash || outcome.failure != second.failure;
     let parting = if differ {
-        let first = parting(&once(COMPARED)?, &once(COMPARED)?);
+        let first = parting(&seen()?, &seen()?);
         Some(match &second.failure {
             Some(failure) if outcome.failure.is_none() => {
                 format!("the second one failed: {failure}; {first}")
@@ -48,26 +52,24 @@ pub fn run_twice(
     Ok(Twice { outcome, parting })
 }
 
-/// The first event at which two runs part.
-fn parting(one: &Apart, other: &Apart) -> String {
-    if one.outcome.hash == other.outcome.hash {
+/// The first event at which two runs part, and what ran there.
+fn parting(one: &(Witness, Outcome), other: &(Witness, Outcome)) -> String {
+    if one.1.hash == other.1.hash {
         return "but not when they were run once more".to_owned();
     }
-    let pairs = one.events.iter().zip(&other.events);
-    let same = pairs.take_while(|(one, other)| one == other).count();
-    let at = |run: &Apart| match run.events.get(same) {
-        Some(event) => {
-            let thread = run.outcome.threads.get(event.thread as usize);
-            shown(event, thread.map_or("?", |it| &it.name))
+    let same = one.0.same_events(&other.0);
+    let at = |(witness, outcome): &(Witness, Outcome)| match witness.event(same) {
+        Some((event, doing)) => {
+            let thread = outcome.threads.get(event.thread as usize);
+            let doing = doing.map(|doing| format!(", which {doing}"));
+            let thread = thread.map_or("?", |it| &it.name);
+            shown(&event, thread) + &doing.unwrap_or_default()
         }
         None => "the end".to_owned(),
     };
     let number = same + 1;
-    format!(
-        "event {number} is {} in one and {} in the other",
-        at(one),
-        at(other)
-    )
+    let (one, other) = (at(one), at(other));
+    format!("event {number} is {one} in one, and {other} in the other")
 }
 
 impl Outcome {
@@ -76,22 +78,6 @@ impl Outcome {
     pub fn end_ns(&self) -> u64 {
         let ends = self.threads.iter().filter_map(|it| it.last.last());
         ends.map(|event| event.time_ns).max().unwrap_or(0)
-    }
-
-    /// The last event of each of the threads that were active last, at most so many, on a line each.
-    #[must_use]
-    pub fn last_steps(&self, most: usize) -> String {
-        let steps = self.threads.iter();
-        let mut steps: Vec<_> = steps
-            .filter_map(|thread| Some((thread, thread.last.last()?)))
-            .collect();
-        steps.sort_by_key(|(_, event)| std::cmp::Reverse(event.time_ns));
-        let mut text = String::new();
-        for (thread, event) in steps.iter().take(most) {
-            let last = shown(event, &thread.name);
-            let _ = write!(text, "\n  {} {}, after {last}", thread.name, thread.doing);
-        }
-        text
     }
 }
 

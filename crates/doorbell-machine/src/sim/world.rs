@@ -11,6 +11,7 @@ use super::thread::{Doing, Thread};
 use super::{Sink, words};
 use crate::mark::Marks;
 use corosensei::Yielder;
+use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -38,6 +39,9 @@ static WORLDS: AtomicU32 = AtomicU32::new(0);
 
 /// After how many events, at the latest, the watch over the run learns of them.
 const TOLD_EVERY: u64 = 4_096;
+
+/// How many panics of a run are noted.
+const PANICS_NOTED: usize = 8;
 
 /// Sets the world whose thread runs now on this OS thread; null for none.
 pub(super) fn set_current(world: *mut World) {
@@ -272,7 +276,11 @@ pub(super) struct World {
     pub(super) is_faulty: bool,
     /// How far the program's clock has jumped.
     pub(super) clock_ahead_ns: u64,
+    /// What the program keeps for the whole run.
+    pub(super) kept: Option<Arc<dyn Any + Send + Sync>>,
     pub(super) tally: Tally,
+    /// The first panics.
+    pub(super) panics: Vec<String>,
     pub(super) failure: Option<Failure>,
 }
 
@@ -330,7 +338,9 @@ impl World {
             planned: 0,
             is_faulty: true,
             clock_ahead_ns: 0,
+            kept: None,
             tally: Tally::default(),
+            panics: Vec::new(),
             failure: None,
             config,
         };
@@ -442,6 +452,13 @@ impl World {
         self.failure.get_or_insert(failure);
         // The running thread gives way at its next step.
         self.special = 0;
+    }
+
+    /// Notes a panic, if it is one of the first.
+    pub(super) fn note_panic(&mut self, panic: String) {
+        if self.panics.len() < PANICS_NOTED {
+            self.panics.push(panic);
+        }
     }
 
     /// The time by the program's clock.

@@ -3,8 +3,12 @@
 use super::alive::Alive;
 use crate::rt::Plan;
 use crate::{BuildError, Builder};
-use doorbell_machine::sim::{self as machine, CPUS_MAX, Faults, MachineSpec, Memory, Range};
+use doorbell_machine::sim::profile::Profile;
+use doorbell_machine::sim::{
+    self as machine, CPUS_MAX, Faults, MachineSpec, Memory, Range, Witness,
+};
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Cores, unless told.
@@ -79,11 +83,14 @@ pub struct Config {
     pub(super) seeds: std::ops::Range<u64>,
     pub(super) faults: Vec<Fault>,
     machine: Option<MachineSpec>,
+    /// Why there is no such machine.
+    pub(super) no_machine: Option<String>,
     builder: Builder,
     events_max: u64,
     time_max: Duration,
     pub(super) patience: Duration,
     pub(super) shrink_within: Duration,
+    pub(super) trace: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -93,11 +100,13 @@ impl Default for Config {
             seeds: SEEDS,
             faults: Vec::new(),
             machine: None,
+            no_machine: None,
             builder: Builder::new().name("sim"),
             events_max: 200_000_000,
             time_max: Duration::from_secs(24 * 60 * 60),
             patience: Duration::from_secs(10),
             shrink_within: Duration::from_secs(5),
+            trace: None,
         }
     }
 }
@@ -144,8 +153,31 @@ impl Config {
     /// with eight cores for each last-level cache, and costs of the order of current servers.
     #[must_use]
     pub fn machine(mut self, machine: MachineSpec) -> Self {
-        self.machine = Some(machine);
+        (self.machine, self.no_machine) = (Some(machine), None);
         self
+    }
+
+    /// As [`machine`](Config::machine), with the machine of a profile: of one that comes with doorbell (`epyc-2x64`,
+    /// `broadwell-2x22-smt`, `xeon-40`, `smt-20`, `zen3-2x64`, `vm-2`), or of a file, which `doorbell calibrate` writes. A
+    /// path is relative to the package of the test, where cargo runs it. The cores are the first CPUs of the machine. If
+    /// there is no such profile, the run fails and says so.
+    ///
+    /// ```
+    /// use doorbell::sim::{self, Config};
+    ///
+    /// sim::run(Config::new().cores(32).seeds(0..1).profile("zen3-2x64"), || async {})?;
+    /// assert!(sim::run(Config::new().profile("zen4"), || async {}).is_err());
+    /// # Ok::<(), sim::Failed>(())
+    /// ```
+    #[must_use]
+    pub fn profile(mut self, name: &str) -> Self {
+        match Profile::load(name) {
+            Ok(profile) => self.machine(profile.spec().clone()),
+            Err(error) => {
+                self.no_machine = Some(error.to_string());
+                self
+            }
+        }
     }
 
     /// The number of steps after which a run has failed. The default is 200 million, which takes some ten seconds.
@@ -179,6 +211,14 @@ impl Config {
         self
     }
 
+    /// Writes a trace of the run that fails to this file, for Perfetto's viewer (<https://ui.perfetto.dev>): what each
+    /// thread does, the polls of tasks with their names, wakes and faults, and a mark where the run fails.
+    #[must_use]
+    pub fn trace(mut self, file: impl Into<PathBuf>) -> Self {
+        self.trace = Some(file.into());
+        self
+    }
+
     /// Lowers the number of steps after which a run is given up.
     pub(super) fn give_up_after(mut self, events: u64) -> Self {
         self.events_max = self.events_max.min(events);
@@ -206,8 +246,8 @@ impl Config {
     }
 
     /// The settings of the runtime.
-    pub(super) fn plan(&self, alive: &Alive) -> Result<Plan, BuildError> {
-        let builder = alive.watch(self.builder.clone());
+    pub(super) fn plan(&self, alive: &Alive, witness: Option<Witness>) -> Result<Plan, BuildError> {
+        let builder = alive.watch(self.builder.clone(), witness);
         builder.plan_simulated(self.cores)
     }
 

@@ -60,7 +60,7 @@ pub enum Problem {
         /// If the run had no end, the tasks that have not ended, the oldest first, on lines of their own: names, places of
         /// their spawns, ages.
         tasks: String,
-        /// What the simulated threads did last, on lines of their own.
+        /// What the simulated CPUs did last, on lines of their own; and the path of the trace, if one was wanted.
         last: String,
     },
     /// The two runs of the seed were not the same, so something outside of the simulation decides.

@@ -30,6 +30,7 @@
 mod alive;
 mod config;
 mod failed;
+pub(crate) mod locks;
 mod offline;
 mod plan;
 mod run;

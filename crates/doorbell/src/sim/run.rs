@@ -6,14 +6,11 @@ use super::smaller::{Fails, smallest};
 use super::{Config, Failed, Problem, Verdict};
 use crate::BuildError;
 use crate::owner::Owner;
-use doorbell_machine::sim::{self as machine, Failure, Outcome, RunError, Twice};
+use doorbell_machine::sim::{self as machine, Failure, Outcome, RunError, Twice, Witness};
 use doorbell_machine::{Host, Machine, Sim};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How many threads a failure shows.
-const THREADS_SHOWN: usize = 8;
 
 /// Runs that have not failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +73,8 @@ where
                 };
                 let took_ns = Host::now_ns().saturating_sub(begun_ns);
                 let again = |config: &Config, seed| run_seed(config, seed, &program).err();
-                return Err(smallest(&config, failed, &fails, took_ns, again));
+                let failed = smallest(&config, failed, &fails, took_ns, again);
+                return Err(witnessed(&config, failed, &program));
             }
         }
     }
@@ -107,13 +105,16 @@ where
     if config.cores == 0 {
         return Err(bad(Problem::NoRun(BuildError::NoCores.to_string())));
     }
+    if let Some(why) = &config.no_machine {
+        return Err(bad(Problem::NoRun(why.clone())));
+    }
     if let Err(cpus) = config.check_cpus() {
         let text = format!("{} cores do not fit on {cpus} CPUs", config.cores);
         return Err(bad(Problem::NoRun(text)));
     }
     let (program, alive) = (Arc::clone(program), Alive::default());
     let of_run = (config.clone(), alive.clone());
-    let body = Arc::new(move || live(&of_run.0, &of_run.1, &*program));
+    let body = Arc::new(move |witness| live(&of_run.0, &of_run.1, witness, &*program));
     let twice = machine::run_twice(&config.of_seed(seed), config.patience, &body);
     let Twice { outcome, parting } = twice.map_err(no_run)?;
     match (&outcome.failure, parting) {
@@ -131,7 +132,9 @@ fn bad_of(outcome: &Outcome, failure: &Failure, parting: Option<String>, alive: 
     let differed = |first| {
         format!("; the second run of this seed differed ({first}), so the seed may not repeat this")
     };
-    let what = text_of(failure) + &parting.map(differed).unwrap_or_default();
+    let panics = outcome.panics.iter();
+    let panics: String = panics.map(|it| format!("\n  a panic at {it}")).collect();
+    let what = text_of(failure) + &parting.map(differed).unwrap_or_default() + &panics;
     let has_no_end = matches!(
         failure,
         Failure::Deadlock(_) | Failure::Events(_) | Failure::Time(_)
@@ -140,20 +143,56 @@ fn bad_of(outcome: &Outcome, failure: &Failure, parting: Option<String>, alive: 
     let problem = Problem::Program {
         what,
         tasks: tasks.unwrap_or_default(),
-        last: outcome.last_steps(THREADS_SHOWN),
+        last: String::new(),
     };
     Bad { problem, fails }
 }
 
+/// Runs a failure once more, and has it tell what each core did last; and writes the trace, if one is wanted.
+fn witnessed<F, R>(config: &Config, mut failed: Failed, program: &Arc<F>) -> Failed
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output: Verdict>,
+{
+    let Problem::Program { what, last, .. } = &mut failed.problem else {
+        return failed;
+    };
+    let made = config.trace.as_deref().map(Witness::with_trace);
+    let (witness, lost) = match made.transpose() {
+        Ok(witness) => (witness.unwrap_or_default(), None),
+        Err(error) => (Witness::default(), Some(error)),
+    };
+    let config = config.clone().cores(failed.cores);
+    let config = config.faults(failed.faults.clone());
+    let (seen, of_run, program) = (witness.clone(), config.clone(), Arc::clone(program));
+    let body = move || live(&of_run, &Alive::default(), Some(seen), &*program);
+    let of_seed = config.of_seed(failed.seed);
+    let outcome = machine::run_apart(of_seed, config.patience, Some(witness.sink()), body);
+    // A program that does not repeat itself has no more to tell.
+    let Some(outcome) = outcome.ok().filter(|outcome| outcome.failure.is_some()) else {
+        return failed;
+    };
+    let told = witness.tell(&outcome, what);
+    let trace = match (lost.as_ref().or(told.as_ref().err()), config.trace) {
+        (Some(error), _) => format!("\n  the trace could not be written: {error}"),
+        (None, Some(file)) => {
+            format!("\n  trace, for https://ui.perfetto.dev: {}", file.display())
+        }
+        (None, None) => String::new(),
+    };
+    *last = told.unwrap_or_default() + &trace;
+    failed
+}
+
 /// What the first simulated thread does: starts the runtime, runs the program and ends the runtime.
-fn live<F, R>(config: &Config, alive: &Alive, program: &F)
+fn live<F, R>(config: &Config, alive: &Alive, witness: Option<Witness>, program: &F)
 where
     F: Fn() -> R,
     R: Future<Output: Verdict>,
 {
     alive.begin();
     let owner = config
-        .plan(alive)
+        .plan(alive, witness)
         .and_then(|plan| Owner::<Sim>::start(&plan));
     let owner = match owner {
         Ok(owner) => owner,

@@ -37,7 +37,7 @@ where
     R: Future<Output: Verdict>,
 {
     let of_test = (config.cores, config.faults.clone());
-    let config = match repeated(config, |name| std::env::var(name).ok()) {
+    let config = match repeated(config, place, |name| std::env::var(name).ok()) {
         Ok(config) => config,
         Err(wrong) => panic!("{wrong}"),
     };
@@ -49,6 +49,7 @@ where
 /// The configuration that the environment asks for.
 fn repeated(
     mut config: Config,
+    place: Place,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Config, String> {
     if let Some(cores) = variable(CORES) {
@@ -71,7 +72,10 @@ fn repeated(
             .checked_add(1)
             .ok_or_else(|| format!("{SEED} is no seed: the last one is {}", u64::MAX - 1))?;
         // It is the run to look at, so no other is looked for.
+        let name = format!("{}-{}-{seed}.json", place.module, place.name);
+        let trace = std::env::temp_dir().join(name.replace("::", "-"));
         config = config.seeds(seed..end).shrink_within(Duration::ZERO);
+        config = config.trace(trace);
     }
     Ok(config)
 }

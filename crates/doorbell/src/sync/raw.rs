@@ -21,6 +21,8 @@ pub(super) use either::{RawLock, Wait, wait_of};
 #[cfg(feature = "sim")]
 mod either {
     use super::{Host, lock};
+    use crate::TaskId;
+    use crate::sim::locks;
     use doorbell_core::lock::TryLock;
     use doorbell_machine::{Sim, sim};
     use std::task::{Context, Poll};
@@ -36,13 +38,14 @@ mod either {
     #[derive(Debug)]
     pub(in super::super) enum Wait {
         Host(lock::Wait<Host>),
-        Sim(lock::Wait<Sim>),
+        /// With the task that has polled it last.
+        Sim(lock::Wait<Sim>, Option<TaskId>),
     }
 
     pub(in super::super) fn wait_of(lock: &RawLock) -> Wait {
         match lock {
             RawLock::Host(_) => Wait::Host(lock::Wait::default()),
-            RawLock::Sim(_) => Wait::Sim(lock::Wait::default()),
+            RawLock::Sim(_) => Wait::Sim(lock::Wait::default(), None),
         }
     }
 
@@ -60,7 +63,13 @@ mod either {
         pub(in super::super) fn try_lock(&self) -> TryLock {
             match self {
                 RawLock::Host(raw) => raw.try_lock(),
-                RawLock::Sim(raw) => raw.try_lock(),
+                RawLock::Sim(raw) => {
+                    let tried = raw.try_lock();
+                    if tried == TryLock::Locked {
+                        locks::taken(self.address());
+                    }
+                    tried
+                }
             }
         }
 
@@ -72,7 +81,14 @@ mod either {
         ) -> Poll<()> {
             match (self, wait) {
                 (RawLock::Host(raw), Wait::Host(wait)) => raw.poll_lock(wait, urgency, cx),
-                (RawLock::Sim(raw), Wait::Sim(wait)) => raw.poll_lock(wait, urgency, cx),
+                (RawLock::Sim(raw), Wait::Sim(wait, task)) => {
+                    let polled = raw.poll_lock(wait, urgency, cx);
+                    match polled {
+                        Poll::Ready(()) => locks::taken(self.address()),
+                        Poll::Pending => *task = locks::waited_for(self.address()),
+                    }
+                    polled
+                }
                 _ => unreachable!("a wait is made for its lock"),
             }
         }
@@ -80,7 +96,10 @@ mod either {
         pub(in super::super) fn withdraw(&self, wait: &mut Wait) {
             match (self, wait) {
                 (RawLock::Host(raw), Wait::Host(wait)) => raw.withdraw(wait),
-                (RawLock::Sim(raw), Wait::Sim(wait)) => raw.withdraw(wait),
+                (RawLock::Sim(raw), Wait::Sim(wait, task)) => {
+                    locks::given_up(self.address(), task.take());
+                    raw.withdraw(wait);
+                }
                 _ => unreachable!("a wait is made for its lock"),
             }
         }
@@ -91,9 +110,16 @@ mod either {
             match self {
                 // SAFETY: passed on from the caller.
                 RawLock::Host(raw) => unsafe { raw.unlock() },
-                // SAFETY: passed on from the caller.
-                RawLock::Sim(raw) => unsafe { raw.unlock() },
+                RawLock::Sim(raw) => {
+                    locks::let_go(self.address());
+                    // SAFETY: passed on from the caller.
+                    unsafe { raw.unlock() }
+                }
             }
+        }
+
+        fn address(&self) -> usize {
+            std::ptr::from_ref(self).addr()
         }
     }
 }

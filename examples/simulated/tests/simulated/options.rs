@@ -143,3 +143,48 @@ fn the_fault_clock_jump_has_sleeps_end_long_after_their_time() {
     let (without, with) = (late(&[]), late(&[Fault::ClockJump]));
     assert!(without < 900 && with > 900, "{without} µs, {with} µs");
 }
+
+#[test]
+fn a_profile_says_what_the_machine_costs() {
+    let ten_calls_ns = |config: Config| {
+        let took_ns = Arc::new(AtomicU64::new(0));
+        let ours = Arc::clone(&took_ns);
+        let calls = move || {
+            let ours = Arc::clone(&ours);
+            async move {
+                let begun = Instant::now();
+                for core in 0..10 {
+                    call_on(core, current_core).await.unwrap();
+                }
+                ours.store(begun.elapsed().as_nanos() as u64, Relaxed);
+            }
+        };
+        sim::run(config.cores(64).seeds(0..1), calls).unwrap();
+        took_ns.load(Relaxed)
+    };
+    // Its CPUs take eight times as long to leave their idle states.
+    let (usual, zen3) = (
+        ten_calls_ns(Config::new()),
+        ten_calls_ns(Config::new().profile("zen3-2x64")),
+    );
+    assert!(zen3 > 2 * usual, "{zen3} ns, {usual} ns");
+}
+
+#[doorbell::test(sim, cores = 2, seeds = 0..1, profile = "profiles/slow.toml")]
+async fn a_profile_may_be_a_file() {
+    let begun = Instant::now();
+    let _ = Instant::now();
+    sim::check(
+        begun.elapsed() >= Duration::from_micros(5),
+        "the file was not used",
+    );
+}
+
+#[test]
+fn a_profile_that_is_not_there_says_which_there_are() {
+    let failed = sim::run(Config::new().profile("zen3-2x46"), || async {}).unwrap_err();
+    assert!(
+        failed.to_string().contains("did you mean `zen3-2x64`"),
+        "{failed}"
+    );
+}

@@ -1,47 +1,11 @@
 //! Programs that use what doorbell, `futures` and `tokio::sync` offer, on simulated cores. Each seed runs twice, and both
 //! runs must be the same, step by step.
 
-use doorbell::time::{Duration, Instant, sleep, timeout};
+use doorbell::time::{Duration, Instant, sleep};
 use doorbell::{Class, call_on, current_core, sim, spawn, task, yield_now};
+use doorbell_simulated::many_parts;
 use futures::{SinkExt, StreamExt};
 use std::sync::{Arc, Mutex};
-
-/// Tasks that sleep, compute, yield, lock and send; a call, an urgent task and a timeout.
-async fn many_parts() {
-    let begun = Instant::now();
-    let (sender, mut receiver) = futures::channel::mpsc::unbounded();
-    let shared = Arc::new(tokio::sync::Mutex::new(0_u64));
-    let mut tasks = Vec::new();
-    for i in 0..200_u64 {
-        let (sender, shared) = (sender.clone(), Arc::clone(&shared));
-        tasks.push(spawn(async move {
-            for k in 0..5 {
-                sleep(Duration::from_micros(50 + i * 7 % 31)).await;
-                sim::work(Duration::from_micros(3));
-                yield_now().await;
-                *shared.lock().await += k;
-            }
-            sender.unbounded_send(i).unwrap();
-            i
-        }));
-    }
-    drop(sender);
-    let urgent = task().class(Class::rt(50)).spawn(async { current_core() });
-    assert!(urgent.await.unwrap().is_some());
-    assert_eq!(call_on(1, || 42).await.unwrap(), 42);
-    let mut sum = 0;
-    while let Some(i) = receiver.next().await {
-        sum += i;
-    }
-    assert_eq!(sum, 199 * 200 / 2);
-    for (i, task) in tasks.into_iter().enumerate() {
-        assert_eq!(task.await.unwrap(), i as u64);
-    }
-    assert_eq!(*shared.lock().await, 200 * 10);
-    let late = timeout(Duration::from_millis(2), std::future::pending::<()>()).await;
-    assert!(late.is_err());
-    assert!(begun.elapsed() >= Duration::from_millis(2));
-}
 
 #[doorbell::test(sim, cores = 64, seeds = 0..3)]
 async fn a_program_runs_on_64_cores() {

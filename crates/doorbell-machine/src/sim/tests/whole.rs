@@ -1,7 +1,7 @@
 //! Tests of code of a user's that is whole, of the slots of two machines, and of the watch over a run.
 
 use super::{exact, run, spawn};
-use crate::sim::{self, Config, RunError, Sim, Watch, run_apart, work};
+use crate::sim::{self, Config, RunError, Sim, run_apart, work};
 use crate::{Host, Machine, Ordering, ThreadHandle, Word};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -121,23 +121,16 @@ fn a_run_on_a_thread_of_its_own_is_the_same_run() {
         work(100);
     };
     let here = sim::run(exact(1), body).unwrap();
-    let watch = Watch {
-        patience: Duration::from_secs(60),
-        keep: 2,
-    };
-    let apart = run_apart(exact(1), watch, body).unwrap();
-    assert_eq!(apart.outcome.hash, here.hash);
-    assert_eq!(apart.events.len(), 2);
+    let patience = Duration::from_secs(60);
+    let apart = run_apart(exact(1), patience, None, body).unwrap();
+    assert_eq!((apart.hash, apart.events), (here.hash, here.events));
 }
 
 #[test]
 fn a_program_that_waits_in_the_os_is_told_of() {
     let (keep, wait) = std::sync::mpsc::channel::<()>();
-    let watch = Watch {
-        patience: Duration::from_millis(100),
-        keep: 0,
-    };
-    let silent = run_apart(exact(1), watch, move || {
+    let patience = Duration::from_millis(100);
+    let silent = run_apart(exact(1), patience, None, move || {
         let _ = wait.recv();
     });
     assert!(matches!(silent, Err(RunError::Silent(_))));
@@ -146,22 +139,19 @@ fn a_program_that_waits_in_the_os_is_told_of() {
 
 #[test]
 fn a_program_that_computes_in_one_poll_is_not_taken_for_silent() {
-    let watch = Watch {
-        patience: Duration::from_millis(100),
-        keep: 0,
-    };
+    let patience = Duration::from_millis(100);
     let endless = Config {
         events_max: u64::MAX,
         time_max_ns: u64::MAX,
         ..exact(1)
     };
-    let apart = run_apart(endless, watch, || {
+    let apart = run_apart(endless, patience, None, || {
         let begun = std::time::Instant::now();
         while begun.elapsed() < Duration::from_secs(1) {
             let _ = Sim::<0>::now_ns();
         }
     });
-    assert_eq!(apart.unwrap().outcome.failure, None);
+    assert_eq!(apart.unwrap().failure, None);
 }
 
 #[test]
@@ -172,11 +162,8 @@ fn a_wait_in_a_drop_while_a_panic_unwinds_is_a_failure_of_its_own() {
             self.0.take().unwrap().join().unwrap();
         }
     }
-    let watch = Watch {
-        patience: Duration::from_secs(1),
-        keep: 0,
-    };
-    let apart = run_apart(whole(2), watch, || {
+    let patience = Duration::from_secs(1);
+    let apart = run_apart(whole(2), patience, None, || {
         let joins = Joins(Some(spawn(1, || work(1_000_000))));
         let panics = std::panic::AssertUnwindSafe(|| {
             let _joins = joins;
@@ -184,7 +171,7 @@ fn a_wait_in_a_drop_while_a_panic_unwinds_is_a_failure_of_its_own() {
         });
         Sim::<0>::user(|| std::panic::catch_unwind(panics).unwrap_err());
     });
-    let failure = apart.unwrap().outcome.failure;
+    let failure = apart.unwrap().failure;
     assert!(matches!(failure, Some(sim::Failure::WaitsInPanic { .. })));
 }
 
@@ -202,18 +189,15 @@ fn a_loop_in_a_drop_while_a_panic_unwinds_ends_with_the_run() {
         events_max: 10_000,
         ..whole(1)
     };
-    let watch = Watch {
-        patience: Duration::from_secs(1),
-        keep: 0,
-    };
-    let apart = run_apart(config, watch, || {
+    let patience = Duration::from_secs(1);
+    let apart = run_apart(config, patience, None, || {
         let panics = || {
             let _loops = Loops;
             panic!("on purpose");
         };
         Sim::<0>::user(|| std::panic::catch_unwind(panics).unwrap_err());
     });
-    let failure = apart.unwrap().outcome.failure;
+    let failure = apart.unwrap().failure;
     assert!(matches!(failure, Some(sim::Failure::Events(_))));
 }
 
@@ -241,14 +225,11 @@ fn what_a_world_made_is_refused_to_other_threads() {
     // Here its world ran.
     let word = theirs.recv().unwrap();
     assert_eq!(word.load(Ordering::Relaxed), 1);
-    let watch = Watch {
-        patience: Duration::from_secs(60),
-        keep: 0,
-    };
-    let apart = run_apart(exact(1), watch, move || {
+    let patience = Duration::from_secs(60);
+    let apart = run_apart(exact(1), patience, None, move || {
         let _ = word.load(Ordering::Relaxed);
     });
-    let failure = apart.unwrap().outcome.failure;
+    let failure = apart.unwrap().failure;
     assert!(matches!(failure, Some(sim::Failure::Elsewhere { .. })));
 }
 
@@ -256,10 +237,40 @@ fn what_a_world_made_is_refused_to_other_threads() {
 fn a_failure_that_does_not_come_again_is_told_from_one_that_does() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let is_first = AtomicBool::new(true);
-    let once = Arc::new(move || assert!(!is_first.swap(false, Relaxed), "only once"));
+    let once = Arc::new(move |_| assert!(!is_first.swap(false, Relaxed), "only once"));
     let twice = sim::run_twice(&exact(1), Duration::from_secs(60), &once).unwrap();
     assert!(twice.outcome.failure.is_some() && twice.parting.is_some());
-    let always = Arc::new(|| panic!("each time"));
+    let always = Arc::new(|_| panic!("each time"));
     let twice = sim::run_twice(&exact(1), Duration::from_secs(60), &always).unwrap();
     assert!(twice.outcome.failure.is_some() && twice.parting.is_none());
+    let [panic] = &twice.outcome.panics[..] else {
+        panic!("{twice:?}");
+    };
+    assert!(panic.contains("whole.rs:") && panic.ends_with(": each time"));
+}
+
+#[test]
+fn a_difference_tells_the_first_event_of_each_run_and_what_ran_there() {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    let runs = AtomicU32::new(0);
+    let differs = Arc::new(move |witness: Option<sim::Witness>| {
+        let run = runs.fetch_add(1, Relaxed);
+        for (number, name) in ["packs", "ships"].into_iter().enumerate() {
+            witness.iter().for_each(|it| it.begin(name.to_owned()));
+            work(if number == 1 {
+                1_000 + u64::from(run)
+            } else {
+                500
+            });
+            witness.iter().for_each(sim::Witness::end);
+        }
+    });
+    let twice = sim::run_twice(&exact(1), Duration::from_secs(60), &differs).unwrap();
+    let parting = twice.parting.unwrap();
+    // The two that are compared are the third and the fourth.
+    for ns in ["1002", "1003"] {
+        let work = format!("`work {ns}` of main on CPU 0");
+        assert!(parting.contains(&work), "{parting}");
+    }
+    assert_eq!(parting.matches(", which ships").count(), 2, "{parting}");
 }

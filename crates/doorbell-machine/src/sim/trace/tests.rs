@@ -168,7 +168,7 @@ fn a_run_of_the_machine_is_drawn_with_its_arrows() {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use doorbell_machine::{Machine, Sim, ThreadHandle, ThreadSpec, sim};
+    use crate::{Machine, Sim, ThreadHandle, ThreadSpec, sim};
 
     use super::{MachineTrace, post_note, run_note};
 

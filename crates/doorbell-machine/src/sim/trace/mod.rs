@@ -12,6 +12,7 @@ mod machine;
 mod tests;
 
 pub use chrome::ChromeTrace;
+pub(super) use machine::what;
 pub use machine::{MachineTrace, post_note, run_note};
 
 /// One thing that happened on a worker.

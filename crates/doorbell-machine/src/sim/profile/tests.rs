@@ -431,7 +431,7 @@ fn an_unknown_name_is_told_with_the_known_ones() {
 
 #[test]
 fn the_readme_explains_every_key() {
-    let readme = include_str!("../../../../profiles/README.md");
+    let readme = include_str!("../../../profiles/README.md");
     for key in &KEYS {
         let row = format!("| `{}` | ", key.path());
         let rows: Vec<_> = readme

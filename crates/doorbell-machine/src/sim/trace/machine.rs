@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use doorbell_machine::sim::{self, EventKind};
+use crate::sim::{self, EventKind};
 
 use super::{ChromeTrace, Event, State, What};
 
@@ -40,6 +40,22 @@ impl<W: Write> MachineTrace<W> {
         })
     }
 
+    /// Writes a span of a thread, such as the poll of a task: on which CPU and thread, from when to when, and what.
+    ///
+    /// # Errors
+    /// An error of the file.
+    pub fn span(&mut self, at: (u32, u32), times_ns: (u64, u64), name: &str) -> io::Result<()> {
+        self.chrome.span(at, times_ns, name)
+    }
+
+    /// Marks the moment at which a run failed.
+    ///
+    /// # Errors
+    /// An error of the file.
+    pub fn mark(&mut self, at_ns: u64, name: &str) -> io::Result<()> {
+        self.chrome.mark(at_ns, name)
+    }
+
     /// Names the threads (their names are known at the end of the run) and ends the file.
     ///
     /// # Errors
@@ -48,6 +64,8 @@ impl<W: Write> MachineTrace<W> {
         for (number, thread) in threads.iter().enumerate() {
             let (core, worker) = (thread.cpu as u32, number as u32);
             self.chrome.name_worker(core, worker, &thread.name)?;
+            let spans = format!("{}: polls", thread.name);
+            self.chrome.name_spans(core, worker, &spans)?;
         }
         self.chrome.finish()
     }
@@ -65,7 +83,7 @@ pub fn run_note(item: u32) -> u32 {
     item << 1 | 1
 }
 
-fn what(event: &sim::Event) -> Option<What<'static>> {
+pub(in crate::sim) fn what(event: &sim::Event) -> Option<What<'static>> {
     let item = u64::from(event.line >> 1);
     Some(match event.kind {
         EventKind::Dispatch | EventKind::SpinEnd => What::State(State::Running),

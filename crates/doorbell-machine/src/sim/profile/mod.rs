@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use doorbell_machine::sim::MachineSpec;
+use crate::sim::MachineSpec;
 
 pub use error::{Problem, ProfileError};
 pub use keys::{KEYS, Key};
@@ -31,19 +31,19 @@ pub use keys::{KEYS, Key};
 const BUILT_IN: [(&str, &str); 6] = [
     (
         "epyc-2x64",
-        include_str!("../../../../profiles/epyc-2x64.toml"),
+        include_str!("../../../profiles/epyc-2x64.toml"),
     ),
     (
         "broadwell-2x22-smt",
-        include_str!("../../../../profiles/broadwell-2x22-smt.toml"),
+        include_str!("../../../profiles/broadwell-2x22-smt.toml"),
     ),
-    ("xeon-40", include_str!("../../../../profiles/xeon-40.toml")),
-    ("smt-20", include_str!("../../../../profiles/smt-20.toml")),
+    ("xeon-40", include_str!("../../../profiles/xeon-40.toml")),
+    ("smt-20", include_str!("../../../profiles/smt-20.toml")),
     (
         "zen3-2x64",
-        include_str!("../../../../profiles/zen3-2x64.toml"),
+        include_str!("../../../profiles/zen3-2x64.toml"),
     ),
-    ("vm-2", include_str!("../../../../profiles/vm-2.toml")),
+    ("vm-2", include_str!("../../../profiles/vm-2.toml")),
 ];
 
 /// A machine, and the source of each of its numbers.
@@ -68,7 +68,7 @@ impl Profile {
     /// [`ProfileError`] names the file, the line and the problem.
     ///
     /// ```
-    /// use doorbell_sim::profile::Profile;
+    /// use doorbell_machine::sim::profile::Profile;
     ///
     /// let profile = Profile::load("epyc-2x64").expect("it is built in");
     /// assert_eq!(profile.spec().sockets, 2);

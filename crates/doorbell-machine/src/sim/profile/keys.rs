@@ -1,6 +1,6 @@
 //! The keys of a profile, in one table. It is used to read, check, write and explain profiles.
 
-use doorbell_machine::sim::{CPUS_MAX, MachineSpec};
+use crate::sim::{CPUS_MAX, MachineSpec};
 
 /// A number that a profile gives.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,34 @@
 //! The writer. The format is Chrome's "Trace Event Format", its JSON object form.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::{Event, State, What};
 
+/// What is added to the number of a worker for the line of its spans.
+const SPANS: u32 = 1 << 20;
+
+/// A text as JSON writes it.
+fn json(text: &str) -> String {
+    let mut written = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => written.extend(['\\', letter]),
+            // Control characters, such as the end of a line.
+            '\0'..='\u{1f}' => {
+                let _ = write!(written, "\\u{:04x}", u32::from(letter));
+            }
+            _ => written.push(letter),
+        }
+    }
+    written + "\""
+}
+
 /// A trace file that is being written.
 ///
 /// ```
-/// use doorbell_sim::trace::{ChromeTrace, Event, State, What};
+/// use doorbell_machine::sim::trace::{ChromeTrace, Event, State, What};
 ///
 /// let event = |at_ns, what| Event { at_ns, core: 0, worker: 0, what };
 /// let mut trace = ChromeTrace::begin(Vec::new())?;
@@ -82,7 +102,7 @@ impl<W: Write> ChromeTrace<W> {
     /// An error of the file.
     pub fn name_worker(&mut self, core: u32, worker: u32, name: &str) -> io::Result<()> {
         self.name_core(core)?;
-        let name = serde_json::to_string(name)?;
+        let name = json(name);
         self.metadata(core, worker, "thread_name", &name)
     }
 
@@ -100,6 +120,51 @@ impl<W: Write> ChromeTrace<W> {
             What::Run { item } => self.run(at, item),
             What::Instant { name } => self.instant(at, name),
         }
+    }
+
+    /// Writes a span of a worker, such as the poll of a task, on a line of its own below the worker's states. Spans of one
+    /// worker do not overlap.
+    ///
+    /// # Errors
+    /// An error of the file.
+    pub fn span(
+        &mut self,
+        (core, worker): (u32, u32),
+        (from_ns, to_ns): (u64, u64),
+        name: &str,
+    ) -> io::Result<()> {
+        self.name_core(core)?;
+        let at = At {
+            core,
+            worker: worker + SPANS,
+            ns: from_ns,
+        };
+        self.end_ns = self.end_ns.max(to_ns);
+        let ns = to_ns.saturating_sub(from_ns);
+        let (us, ns) = (ns / 1_000, ns % 1_000);
+        let more = format!(",\"dur\":{us}.{ns:03},\"name\":{}", json(name));
+        self.record(at, 'X', &more)
+    }
+
+    /// Names the line of a worker's spans.
+    ///
+    /// # Errors
+    /// An error of the file.
+    pub fn name_spans(&mut self, core: u32, worker: u32, name: &str) -> io::Result<()> {
+        self.metadata(core, worker + SPANS, "thread_name", &json(name))
+    }
+
+    /// Marks a moment over all cores.
+    ///
+    /// # Errors
+    /// An error of the file.
+    pub fn mark(&mut self, at_ns: u64, name: &str) -> io::Result<()> {
+        let at = At {
+            core: 0,
+            worker: 0,
+            ns: at_ns,
+        };
+        self.record(at, 'i', &format!(",\"name\":{},\"s\":\"g\"", json(name)))
     }
 
     /// Closes what is open and ends the file.
@@ -181,7 +246,7 @@ impl<W: Write> ChromeTrace<W> {
     }
 
     fn instant(&mut self, at: At, name: &str) -> io::Result<()> {
-        let name = serde_json::to_string(name)?;
+        let name = json(name);
         self.record(at, 'i', &format!(",\"name\":{name},\"s\":\"t\""))
     }
 

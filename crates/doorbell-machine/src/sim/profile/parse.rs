@@ -1,6 +1,6 @@
 //! The parser: from the text of a profile to a machine.
 
-use doorbell_machine::sim::{CPUS_MAX, MachineSpec, SpecError};
+use crate::sim::{CPUS_MAX, MachineSpec, SpecError};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
