@@ -5,3 +5,4 @@ mod options;
 mod os;
 mod program;
 mod service;
+mod settings;
