@@ -5,13 +5,14 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::thread;
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use doorbell_machine::{Host, Machine as _};
 
 use super::memory::Pool;
 use super::stand::Stand;
-use super::wakes::{Event, lateness_ns, round_trip_ns, wake, wake_ns, while_awake};
+use super::wakes::{Event, IDLE, lateness_ns, round_trip_ns, wake, wake_ns, while_awake};
 use crate::error::LabError;
 use crate::measure::{Pin, median};
 use crate::peers::join;
@@ -86,9 +87,14 @@ impl Bench {
         there.map(trip).transpose()
     }
 
-    /// A part of a wake of a thread on another CPU.
-    fn woken(&self, event: Option<Event>, part: usize) -> Result<Option<f64>, LabError> {
-        let wake = |there| wake_ns(&self.stand, there, event);
+    /// A part of a wake of a thread on another CPU, which was idle for so long.
+    fn woken(
+        &self,
+        event: Option<Event>,
+        idle: Duration,
+        part: usize,
+    ) -> Result<Option<f64>, LabError> {
+        let wake = |there| wake_ns(&self.stand, there, event, idle);
         Ok(self
             .stand
             .other()
@@ -100,7 +106,7 @@ impl Bench {
     /// The same while that CPU is kept awake.
     fn awake(&self, part: usize) -> Result<Option<f64>, LabError> {
         self.stand.other().map_or(Ok(None), |there| {
-            while_awake(&self.stand, there, || self.woken(None, part))
+            while_awake(&self.stand, there, || self.woken(None, IDLE, part))
         })
     }
 
@@ -148,11 +154,17 @@ impl Bench {
             // A wake, a wait and a switch.
             "hop" => round_trip_ns::<true>(stand, stand.here, HOPS)? / 2.0,
             "spawn" => spawn_ns(stand)?,
-            "futex_wake" => return self.woken(None, 0),
-            "futex_to_run" => return self.woken(None, 1),
+            "futex_wake" => return self.woken(None, IDLE, 0),
+            "futex_to_run" => return self.woken(None, IDLE, 1),
+            "futex_wake_20us" => return self.woken(None, Duration::from_micros(20), 0),
+            "futex_to_run_20us" => return self.woken(None, Duration::from_micros(20), 1),
+            "futex_wake_200us" => return self.woken(None, Duration::from_micros(200), 0),
+            "futex_to_run_200us" => return self.woken(None, Duration::from_micros(200), 1),
+            "futex_wake_10ms" => return self.woken(None, Duration::from_millis(10), 0),
+            "futex_to_run_10ms" => return self.woken(None, Duration::from_millis(10), 1),
             "awake_wake" => return self.awake(0),
             "awake_to_run" => return self.awake(1),
-            "eventfd_wake" => return self.woken(Some(Event::new()?), 0),
+            "eventfd_wake" => return self.woken(Some(Event::new()?), IDLE, 0),
             "late" => lateness_ns(stand)?,
             "late_awake" => while_awake(stand, stand.here, || lateness_ns(stand))?,
             "work_alone" => {
@@ -240,7 +252,7 @@ mod tests {
             .round(0, &Progress::hidden())
             .expect("it can be measured");
         let there = bench.stand.other().is_some();
-        assert!(round.len() >= if there { 20 } else { 15 }, "{round:?}");
+        assert!(round.len() >= if there { 26 } else { 15 }, "{round:?}");
         assert!(round.values().all(|ns| *ns > 0.0), "{round:?}");
         // Any other CPU serves to check that the partner starts and ends.
         let there = bench.stand.other().unwrap_or(bench.stand.here);

@@ -2,6 +2,7 @@
 
 use std::hint;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -21,9 +22,9 @@ use crate::tools::End;
 
 /// The number of wakes; their median counts.
 const WAKES: u32 = 60;
-/// How long a CPU is left alone before the wake. That is long enough for it to sleep, even if it polls for
+/// How long a CPU is usually left alone before the wake. That is long enough for it to sleep, even if it polls for
 /// 200 µs first.
-const IDLE: Duration = Duration::from_millis(1);
+pub(super) const IDLE: Duration = Duration::from_millis(1);
 /// The value that ends the other thread.
 const STOP: u32 = u32::MAX;
 
@@ -168,12 +169,13 @@ impl Bell {
     }
 }
 
-/// Wakes a thread on the CPU `there`: the time of the waker's system call, and that from just before the call until the
+/// Wakes a thread on the CPU `there`, which was `idle` for so long: the time of the waker's system call, and that from just before the call until the
 /// woken thread runs.
 pub(super) fn wake_ns(
     stand: &Stand,
     there: usize,
     event: Option<Event>,
+    idle: Duration,
 ) -> Result<[f64; 2], LabError> {
     let (woken, wakes) = channel();
     let bell = Bell {
@@ -196,7 +198,7 @@ pub(super) fn wake_ns(
             for turn in 1..=WAKES {
                 // This CPU stays awake, so only the other one has to leave its idle state.
                 let idle_since = Instant::now();
-                while idle_since.elapsed() < IDLE {
+                while idle_since.elapsed() < idle {
                     hint::spin_loop();
                 }
                 let start = stand.clock.now();
@@ -226,6 +228,8 @@ pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
         Host::os_now_ns().saturating_sub(until_ns) as f64
     };
     let thread = thread_on(THREAD, Some(stand.here), move || {
+        // As in a worker's thread. It fails only on a kernel without the call, where sleeps end later.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         median(&(0..WAKES).map(late).collect::<Vec<_>>())
     })?;
     Ok(join(thread, THREAD)?.unwrap_or_default())

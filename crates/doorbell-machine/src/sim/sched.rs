@@ -68,6 +68,8 @@ pub(super) struct Cpu {
     pub(super) resume_ns: u64,
     /// Until when it switches to its thread.
     switches_until_ns: u64,
+    /// When it began to idle.
+    idle_from_ns: u64,
     /// Incremented to make the scheduled `What::Cpu` void.
     pub(super) turn: u32,
     /// Incremented by each dispatch, so that the end of an older slice is void.
@@ -96,6 +98,7 @@ impl Default for Cpu {
             last: NOBODY,
             resume_ns: u64::MAX,
             switches_until_ns: 0,
+            idle_from_ns: 0,
             turn: 0,
             slice_turn: 0,
             slice_from_ns: 0,
@@ -249,7 +252,12 @@ impl World {
         let idled = self.cpus[cpu as usize].resume_ns == u64::MAX;
         let thread = self.cpus[cpu as usize].ready.remove(at);
         let costs = &self.config.machine.costs;
-        let mut cost = if idled { costs.idle_exit_ns } else { 0 };
+        let idled_ns = now_ns.saturating_sub(self.cpus[cpu as usize].idle_from_ns);
+        let mut cost = if idled {
+            costs.idle_exit_after(idled_ns)
+        } else {
+            0
+        };
         if self.cpus[cpu as usize].last != thread {
             cost += costs.context_switch_ns;
         }
@@ -323,7 +331,7 @@ impl World {
         state.turn = state.turn.wrapping_add(1);
         if state.ready.is_empty() {
             // The CPU idles from here on.
-            state.resume_ns = u64::MAX;
+            (state.resume_ns, state.idle_from_ns) = (u64::MAX, now_ns);
             self.set_busy(cpu, false, now_ns);
         } else {
             state.resume_ns = now_ns;

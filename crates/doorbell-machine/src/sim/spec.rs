@@ -89,8 +89,16 @@ pub struct Costs {
     /// What it costs the waiter to wait for an eventfd, beside its two syscalls: `epoll_wait`, and the read
     /// that empties it.
     pub eventfd_wait_ns: u64,
-    /// From an interrupt to the first instruction, on an idle CPU.
+    /// From an interrupt to the first instruction, on a CPU that has idled for 20 µs or less.
+    pub idle_exit_20us_ns: u64,
+    /// The same after 200 µs.
+    pub idle_exit_200us_ns: u64,
+    /// The same after 1 ms.
     pub idle_exit_ns: u64,
+    /// The same after 10 ms or more. Between these four, the cost is on the line from one to the next.
+    pub idle_exit_10ms_ns: u64,
+    /// How late the interrupt of a timer comes.
+    pub timer_late_ns: u64,
     /// From one CPU's wake to the interrupt on another.
     pub ipi_latency_ns: u64,
     /// Starting a thread, for the starter.
@@ -116,10 +124,36 @@ impl Default for Costs {
             futex_wake_ns: 900,
             eventfd_wake_ns: 1_300,
             eventfd_wait_ns: 200,
+            idle_exit_20us_ns: 2_500,
+            idle_exit_200us_ns: 2_500,
             idle_exit_ns: 2_500,
+            idle_exit_10ms_ns: 2_500,
+            timer_late_ns: 0,
             ipi_latency_ns: 700,
             spawn_ns: 12_000,
         }
+    }
+}
+
+impl Costs {
+    /// What it takes to leave the idle state of a CPU that has idled for so long.
+    pub(super) fn idle_exit_after(&self, idled_ns: u64) -> u64 {
+        let known = [
+            (20_000, self.idle_exit_20us_ns),
+            (200_000, self.idle_exit_200us_ns),
+            (1_000_000, self.idle_exit_ns),
+            (10_000_000, self.idle_exit_10ms_ns),
+        ];
+        let [(shortest_ns, least), .., (_, most)] = known;
+        if idled_ns <= shortest_ns {
+            return least;
+        }
+        let mut spans = known.iter().zip(&known[1..]);
+        let span = spans.find(|(_, (to_ns, _))| idled_ns < *to_ns);
+        span.map_or(most, |((from_ns, short), (to_ns, long))| {
+            let (behind, ahead) = (idled_ns - from_ns, to_ns - idled_ns);
+            (short * ahead + long * behind) / (to_ns - from_ns)
+        })
     }
 }
 
@@ -266,6 +300,21 @@ mod tests {
         assert_eq!(MachineSpec::default().check(), Ok(()));
         assert_eq!(MachineSpec::default().cpus(), 2);
         assert_eq!(MachineSpec::flat(CPUS_MAX).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_cpu_that_idled_longer_takes_what_lies_between_the_known_times() {
+        let costs = Costs {
+            idle_exit_20us_ns: 100,
+            idle_exit_200us_ns: 1_000,
+            idle_exit_ns: 5_000,
+            idle_exit_10ms_ns: 4_100,
+            ..Costs::default()
+        };
+        let us = [0, 20, 21, 110, 200, 600, 1_000, 2_000, 10_000, 1_000_000];
+        let exits = us.map(|us| costs.idle_exit_after(us * 1_000));
+        let expected = [100, 100, 105, 550, 1_000, 3_000, 5_000, 4_900, 4_100, 4_100];
+        assert_eq!(exits, expected);
     }
 
     #[test]

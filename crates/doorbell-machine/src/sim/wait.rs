@@ -200,7 +200,8 @@ impl World {
                 return Err(ParkEnd::Deadline);
             }
             self.threads[thread as usize].until_clock_ns = Some(until_ns);
-            let time_ns = self.time_of_clock(until_ns).saturating_add(self.lateness());
+            let late_ns = self.config.machine.costs.timer_late_ns + self.lateness();
+            let time_ns = self.time_of_clock(until_ns).saturating_add(late_ns);
             if time_ns < u64::MAX {
                 self.schedule(time_ns, What::Deadline, thread, turn);
             }
@@ -369,10 +370,8 @@ pub(super) fn sleep(ns: u64) {
     wait(|world| {
         let thread = world.current;
         let turn = world.threads[thread as usize].turn;
-        let time_ns = world
-            .now_ns
-            .saturating_add(ns)
-            .saturating_add(world.lateness());
+        let late_ns = world.config.machine.costs.timer_late_ns + world.lateness();
+        let time_ns = world.now_ns.saturating_add(ns).saturating_add(late_ns);
         world.schedule(time_ns, What::Wake, thread, turn);
         world.block(Wait::Sleep);
         Waits::Yes

@@ -75,7 +75,7 @@ macro_rules! cost {
 
 /// All keys, in the order in which profiles are written. Every profile has every key.
 #[rustfmt::skip] // One row each: it is a table.
-pub const KEYS: [Key; 28] = [
+pub const KEYS: [Key; 32] = [
     key!("shape", "sockets", 1, COUNT_MAX, "sockets, each with memory of its own", sockets: usize),
     key!("shape", "llc_groups_per_socket", 1, COUNT_MAX, "last-level caches of a socket", llc_groups_per_socket: usize),
     key!("shape", "cores_per_llc", 1, COUNT_MAX, "physical cores that share one of them", cores_per_llc: usize),
@@ -95,7 +95,11 @@ pub const KEYS: [Key; 28] = [
     cost!("futex_wake_ns", 0, "what waking a thread in a futex takes from the waker, on top of the system call", futex_wake_ns),
     cost!("eventfd_wake_ns", 0, "the same through an eventfd", eventfd_wake_ns),
     cost!("eventfd_wait_ns", 0, "what waiting for an eventfd takes from the waiter, on top of two system calls: epoll_wait, and the read that empties it", eventfd_wait_ns),
-    cost!("idle_exit_ns", 0, "from an interrupt to the first instruction, on a CPU that idles", idle_exit_ns),
+    cost!("idle_exit_20us_ns", 0, "from an interrupt to the first instruction, on a CPU that has idled for 20 us or less", idle_exit_20us_ns),
+    cost!("idle_exit_200us_ns", 0, "the same after 200 us", idle_exit_200us_ns),
+    cost!("idle_exit_ns", 0, "the same after 1 ms", idle_exit_ns),
+    cost!("idle_exit_10ms_ns", 0, "the same after 10 ms or more", idle_exit_10ms_ns),
+    cost!("timer_late_ns", 0, "how late the interrupt of a timer comes", timer_late_ns),
     cost!("ipi_latency_ns", 0, "from one CPU's wake to the interrupt on another", ipi_latency_ns),
     cost!("spawn_ns", 0, "starting a thread, for the starter", spawn_ns),
     key!("costs", "smt_busy_percent", 100, 1_000, "how long everything takes on a CPU while an SMT sibling of it is busy, in per cent of what it takes alone", smt_busy_percent: u64),

@@ -29,7 +29,11 @@ syscall_ns = { value = 150, source = \"a test\" }
 futex_wake_ns = { value = 900, source = \"a test\" }
 eventfd_wait_ns = { value = 200, source = \"a test\" }
 eventfd_wake_ns = { value = 1000, source = \"a test\" }
+idle_exit_20us_ns = { value = 500, source = \"a test\" }
+idle_exit_200us_ns = { value = 900, source = \"a test\" }
 idle_exit_ns = { value = 2000, source = \"a test\" }
+idle_exit_10ms_ns = { value = 3000, source = \"a test\" }
+timer_late_ns = { value = 50, source = \"a test\" }
 ipi_latency_ns = { value = 700, source = \"a test\" }
 spawn_ns = { value = 9000, source = \"a test\" }
 smt_busy_percent = { value = 160, source = \"a test\" }
@@ -168,7 +172,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
             "costs.rmw_extra_ns.sorce",
             Some("source"),
         ),
-        ("slice_ns = {", "zzz = {", 37, "policy.zzz", None),
+        ("slice_ns = {", "zzz = {", 41, "policy.zzz", None),
     ];
     for (part, by, line, key, nearest) in cases {
         let error = error_with(part, by);
@@ -295,7 +299,7 @@ fn a_value_out_of_range_is_named_with_the_range() {
         (
             "jitter_percent = { value = 20,",
             "jitter_percent = { value = 100,",
-            29,
+            33,
             "costs.jitter_percent",
             "100",
         ),
@@ -329,7 +333,7 @@ fn a_machine_that_is_too_large_or_a_range_that_is_none_is_named() {
     );
     assert_eq!(
         error.to_string(),
-        "test.toml:33: `tso.drain_max_ns`: is less than `tso.drain_min_ns`; write the smaller \
+        "test.toml:37: `tso.drain_max_ns`: is less than `tso.drain_min_ns`; write the smaller \
          value there"
     );
 }

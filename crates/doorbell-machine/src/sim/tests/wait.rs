@@ -2,7 +2,7 @@
 
 use super::place::{U32, park, place, ring, ring_at, ring_moments_ns};
 use super::{Diary, costs, exact, run, spawn};
-use crate::sim::{self, Failure, Policy, Sim, sleep, work};
+use crate::sim::{self, Config, Costs, Failure, MachineSpec, Policy, Sim, sleep, work};
 use crate::{Line, Machine, Ordering, ParkEnd, Spun, ThreadHandle, Word};
 use std::sync::Arc;
 
@@ -31,6 +31,39 @@ fn a_ring_ends_a_park_after_what_a_wake_costs() {
     assert_eq!(took, costs.ipi_latency_ns + costs.idle_exit_ns);
     assert_eq!((outcome.rings, outcome.rings_vain), (1, 0));
     assert_eq!((outcome.parks, outcome.parks_rung), (1, 1));
+}
+
+#[test]
+fn a_sleep_ends_late_by_the_timer_and_by_the_way_out_of_so_long_an_idling() {
+    let costs = Costs {
+        idle_exit_20us_ns: 300,
+        idle_exit_10ms_ns: 40_000,
+        timer_late_ns: 7_000,
+        ..costs()
+    };
+    let machine = MachineSpec {
+        costs,
+        ..exact(1).machine
+    };
+    let config = Config {
+        machine,
+        ..exact(1)
+    };
+    let diary = Diary::default();
+    let notes = diary.clone();
+    run(config, move || {
+        notes.note("begun");
+        sleep(10_000);
+        notes.note("short");
+        sleep(50_000_000);
+        notes.note("long");
+    });
+    let late_ns = costs.syscall_ns + costs.timer_late_ns;
+    // With the time by which the timer is late, the CPU has idled for less than 20 us.
+    let short_ns = diary.when("short") - diary.when("begun") - 10_000 - late_ns;
+    assert_eq!(short_ns, costs.idle_exit_20us_ns);
+    let long_ns = diary.when("long") - diary.when("short") - 50_000_000 - late_ns;
+    assert_eq!(long_ns, costs.idle_exit_10ms_ns);
 }
 
 #[test]
