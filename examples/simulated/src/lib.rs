@@ -2,9 +2,11 @@
 //! cache, and accounts between which requests move money. Four faults that are common in async programs can be planted in
 //! it; the tests find each by seeds.
 
+mod costs;
 mod parts;
 mod pool;
 
+pub use costs::{CostsError, page};
 pub use parts::many_parts;
 
 use doorbell::sim;

@@ -1,15 +1,22 @@
-//! The figures of `docs/guide/simulation.md`: which seed finds each planted fault, and how long whole programs take.
+//! The figures of `docs/guide/simulation.md`: which seed finds each planted fault, and how long whole programs take. With
+//! the name or the file of a profile instead, what operations cost on this computer and on that machine.
 //!
-//! `cargo run --release -p doorbell-simulated`
+//! `cargo run --release -p doorbell-simulated`, and `… -- host.toml`
 
 use doorbell::sim::{self, Config, Failed, Report};
-use doorbell_simulated::{Planted, day, many_parts};
+use doorbell_simulated::{Planted, day, many_parts, page};
 use std::time::{Duration, Instant};
 
 /// Requests of a day on which a fault is looked for.
 const REQUESTS: u64 = 100;
 
 fn main() {
+    if let Some(profile) = std::env::args().nth(1) {
+        return match page(&profile) {
+            Ok(page) => print!("{page}"),
+            Err(error) => eprintln!("{error}"),
+        };
+    }
     println!("| fault | cores | first seed | found after | smallest run |");
     println!("|---|---|---|---|---|");
     let faults = [
