@@ -121,6 +121,7 @@ fn a_wait_for_ever_names_who_holds_which_lock() {
             })
         };
         let (ledger, report) = (task("ledger", 0), task("report", 1));
+        sleep(Duration::from_micros(500)).await;
         let given_up = doorbell::time::timeout(Duration::from_millis(2), locks[0].lock());
         assert!(given_up.await.is_err());
         let _ = (ledger.await, report.await);
