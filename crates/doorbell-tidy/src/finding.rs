@@ -38,14 +38,8 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            rule,
-            what,
-            remedy,
-        } = self;
-        write!(f, "{path}:{line}: {rule}: {what} ({remedy})")
+        let (place, rule) = (format!("{}:{}", self.path, self.line), self.rule);
+        write!(f, "{place}: {rule}: {} ({})", self.what, self.remedy)
     }
 }
 

@@ -16,11 +16,8 @@ const BESIDE: [&str; 3] = ["mod.rs", "lib.rs", "main.rs"];
 pub fn of_tests(tree: &Tree) -> BTreeSet<String> {
     let mut all = Vec::new();
     tree.each_rust("modules", |path, parsed, _| {
-        let modules = parsed.modules.iter();
-        all.extend(
-            modules
-                .filter_map(|module| Some((path.to_owned(), file_of(path, module)?, module.test))),
-        );
+        let file = |module: &Module| Some((path.to_owned(), file_of(path, module)?, module.test));
+        all.extend(parsed.modules.iter().filter_map(file));
     });
     let mut stems = BTreeSet::new();
     loop {
@@ -50,11 +47,10 @@ fn file_of(path: &str, module: &Module) -> Option<String> {
 pub fn is_test(path: &str, declared: &BTreeSet<String>) -> bool {
     let in_folder = |part: &str| TEST_FOLDERS.contains(&part);
     let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
+    let mut stems = folders.chain([stem(path)]);
     folder_of(path).split('/').any(in_folder)
         || name_of(path) == "tests.rs"
-        || folders
-            .chain([stem(path)])
-            .any(|stem| declared.contains(stem))
+        || stems.any(|stem| declared.contains(stem))
 }
 
 fn stem(path: &str) -> &str {

@@ -49,11 +49,8 @@ impl Tree {
     /// If a folder cannot be listed, or a text cannot be read or is not UTF-8.
     pub fn read(root: &Path) -> io::Result<Self> {
         let mut tree = Self::default();
-        for entry in WalkDir::new(root)
-            .min_depth(1)
-            .into_iter()
-            .filter_entry(is_source)
-        {
+        let all = WalkDir::new(root).min_depth(1).into_iter();
+        for entry in all.filter_entry(is_source) {
             let entry = entry?;
             let path = relative(root, entry.path());
             if entry.file_type().is_file() && is_text(&path) {
@@ -69,9 +66,8 @@ impl Tree {
     /// A tree in memory, for unit tests: pairs of a path and a text.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
-        for (path, text) in files {
-            tree.texts
-                .insert((*path).to_owned(), (*text).to_owned().into());
+        for &(path, text) in files {
+            tree.texts.insert(path.to_owned(), text.to_owned().into());
             let parts: Vec<&str> = path.split('/').collect();
             for end in 1..=parts.len() {
                 tree.paths.insert(parts[..end].join("/"));
@@ -108,16 +104,15 @@ impl Tree {
 
     /// All texts whose path ends in `.ending`, in order of path.
     pub fn with_ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.texts
-            .iter()
-            .filter(move |(path, _)| ending_of(path) == Some(ending))
-            .map(|(path, source)| (path.as_str(), source.text.as_str()))
+        let texts = self.texts.iter();
+        let texts = texts.filter(move |(path, _)| ending_of(path) == Some(ending));
+        texts.map(|(path, source)| (path.as_str(), source.text.as_str()))
     }
 
     /// All `Cargo.toml` files, in order of path.
     pub fn manifests(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.with_ending("toml")
-            .filter(|(path, _)| name_of(path) == "Cargo.toml")
+        let texts = self.with_ending("toml");
+        texts.filter(|(path, _)| name_of(path) == "Cargo.toml")
     }
 
     /// Parses every Rust file and passes it to `look`. A file that does not parse is a finding, so that no
@@ -144,11 +139,9 @@ impl Tree {
     /// Names of the folders directly below `folder`.
     pub fn folders_in(&self, folder: &str) -> BTreeSet<&str> {
         let prefix = format!("{folder}/");
-        self.paths
-            .iter()
-            .filter_map(|path| path.strip_prefix(&prefix)?.split_once('/'))
-            .map(|(name, _)| name)
-            .collect()
+        let below = self.paths.iter();
+        let below = below.filter_map(|path| path.strip_prefix(&prefix)?.split_once('/'));
+        below.map(|(name, _)| name).collect()
     }
 }
 

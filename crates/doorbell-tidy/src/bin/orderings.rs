@@ -1,6 +1,6 @@
 //! Weakens each ordering of `doorbell-core`, one at a time, and prints which models notice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use doorbell_tidy::Tree;
-use doorbell_tidy::orderings::models::{End, Model, Program, Reach, Reached, Run, by_access};
+use doorbell_tidy::orderings::models::{End, Model, Program, Reach, Run, by_access};
 use doorbell_tidy::orderings::mutant::{Row, judge, rows};
 use doorbell_tidy::orderings::report;
 use doorbell_tidy::orderings::sites::{SWEPT, Site, sites};
@@ -35,12 +35,9 @@ struct Options {
 impl Options {
     /// The bounds of the search, as given.
     fn bounds(&self) -> String {
-        let preemptions = self
-            .preemptions
-            .map(|count| format!("--preemptions {count}"));
+        let preemptions = self.preemptions.map(|most| format!("--preemptions {most}"));
         let slowest = self.slowest.map(|seconds| format!("--slowest {seconds}"));
-        let given: Vec<String> = preemptions.into_iter().chain(slowest).collect();
-        given.join(" ")
+        Vec::from_iter(preemptions.into_iter().chain(slowest)).join(" ")
     }
 }
 
@@ -81,25 +78,20 @@ fn reach(program: &Program, options: &Options) -> io::Result<Reach> {
     for (index, name) in names.iter().enumerate() {
         let (Run { end, cpu: took }, reached) = program.reach(name, limit)?;
         let seconds = took.as_secs_f64();
+        let (number, count) = (index + 1, names.len());
         writeln!(
             io::stderr(),
-            "model {}/{} {name}: {seconds:.1} s",
-            index + 1,
-            names.len()
+            "model {number}/{count} {name}: {seconds:.1} s"
         )?;
-        match end {
-            End::Passed => {}
-            End::TimeUp if options.slowest.is_some() => {}
-            End::Failed(status, said) => {
-                return Err(io::Error::other(format!(
-                    "{name} fails with nothing weakened: {status}\n{said}"
-                )));
+        let wrong = match end {
+            End::Failed(status, said) => format!("fails with nothing weakened: {status}\n{said}"),
+            End::TimeUp if options.slowest.is_none() => {
+                "does not end with nothing weakened".to_owned()
             }
-            End::TimeUp => {
-                return Err(io::Error::other(format!(
-                    "{name} does not end with nothing weakened"
-                )));
-            }
+            End::Passed | End::TimeUp => String::new(),
+        };
+        if !wrong.is_empty() {
+            return Err(io::Error::other(format!("{name} {wrong}")));
         }
         let name = name.clone();
         models.push((Model { name, took }, reached));
@@ -110,27 +102,18 @@ fn reach(program: &Program, options: &Options) -> io::Result<Reach> {
 /// Checks that the list contains every access that the models reach and that asks for more than `Relaxed`.
 /// Otherwise the list is incomplete.
 fn all_are_listed(all: &[Site], reach: &Reach) -> io::Result<()> {
-    let listed: BTreeMap<String, &Site> = all.iter().map(|site| (site.place(), site)).collect();
-    let is_strong =
-        |access: &&Reached| access.given != "Relaxed" && access.place.starts_with(SWEPT);
-    let in_tests = |access: &&Reached| {
-        ["loom", "test"]
-            .iter()
-            .any(|word| access.place.contains(word))
-    };
-    let missing: BTreeSet<&str> = reach
-        .all()
-        .filter(is_strong)
-        .filter(|access| !in_tests(access) && !listed.contains_key(&access.place))
-        .map(|access| access.place.as_str())
-        .collect();
+    let listed: BTreeSet<String> = all.iter().map(Site::place).collect();
+    let in_tests = |place: &str| place.contains("loom") || place.contains("test");
+    let is_swept = |place: &&str| place.starts_with(SWEPT) && !in_tests(place);
+    let strong = reach.all().filter(|access| access.given != "Relaxed");
+    let places = strong.map(|access| access.place.as_str()).filter(is_swept);
+    let missing: BTreeSet<&str> = places.filter(|place| !listed.contains(*place)).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let missing = missing.into_iter().collect::<Vec<_>>().join("\n");
-    Err(io::Error::other(format!(
-        "models reach accesses that the sources do not show:\n{missing}"
-    )))
+    let missing = Vec::from_iter(missing).join("\n");
+    let what = "models reach accesses that the sources do not show";
+    Err(io::Error::other(format!("{what}:\n{missing}")))
 }
 
 fn sweep(table: &mut [Row], reach: &Reach, program: &Program, options: &Options) -> io::Result<()> {
@@ -140,11 +123,12 @@ fn sweep(table: &mut [Row], reach: &Reach, program: &Program, options: &Options)
         judge(row, reach, program, slowest)?;
         let (place, function, access) = (row.site.place(), &row.site.function, &row.site.access);
         let (which, given) = (&row.which, row.given.as_deref().unwrap_or("a variable"));
-        let (minutes, result) = (start.elapsed().as_secs() / 60, report::result(row));
+        let (minutes, number) = (start.elapsed().as_secs() / 60, index + 1);
+        let what = format!("{place} {function} {access} {which} {given}");
+        let result = report::result(row);
         writeln!(
             io::stderr(),
-            "{}/{count}, {minutes} min: {place} {function} {access} {which} {given}: {result}",
-            index + 1
+            "{number}/{count}, {minutes} min: {what}: {result}"
         )?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The models: the tests of `doorbell-core` that the model checker runs, and what each reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,12 @@ pub struct Reached {
     pub which: String,
     /// The ordering's value.
     pub given: String,
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} {}", self.place, self.which, self.given)
+    }
 }
 
 /// The test program of `doorbell-core`.
@@ -133,15 +140,12 @@ impl Program {
     /// # Errors
     /// If the program does not list its tests.
     pub fn models(&self) -> io::Result<Vec<String>> {
-        let output = Command::new(&self.path)
-            .args(["--list", "--format=terse"])
-            .output()?;
+        let mut list = Command::new(&self.path);
+        let output = list.args(["--list", "--format=terse"]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
-        Ok(names
-            .filter(|name| is_model(name))
-            .map(str::to_owned)
-            .collect())
+        let models = names.filter(|name| is_model(name));
+        Ok(models.map(str::to_owned).collect())
     }
 
     /// Runs one model unchanged, for at most `limit` of CPU time.
@@ -167,13 +171,7 @@ impl Program {
         to: &str,
         limit: Duration,
     ) -> io::Result<Run> {
-        let Reached {
-            place,
-            which,
-            given,
-        } = access;
-        let value = format!("{place} {which} {given} {to}");
-        self.run(name, WEAKEN, &value, limit)
+        self.run(name, WEAKEN, &format!("{access} {to}"), limit)
     }
 
     fn run(&self, name: &str, variable: &str, value: &str, limit: Duration) -> io::Result<Run> {
@@ -198,20 +196,19 @@ impl Program {
             cpu = cpu_time(child.id()).unwrap_or(cpu);
             if let Some(status) = child.try_wait()? {
                 let said = String::from_utf8_lossy(&fs::read(&said)?).into_owned();
+                let failed = End::Failed(status, said);
                 let end = if status.success() {
                     End::Passed
                 } else {
-                    End::Failed(status, said)
+                    failed
                 };
                 return Ok(Run { end, cpu });
             }
             if cpu > limit || start.elapsed() > WALL_MAX {
                 child.kill()?;
                 child.wait()?;
-                return Ok(Run {
-                    end: End::TimeUp,
-                    cpu,
-                });
+                let end = End::TimeUp;
+                return Ok(Run { end, cpu });
             }
             thread::sleep(LOOK);
         }
@@ -238,11 +235,8 @@ pub fn by_access(models: &[(Model, BTreeSet<Reached>)]) -> Reach {
     sorted.sort_by_key(|(model, _)| model.took);
     for (model, accesses) in sorted {
         for access in accesses {
-            reach
-                .0
-                .entry(access.clone())
-                .or_default()
-                .push(model.clone());
+            let models = reach.0.entry(access.clone()).or_default();
+            models.push(model.clone());
         }
     }
     reach

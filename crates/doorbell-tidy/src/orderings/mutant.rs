@@ -119,21 +119,16 @@ pub fn rows(site: &Site, reach: &Reach) -> Vec<Row> {
     let mut rows = Vec::new();
     for (which, literal) in ["first", "second"].iter().zip(&site.orderings) {
         let place = site.place();
-        let seen = reach
-            .all()
-            .filter(|access| access.place == place && access.which == *which);
+        let is_it = |access: &&Reached| access.place == place && access.which == *which;
+        let seen = reach.all().filter(is_it);
         let given: Vec<Option<String>> = match literal {
             Some(name) => vec![Some(name.clone())],
             None => seen.map(|access| Some(access.given.clone())).collect(),
         };
         let given = if given.is_empty() { vec![None] } else { given };
         let weakens = |given: &Option<String>| given.as_deref() != Some("Relaxed");
-        rows.extend(
-            given
-                .into_iter()
-                .filter(weakens)
-                .map(|given| row(which, given)),
-        );
+        let weakened = given.into_iter().filter(weakens);
+        rows.extend(weakened.map(|given| row(which, given)));
     }
     rows
 }
@@ -183,11 +178,8 @@ pub fn judge(row: &mut Row, reach: &Reach, program: &Program, slowest: Duration)
 fn weaker(access: &str, reached: &Reached) -> &'static [&'static str] {
     let both = matches!(reached.given.as_str(), "AcqRel" | "SeqCst");
     let one_way = matches!(access, "load" | "store") || reached.which != "first";
-    if both && !one_way {
-        &["Relaxed", "Acquire", "Release"]
-    } else {
-        &["Relaxed"]
-    }
+    let all = &["Relaxed", "Acquire", "Release"];
+    if both && !one_way { all } else { &all[..1] }
 }
 
 /// Runs the models until one notices. Also returns the CPU time of all of them.
@@ -213,21 +205,17 @@ fn hunt(
         }
         unfinished.push(by);
     }
-    let verdict = if unfinished.is_empty() {
-        Verdict::Survived
-    } else {
-        Verdict::Undecided { unfinished }
-    };
-    Ok((verdict, all))
+    if unfinished.is_empty() {
+        return Ok((Verdict::Survived, all));
+    }
+    Ok((Verdict::Undecided { unfinished }, all))
 }
 
 /// How a model failed, by its output and exit status.
 fn how(said: &str, status: ExitStatus) -> String {
     let known = SAYINGS.iter().find(|(saying, _)| said.contains(saying));
-    let mut lines = said
-        .lines()
-        .skip_while(|line| !line.contains("panicked at"));
-    let first = lines.nth(1).map(str::trim);
+    let is_before = |line: &&str| !line.contains("panicked at");
+    let first = said.lines().skip_while(is_before).nth(1).map(str::trim);
     match (known, first) {
         (Some((_, how)), _) => (*how).to_owned(),
         (None, Some(first)) => first.replace('`', "").replace('|', "/"),

@@ -18,18 +18,14 @@ pub fn markdown(rows: &[Row], how: &str) -> String {
     text.push('\n');
     text.push_str(&counts(rows));
     for folder in rows.iter().map(folder).collect::<BTreeSet<_>>() {
-        let of_folder: Vec<&Row> = rows
-            .iter()
-            .filter(|row| self::folder(row) == folder)
-            .collect();
         // A string takes every write.
         let _ = writeln!(text, "\n## {folder}\n");
-        text.push_str(
-            "| file, function | access | asks for | result | s |\n|---|---|---|---|--:|\n",
+        text += "| file, function | access | asks for | result | s |\n|---|---|---|---|--:|\n";
+        text.extend(
+            rows.iter()
+                .filter(|row| self::folder(row) == folder)
+                .map(line),
         );
-        for row in of_folder {
-            text.push_str(&line(row));
-        }
     }
     text
 }
@@ -48,11 +44,8 @@ fn counts(rows: &[Row]) -> String {
     let mut folders: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for row in rows {
         for name in [folder(row), "all"] {
-            *folders
-                .entry(name)
-                .or_default()
-                .entry(fate(row))
-                .or_default() += 1;
+            let counts = folders.entry(name).or_default();
+            *counts.entry(fate(row)).or_default() += 1;
         }
     }
     let all = folders.remove("all");
@@ -95,10 +88,8 @@ fn place(site: &Site, which: &str) -> String {
     let path = site.path.strip_prefix(SWEPT).unwrap_or(&site.path);
     let file = path.split_once('/').map_or(path, |(_, file)| file);
     let failed = if which == "second" { ", failed" } else { "" };
-    format!(
-        "| {file}, `{}` | `{}`{failed} |",
-        site.function, site.access
-    )
+    let (function, access) = (&site.function, &site.access);
+    format!("| {file}, `{function}` | `{access}`{failed} |")
 }
 
 /// The sites that an earlier table lacks, and those that it has but `sites` does not. Several sites of a
@@ -107,20 +98,17 @@ pub fn stale(table: &str, sites: &[Site]) -> Vec<String> {
     let mut rows: BTreeMap<String, i32> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
     for site in sites.iter().filter(|site| !site.of_mutant) {
-        let fence = [("fence", None)];
-        let named = ["first", "second"].into_iter().zip(site.orderings.iter());
+        let fence = site.is_fence().then_some(("fence", Some("SeqCst")));
+        let named = ["first", "second"].into_iter().zip(&site.orderings);
         let named = named.map(|(which, name)| (which, name.as_deref()));
-        let all: Vec<(&str, Option<&str>)> = if site.is_fence() {
-            fence.to_vec()
-        } else {
-            named.collect()
-        };
-        for (which, name) in all {
+        for (which, name) in fence.into_iter().chain(named) {
             let row = format!("{}: {}", folder_of(site), place(site, which));
-            if name.is_none() && !site.is_fence() {
-                unknown.insert(row);
-            } else if name != Some("Relaxed") {
-                *rows.entry(row).or_default() += 1;
+            match name {
+                None => {
+                    unknown.insert(row);
+                }
+                Some("Relaxed") => {}
+                Some(_) => *rows.entry(row).or_default() += 1,
             }
         }
     }
@@ -131,9 +119,8 @@ pub fn stale(table: &str, sites: &[Site]) -> Vec<String> {
         if let ["", file, access, _] = cells[..]
             && access.contains('`')
         {
-            *rows
-                .entry(format!("{folder}: |{file}|{access}|"))
-                .or_default() -= 1;
+            let row = format!("{folder}: |{file}|{access}|");
+            *rows.entry(row).or_default() -= 1;
         }
     }
     // Only the models know the value in a variable.
@@ -149,10 +136,8 @@ fn line(row: &Row) -> String {
     let given = row.given.as_deref().unwrap_or("a variable");
     let given = if row.which == "fence" { "fence" } else { given };
     // An empty sum of floating-point numbers is -0.0.
-    let seconds = row
-        .mutants
-        .iter()
-        .fold(0.0, |sum, mutant| sum + mutant.seconds);
+    let all = row.mutants.iter();
+    let seconds = all.fold(0.0, |sum, mutant| sum + mutant.seconds);
     let (place, result) = (place(&row.site, &row.which), result(row));
     format!("{place} {given} | {result} | {seconds:.1} |\n")
 }
@@ -168,21 +153,15 @@ pub fn result(row: &Row) -> String {
     let reason = reason.map_or(String::new(), |reason| format!(" because {reason}"));
     let killers: BTreeSet<String> = row.mutants.iter().filter_map(killer).collect();
     let killers = killers.into_iter().collect::<Vec<_>>().join(", ");
-    let others = row
-        .mutants
-        .iter()
-        .filter_map(other)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let others: Vec<String> = row.mutants.iter().filter_map(other).collect();
+    let others = others.join(", ");
     match row.fate() {
         Fate::Killed => format!("{word}: {killers}"),
         Fate::Half => format!("{word}{reason}: `Relaxed` by {killers}; {others}"),
         Fate::Survived if reason.is_empty() => format!("{word} {}", models(row)),
         Fate::NotReached if reason.is_empty() && row.reached_by > 0 => {
-            format!(
-                "{word} but by models that were left out: {}",
-                row.reached_by
-            )
+            let count = row.reached_by;
+            format!("{word} but by models that were left out: {count}")
         }
         Fate::Undecided if reason.is_empty() => format!("{word}: {others}"),
         _ => format!("{word}{reason}"),

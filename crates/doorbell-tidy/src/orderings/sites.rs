@@ -122,12 +122,9 @@ fn orderings(call: &Call, wanted: usize) -> Option<Vec<Option<String>>> {
         let mut passed = call.passed.iter();
         passed.find(|passed| passed.argument == Some(place))
     };
-    let literal = |place| {
-        let name = named(place)
-            .filter(|passed| passed.path.len() <= 2)?
-            .path
-            .last()?;
-        ORDERINGS.contains(&name.as_str()).then(|| name.clone())
+    let literal = |place| match &named(place)?.path[..] {
+        [name] | [_, name] if ORDERINGS.contains(&name.as_str()) => Some(name.clone()),
+        _ => None,
     };
     let is_variable = |place| named(place).is_some_and(|passed| passed.path[0].ends_with("order"));
     let found: Vec<Option<String>> = last.clone().map(literal).collect();

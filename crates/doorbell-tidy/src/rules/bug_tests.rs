@@ -14,33 +14,30 @@ pub fn bug_tests(tree: &Tree) -> Vec<Finding> {
 
 fn of_list(tree: &Tree, list: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (number, line) in tree.text(list).unwrap_or_default().lines().enumerate() {
-        for part in line.split(';') {
-            for name in names(part) {
-                let function = format!("fn {name}(");
-                let found = match file(part) {
-                    Some(file) => places(file)
-                        .iter()
-                        .filter_map(|path| tree.text(path))
-                        .any(|text| text.contains(&function)),
-                    None => tree
-                        .with_ending("rs")
-                        .any(|(_, text)| text.contains(&function)),
-                };
-                if !found {
-                    let place = file(part).unwrap_or("any file");
-                    findings.push(Finding::new(
-                        RULE,
-                        list,
-                        number + 1,
-                        format!("there is no test `{name}` in {place}"),
-                        "write it, or name the test and its file as they are",
-                    ));
-                }
-            }
+    let lines = tree.text(list).unwrap_or_default().lines().zip(1..);
+    let parts = lines.flat_map(|(line, number)| line.split(';').map(move |part| (part, number)));
+    for (part, number) in parts {
+        for name in names(part).filter(|name| !exists(tree, name, file(part))) {
+            let place = file(part).unwrap_or("any file");
+            let what = format!("there is no test `{name}` in {place}");
+            let remedy = "write it, or name the test and its file as they are";
+            findings.push(Finding::new(RULE, list, number, what, remedy));
         }
     }
     findings
+}
+
+/// Whether there is such a test, in that file or in any.
+fn exists(tree: &Tree, name: &str, file: Option<&str>) -> bool {
+    let function = format!("fn {name}(");
+    let has_it = |text: &str| text.contains(&function);
+    match file {
+        Some(file) => {
+            let places = places(file);
+            places.iter().filter_map(|path| tree.text(path)).any(has_it)
+        }
+        None => tree.with_ending("rs").any(|(_, text)| has_it(text)),
+    }
 }
 
 /// Names that look like a test's: in backticks, with at least two underscores.

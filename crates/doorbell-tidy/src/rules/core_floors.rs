@@ -78,10 +78,8 @@ fn reaches(arrows: &Arrows, from: &str, to: &str) -> bool {
     let mut open = vec![from];
     while let Some(room) = open.pop() {
         let next = arrows.keys().filter(|arrow| arrow.0 == room);
-        open.extend(
-            next.map(|arrow| arrow.1.as_str())
-                .filter(|to| seen.insert(to)),
-        );
+        let next = next.map(|arrow| arrow.1.as_str());
+        open.extend(next.filter(|to| seen.insert(to)));
     }
     seen.contains(to)
 }

@@ -9,29 +9,24 @@ const RULE: &str = "floors";
 /// The crates of this tree that a crate may depend on; `None` for all of them, in a tool above every floor.
 type May = Option<&'static [&'static str]>;
 
+/// What is public, and what it is made of.
+const PUBLIC: May = Some(&["doorbell", "doorbell-hyper", "doorbell-tokio"]);
+const PARTS: May = Some(&["doorbell-core", "doorbell-machine", "doorbell-macros"]);
+
 /// The floors, from the bottom up. Development and build dependencies count too.
 const FLOORS: [(&str, May); 11] = [
     ("doorbell-machine", Some(&[])),
     ("doorbell-core", Some(&["doorbell-machine"])),
     ("doorbell-macros", Some(&[])),
     ("doorbell-sim", Some(&["doorbell-core", "doorbell-machine"])),
-    (
-        "doorbell",
-        Some(&["doorbell-core", "doorbell-machine", "doorbell-macros"]),
-    ),
+    ("doorbell", PARTS),
     ("doorbell-lab", None),
     ("doorbell-torture", None),
     ("doorbell-tidy", Some(&[])),
     // Ordinary users' programs: they need only what is public.
-    (
-        "doorbell-compat",
-        Some(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
-    ),
+    ("doorbell-compat", PUBLIC),
     ("doorbell-simulated", Some(&["doorbell", "doorbell-tokio"])),
-    (
-        "clinic",
-        Some(&["doorbell", "doorbell-hyper", "doorbell-tokio"]),
-    ),
+    ("clinic", PUBLIC),
 ];
 
 /// Every other `doorbell-*` is an adapter.
@@ -60,22 +55,15 @@ pub fn floors(tree: &Tree) -> Vec<Finding> {
         }
     }
     let name = |table: &toml::Table| Some(table.get("package")?.get("name")?.as_str()?.to_owned());
-    let names: BTreeSet<String> = packages
-        .iter()
-        .filter_map(|(_, _, table)| name(table))
-        .collect();
+    let names = packages.iter().filter_map(|(_, _, table)| name(table));
+    let names: BTreeSet<String> = names.collect();
     for (path, text, table) in &packages {
         let Some(name) = name(table) else { continue };
         let Some(may) = may(&name) else {
             let what = format!("crate `{name}` stands on no floor");
             let remedy = "add it to the table FLOORS of doorbell-tidy's rule `floors`";
-            findings.push(Finding::new(
-                RULE,
-                path,
-                line_of(text, "name"),
-                what,
-                remedy,
-            ));
+            let line = line_of(text, "name");
+            findings.push(Finding::new(RULE, path, line, what, remedy));
             continue;
         };
         for (key, to, table) in arrows(table, &workspace) {
@@ -97,11 +85,9 @@ pub fn floors(tree: &Tree) -> Vec<Finding> {
 
 /// What a crate may depend on; `None` if its name has no floor.
 fn may(name: &str) -> Option<May> {
-    let listed = FLOORS
-        .iter()
-        .find(|(listed, _)| *listed == name)
-        .map(|(_, may)| *may);
-    listed.or(is_ours(name).then_some(ADAPTER))
+    let listed = FLOORS.iter().find(|(listed, _)| *listed == name);
+    let adapter = is_ours(name).then_some(ADAPTER);
+    listed.map(|(_, may)| *may).or(adapter)
 }
 
 fn is_ours(name: &str) -> bool {
@@ -115,9 +101,7 @@ fn arrows<'a>(
 ) -> Vec<(&'a str, &'a str, &'static str)> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let targets = targets.into_iter().flat_map(toml::Table::values);
-    let holders = targets
-        .filter_map(toml::Value::as_table)
-        .chain(std::iter::once(manifest));
+    let holders = targets.filter_map(toml::Value::as_table).chain([manifest]);
     let mut arrows = Vec::new();
     for (holder, table) in holders.flat_map(|holder| TABLES.map(|table| (holder, table))) {
         let dependencies = holder.get(table).and_then(toml::Value::as_table);
@@ -135,10 +119,8 @@ fn arrows<'a>(
 fn line_of(text: &str, key: &str) -> usize {
     let starts = |line: &str| {
         let line = line.trim();
-        let table = line
-            .strip_prefix('[')
-            .and_then(|line| line.strip_suffix(']'));
-        if let Some(table) = table {
+        if let Some(table) = line.strip_prefix('[') {
+            let table = table.trim_end_matches(']');
             return table.rsplit('.').next() == Some(key);
         }
         let rest = line.trim_start_matches('"').strip_prefix(key);

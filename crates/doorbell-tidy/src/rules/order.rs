@@ -41,20 +41,18 @@ pub fn order(tree: &Tree) -> Vec<Finding> {
         let mut last = 0;
         for (call, site) in sites(path, parsed, tree) {
             let reason = call.note(TAG);
-            let short = reason
-                .as_ref()
-                .is_some_and(|text| text.chars().count() < TEXT_MIN);
+            let said = match reason.map(|text| text.chars().count()) {
+                Some(TEXT_MIN..) => continue,
+                Some(_) => format!("with an `// {TAG}` comment that says too little"),
+                None => format!("without an `// {TAG}` comment at its statement"),
+            };
             // Several orderings on one line are one finding.
-            if site.line == last || (reason.is_some() && !short) {
+            if site.line == last {
                 continue;
             }
             last = site.line;
             let name = site.path.last().map_or("", String::as_str);
-            let what = if short {
-                format!("`{name}` with an `// {TAG}` comment that says too little")
-            } else {
-                format!("`{name}` without an `// {TAG}` comment at its statement")
-            };
+            let what = format!("`{name}` {said}");
             let remedy = "name the partner of the access and what becomes visible";
             findings.push(Finding::new(RULE, path, last, what, remedy));
         }

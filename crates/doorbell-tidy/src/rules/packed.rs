@@ -16,10 +16,9 @@ const WORDS: [&str; 3] = ["u32", "u64", "usize"];
 /// Files with a packed word but without its table or its assert.
 pub fn packed(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let files = tree
-        .with_ending("rs")
-        .filter(|(path, _)| path.starts_with(HOLDS));
-    for (path, text) in files.filter(|(path, _)| !tree.is_test(path)) {
+    let holds = |path: &str| path.starts_with(HOLDS) && !tree.is_test(path);
+    let files = tree.with_ending("rs");
+    for (path, text) in files.filter(|(path, _)| holds(path)) {
         let Some(line) = text.lines().position(is_packing) else {
             continue;
         };
@@ -31,10 +30,8 @@ pub fn packed(tree: &Tree) -> Vec<Finding> {
             add("packed word without a `const` assert", remedy);
         }
         if !text.lines().any(is_table) {
-            add(
-                "packed word without a table of its bits",
-                "add one to its doc: `/// | bits | … |`",
-            );
+            let what = "packed word without a table of its bits";
+            add(what, "add one to its doc: `/// | bits | … |`");
         }
     }
     findings
@@ -43,20 +40,17 @@ pub fn packed(tree: &Tree) -> Vec<Finding> {
 /// Whether the line defines `mod bits`, a `…_BIT`, or a constant word `1 << …`.
 fn is_packing(line: &str) -> bool {
     let line = line.trim();
-    let item =
-        line.strip_prefix("pub")
-            .map_or(line, |rest| match rest.trim_start().strip_prefix('(') {
-                Some(scope) => scope.split_once(')').map_or(rest, |(_, item)| item),
-                None => rest,
-            });
+    let public = line.strip_prefix("pub").map(str::trim_start);
+    let item = match public {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or(rest, |(_, item)| item),
+        other => other.unwrap_or(line),
+    };
     let item = item.trim_start();
     if let Some(name) = item.strip_prefix("mod ") {
         return name.trim_end_matches([' ', '{', ';', '}']) == "bits";
     }
-    let Some((name, rest)) = item
-        .strip_prefix("const ")
-        .and_then(|item| item.split_once(':'))
-    else {
+    let constant = item.strip_prefix("const ");
+    let Some((name, rest)) = constant.and_then(|item| item.split_once(':')) else {
         return false;
     };
     let Some((word, value)) = rest.split_once('=') else {
@@ -71,17 +65,13 @@ fn is_packing(line: &str) -> bool {
 
 /// Whether an unnamed constant asserts something.
 fn has_assert(text: &str) -> bool {
-    let code: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with("//"))
-        .collect();
+    let code = text.lines().map(str::trim);
+    let code: Vec<&str> = code.filter(|line| !line.starts_with("//")).collect();
     let code = code.join(" ");
     let mut constants = code.split("const _: () =").skip(1).map(str::trim_start);
     constants.any(|value| {
-        let block = value
-            .strip_prefix('{')
-            .and_then(|value| value.split_once("};"));
+        let block = value.strip_prefix('{');
+        let block = block.and_then(|value| value.split_once("};"));
         value.starts_with("assert!(") || block.is_some_and(|(block, _)| block.contains("assert!("))
     })
 }

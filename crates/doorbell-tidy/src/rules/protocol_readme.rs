@@ -23,11 +23,9 @@ const HEADINGS: [&str; 6] = [
 
 /// Protocol folders without a README, without a pointer to it, or without tests.
 pub fn protocol_readme(tree: &Tree) -> Vec<Finding> {
-    let folders = tree.folders_in(PROTOCOLS);
-    folders
-        .into_iter()
-        .flat_map(|name| protocol(tree, &format!("{PROTOCOLS}/{name}")))
-        .collect()
+    let folders = tree.folders_in(PROTOCOLS).into_iter();
+    let lacks = folders.flat_map(|name| protocol(tree, &format!("{PROTOCOLS}/{name}")));
+    lacks.collect()
 }
 
 /// What the folder of a protocol lacks.
@@ -39,13 +37,9 @@ fn protocol(tree: &Tree, folder: &str) -> Vec<Finding> {
     };
     match tree.text(&path("README.md")) {
         Some(text) => {
+            let remedy = "see how the other protocols are written";
             for (line, what) in readme(text) {
-                add(
-                    "README.md",
-                    line,
-                    &what,
-                    "see how the other protocols are written",
-                );
+                add("README.md", line, &what, remedy);
             }
         }
         None => add("README.md", 1, "is missing", "write it before the code"),
@@ -53,12 +47,12 @@ fn protocol(tree: &Tree, folder: &str) -> Vec<Finding> {
     let module = tree.text(&path("mod.rs")).unwrap_or_default();
     let first = module.lines().next().unwrap_or_default();
     if !(first.starts_with("//!") && first.contains("README.md")) {
-        let remedy = "start with `//! What it is. See README.md.`";
+        let what = "first line does not point to README.md";
         add(
             "mod.rs",
             1,
-            "first line does not point to README.md",
-            remedy,
+            what,
+            "start with `//! What it is. See README.md.`",
         );
     }
     let missing = |files: [&str; 2]| files.iter().all(|file| !tree.contains(&path(file)));
@@ -66,12 +60,8 @@ fn protocol(tree: &Tree, folder: &str) -> Vec<Finding> {
         add("tests.rs", 1, "no tests", "add tests.rs or tests/");
     }
     if missing(["loom.rs", "tests/loom.rs"]) {
-        add(
-            "loom.rs",
-            1,
-            "no loom tests",
-            "add loom.rs or tests/loom.rs",
-        );
+        let remedy = "add loom.rs or tests/loom.rs";
+        add("loom.rs", 1, "no loom tests", remedy);
     }
     findings
 }
@@ -81,10 +71,8 @@ fn readme(text: &str) -> Vec<(usize, String)> {
     let mut lacks = Vec::new();
     let bytes = text.len();
     if bytes < README_BYTES_MIN {
-        lacks.push((
-            1,
-            format!("has {bytes} bytes, fewer than {README_BYTES_MIN}"),
-        ));
+        let what = format!("has {bytes} bytes, fewer than {README_BYTES_MIN}");
+        lacks.push((1, what));
     }
     let titles = titles(text);
     if titles.len() != 1 {
@@ -93,10 +81,8 @@ fn readme(text: &str) -> Vec<(usize, String)> {
     }
     let headings = headings(text);
     for word in HEADINGS {
-        if !headings
-            .iter()
-            .any(|(_, _, name)| name.to_lowercase().contains(word))
-        {
+        let speaks = |(_, _, name): &(_, _, String)| name.to_lowercase().contains(word);
+        if !headings.iter().any(speaks) {
             lacks.push((1, format!("no heading speaks of \"{word}\"")));
         }
     }

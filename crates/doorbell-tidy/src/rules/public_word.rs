@@ -20,13 +20,8 @@ pub fn public_word(tree: &Tree) -> Vec<Finding> {
         for (line, link) in links(text) {
             if is_broken(tree, path, &link) {
                 let what = format!("link to `{link}` leads nowhere");
-                findings.push(Finding::new(
-                    RULE,
-                    path,
-                    line,
-                    what,
-                    "name a file of the tree",
-                ));
+                let remedy = "name a file of the tree";
+                findings.push(Finding::new(RULE, path, line, what, remedy));
             }
         }
     }
@@ -36,20 +31,15 @@ pub fn public_word(tree: &Tree) -> Vec<Finding> {
 /// Whether the target of a relative link does not exist. A link that starts with `/` is relative to the
 /// root of the tree. Links with a scheme, or within their own page, are not checked.
 fn is_broken(tree: &Tree, path: &str, link: &str) -> bool {
-    let scheme = |name: &str| {
-        name.chars()
-            .all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
-    };
-    let outside = link.split_once(':').is_some_and(|(name, _)| scheme(name));
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
+    let scheme = link.split_once(':').map(|(name, _)| name);
+    let outside = scheme.is_some_and(|name| name.chars().all(is_of_scheme));
     let file = link.split(['#', '?']).next().unwrap_or_default();
     if outside || file.is_empty() {
         return false;
     }
-    let folder = if file.starts_with('/') {
-        ""
-    } else {
-        folder_of(path)
-    };
+    let from_root = file.starts_with('/');
+    let folder = if from_root { "" } else { folder_of(path) };
     let target = join(folder, &file.replace("%20", " "));
     !target.is_some_and(|target| tree.contains(&target))
 }
