@@ -160,8 +160,8 @@ impl Chosen {
     /// Runs it, on this host or on a simulated machine.
     pub(crate) fn report(&self) -> Result<Report, LabError> {
         let Self { scenario, options } = self;
-        match options.simulated() {
-            Some(sim) => simulated::run(scenario.name, &sim, options),
+        match &options.sim {
+            Some(sim) => simulated::run(scenario.name, sim, options),
             None => scenario.run(options),
         }
     }

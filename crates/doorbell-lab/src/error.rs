@@ -70,7 +70,7 @@ pub(crate) enum LabError {
     #[error("the thread `{thread}` panicked")]
     ThreadPanicked {
         /// Its name.
-        thread: &'static str,
+        thread: String,
     },
 
     /// An error, and the contestant in which it happened.
@@ -140,6 +140,12 @@ impl LabError {
         }
     }
 
+    /// A thread panicked.
+    pub(crate) fn panicked(thread: impl Into<String>) -> Self {
+        let thread = thread.into();
+        Self::ThreadPanicked { thread }
+    }
+
     /// A file or folder could not be read.
     pub(crate) fn reading(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
@@ -188,8 +194,5 @@ impl LabError {
 
 /// Turns the last error of the C library into a [`LabError::System`].
 pub(crate) fn last_system_error(what: &'static str) -> LabError {
-    LabError::System {
-        what,
-        source: io::Error::last_os_error(),
-    }
+    LabError::system(what)(io::Error::last_os_error())
 }

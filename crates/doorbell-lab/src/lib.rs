@@ -64,21 +64,17 @@ fn tell(line: fmt::Arguments<'_>) {
 fn run(cli: Cli) -> Result<(), LabError> {
     let say = |line: &str| print(line).map(drop);
     match cli.command {
-        Command::Lab {
-            scenario: Some(chosen),
-            ..
-        } => run_scenario(&chosen),
-        Command::Lab {
-            tour,
-            scenario: None,
-        } => tour::run(&tour, print),
+        Command::Lab { tour, scenario } => match scenario {
+            Some(chosen) => run_scenario(&chosen),
+            None => tour::run(&tour, print),
+        },
         Command::Info(args) => print_value(args.json, &info::run()?),
         Command::Calibrate(options) => print_value(options.json, &calibrate::run(&options)?),
         Command::Sim { command } => run_simulator(command),
         Command::LabPicture(options) => say(&report::picture::draw(&options)?),
-        Command::LabServer {
-            command: ServerCommand::Http(options),
-        } => http::serve(&options, say),
+        Command::LabServer { command } => match command {
+            ServerCommand::Http(options) => http::serve(&options, say),
+        },
     }
 }
 
@@ -92,27 +88,27 @@ fn run_scenario(chosen: &Chosen) -> Result<(), LabError> {
     give_out(&report, options, || report.to_table(options.wide))
 }
 
+/// Prints also what a failed run found.
 fn run_simulator(command: SimCommand) -> Result<(), LabError> {
-    match command {
+    let (is_json, value, checked) = match command {
         SimCommand::Fuzz(options) => {
             let report = simulator::fuzz(&options)?;
-            print_value(options.json, &report.json())?;
-            report.check()
+            (options.json, report.json(), report.check())
         }
         SimCommand::Replay(options) => {
-            let report = simulator::replay(&options)?;
-            print_value(false, &report.json())?;
-            report.check()
+            let (json, checked) = simulator::replay(&options)?;
+            (false, json, checked)
         }
         SimCommand::Mutants(options) => {
             let report = simulator::mutants(&options)?;
-            print_value(options.json, &report)?;
-            report.check()
+            (options.json, serde_json::to_value(&report)?, report.check())
         }
-    }
+    };
+    print_value(is_json, &value)?;
+    checked
 }
 
-/// Prints it as JSON or as text, also of a failed run; the failure is returned afterwards.
+/// Prints it as JSON or as text.
 fn print_value(json: bool, value: &impl Serialize) -> Result<(), LabError> {
     let text = if json {
         to_json(value)?

@@ -107,18 +107,10 @@ impl Text {
     /// What follows the options in its help.
     pub(crate) fn after_help(self) -> String {
         let mut text = format!("Examples:\n  {}\n", self.lines("Examples").join("\n  "));
-        let with_sim = self.section("Columns with --sim");
-        let simulated = if with_sim.is_empty() {
-            Vec::new()
-        } else {
-            self.columns(true)
-        };
-        for (title, sentences) in [
-            ("Columns", self.columns(false)),
-            ("Columns with --sim", simulated),
-        ] {
-            if !sentences.is_empty() {
-                text = format!("{text}\n{title}:\n  {}\n", sentences.join("\n  "));
+        for (title, is_simulated) in [("Columns", false), ("Columns with --sim", true)] {
+            if !self.section(title).is_empty() {
+                let sentences = self.columns(is_simulated).join("\n  ");
+                text = format!("{text}\n{title}:\n  {sentences}\n");
             }
         }
         text + "\nIn the JSON, a metric that could not be taken is absent. Progress goes to standard error."

@@ -36,6 +36,11 @@ pub(crate) fn steps_for(span: Duration) -> u64 {
     (span.as_secs_f64() / SAMPLE_S.max(1e-9) * SAMPLE as f64) as u64 + 1
 }
 
+/// "1 pair", "2 pairs".
+pub(crate) fn counted_noun(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Computes.
 pub(crate) fn compute(steps: u64) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -95,10 +100,9 @@ pub(crate) fn beside_threads<R, F: FnMut() -> Result<(), LabError>>(
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(repeat)).collect();
         let found = during();
         end.ask();
-        let panicked = |_| LabError::ThreadPanicked { thread: name };
-        let counts = threads
-            .into_iter()
-            .map(|thread| thread.join().map_err(panicked)?);
+        let panicked = |_| LabError::panicked(name);
+        let counts = threads.into_iter();
+        let counts = counts.map(|thread| thread.join().map_err(panicked)?);
         Ok((counts.sum::<Result<u64, LabError>>()?, found))
     })
 }
@@ -166,9 +170,8 @@ impl<T> Crew<T> {
     /// The results, in the order in which they came.
     pub(crate) fn gather(self) -> Result<Vec<T>, LabError> {
         drop(self.done);
-        (0..self.count)
-            .map(|_| self.results.recv().map_err(|_| LabError::TaskLost))
-            .collect()
+        let next = |_| self.results.recv().map_err(|_| LabError::TaskLost);
+        (0..self.count).map(next).collect()
     }
 }
 
@@ -202,22 +205,46 @@ impl<T> Slot<T> {
         has_room
     }
 
+    /// The value that waits to be taken.
+    pub(crate) fn peek(&self) -> Option<T>
+    where
+        T: Copy,
+    {
+        locked(&self.inside).0
+    }
+
+    /// Takes it without waiting.
+    pub(crate) fn empty(&self) {
+        locked(&self.inside).0 = None;
+    }
+
     /// No value comes any more.
     pub(crate) fn close(&self) {
         locked(&self.inside).1 = true;
         self.taker.wake();
     }
 
-    /// Waits for a value; `None` is the end.
+    /// Waits for a value, and takes it; `None` is the end.
     pub(crate) async fn take(&self) -> Option<T> {
+        self.when_filled(Option::take).await
+    }
+
+    /// Waits for a value, and leaves it there; `None` is the end.
+    pub(crate) async fn look(&self) -> Option<T>
+    where
+        T: Copy,
+    {
+        self.when_filled(|value| *value).await
+    }
+
+    async fn when_filled(&self, get: impl Fn(&mut Option<T>) -> Option<T>) -> Option<T> {
         poll_fn(|cx| {
             // Registered before it looks, so that a value that comes after the look wakes it.
             self.taker.register(cx.waker());
             let mut inside = locked(&self.inside);
-            match inside.0.take() {
-                Some(value) => Poll::Ready(Some(value)),
-                None if inside.1 => Poll::Ready(None),
-                None => Poll::Pending,
+            match get(&mut inside.0) {
+                None if !inside.1 => Poll::Pending,
+                value => Poll::Ready(value),
             }
         })
         .await
@@ -252,10 +279,8 @@ impl Meeting {
                 spin_loop();
             }
             let leave = |here| (here < self.expected).then(|| here - 1);
-            let left = self
-                .here
-                .try_update(Ordering::Relaxed, Ordering::Relaxed, leave);
-            if left.is_err() {
+            let relaxed = Ordering::Relaxed;
+            if self.here.try_update(relaxed, relaxed, leave).is_err() {
                 return;
             }
             let_others_run().await;

@@ -77,10 +77,8 @@ fn stops(only: Option<&str>) -> Result<Vec<(&'static Scenario, u32)>, LabError> 
     let all = scenario::ALL.iter();
     let all = all.filter_map(|scenario| Some((*scenario, scenario.tour_rounds?)));
     let wanted = only.unwrap_or_default();
-    let found: Vec<_> = all
-        .clone()
-        .filter(|(one, _)| one.name.contains(wanted))
-        .collect();
+    let found = all.clone().filter(|(one, _)| one.name.contains(wanted));
+    let found: Vec<_> = found.collect();
     if found.is_empty() {
         let known = all.map(|(one, _)| one.name);
         return Err(LabError::unknown("scenario", wanted, known));
@@ -96,10 +94,8 @@ fn farewell(reports: &[Report]) -> String {
     }
     text.push('\n');
     text += &notes_once(reports);
-    text += &reports
-        .first()
-        .map(Report::machine_line)
-        .unwrap_or_default();
+    let machine = reports.first().map(Report::machine_line);
+    text += &machine.unwrap_or_default();
     text + "\nThese are short runs. `doorbell lab SCENARIO` takes longer and gives reliable figures;\n  \
          `doorbell help lab SCENARIO` says what is measured, and what each column means.\n"
 }

@@ -66,7 +66,7 @@ async fn counts_on_the_clock() {
 fn what_needs_one_fault_is_shown_with_that_one() {
     let config = Config::new().cores(4).seeds(0..100).faults(ALL);
     // A busy machine takes longer than the usual time.
-    let config = config.shrink_within(Duration::from_secs(60));
+    let config = config.shrink_within(Duration::from_mins(1));
     let failed = sim::run(config, counts_on_the_clock).unwrap_err();
     assert_eq!(failed.faults, [Fault::ClockJump], "{failed}");
     repeats(&failed, counts_on_the_clock);

@@ -28,11 +28,8 @@ impl Pool {
         }
         let mut lines = Vec::with_capacity(count);
         in_large_pages(&lines);
-        lines.extend(
-            order
-                .into_iter()
-                .map(|next| CachePadded::new(AtomicUsize::new(next))),
-        );
+        let line = |next| CachePadded::new(AtomicUsize::new(next));
+        lines.extend(order.into_iter().map(line));
         Self { lines, next: 0 }
     }
 

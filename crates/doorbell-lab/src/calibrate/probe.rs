@@ -42,9 +42,8 @@ const THREADS: usize = 32;
 pub(super) static PROBES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let items = Text(include_str!("probes.md")).items("Probes");
     let named = items.iter().filter_map(|item| item.split_once(": "));
-    named
-        .map(|(name, how)| (name.to_owned(), how.to_owned()))
-        .collect()
+    let owned = named.map(|(name, how)| (name.to_owned(), how.to_owned()));
+    owned.collect()
 });
 
 /// The figures of a round in ns, without those of probes that need what this host lacks.
@@ -95,12 +94,8 @@ impl Bench {
         part: usize,
     ) -> Result<Option<f64>, LabError> {
         let wake = |there| wake_ns(&self.stand, there, event, idle);
-        Ok(self
-            .stand
-            .other()
-            .map(wake)
-            .transpose()?
-            .map(|wake| wake[part]))
+        let found = self.stand.other().map(wake).transpose()?;
+        Ok(found.map(|wake| wake[part]))
     }
 
     /// The same while that CPU is kept awake.
@@ -117,8 +112,8 @@ impl Bench {
         Ok(Some(match probe {
             "own_hit" => {
                 // One turn to cache the lines.
-                self.hits
-                    .load_ns(stand, (SMALL_BYTES / size_of::<CachePadded<u8>>()) as u32);
+                let lines = SMALL_BYTES / size_of::<CachePadded<u8>>();
+                self.hits.load_ns(stand, lines as u32);
                 self.hits.load_ns(stand, HITS)
             }
             "own_rmw" => own_rmw_ns(stand),
@@ -172,9 +167,8 @@ impl Bench {
                 stand.median_ns(WORK, compute)
             }
             "work_beside" => {
-                return sibling
-                    .map(|there| work_beside_ns(stand, there))
-                    .transpose();
+                let beside = |there| work_beside_ns(stand, there);
+                return sibling.map(beside).transpose();
             }
             unknown => unreachable!("there is no probe {unknown}"),
         }))
@@ -210,10 +204,7 @@ fn spawn_ns(stand: &Stand) -> Result<f64, LabError> {
         let thread = thread::Builder::new().spawn(|| ());
         let end = stand.clock.now();
         taken.push(stand.clock.ns_between(start, end) as f64);
-        join(
-            thread.map_err(LabError::system("starting a thread"))?,
-            "that does nothing",
-        )?;
+        join(thread.map_err(LabError::system("starting a thread"))?)?;
     }
     Ok(median(&taken).unwrap_or_default())
 }

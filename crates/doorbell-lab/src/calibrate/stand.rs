@@ -6,10 +6,8 @@ use std::sync::Arc;
 use doorbell_machine::{Cpu, Host, Machine as _, Topology};
 
 use crate::error::LabError;
-use crate::measure::{Clock, Pin, median, spawn_pinned};
-use crate::peers::join;
-
-const PARTNER: &str = "calibrate-partner";
+use crate::measure::{Clock, Pin, median};
+use crate::peers::{join, thread_on};
 
 /// The distance between two CPUs: SMT siblings, cores under one last-level cache, two of those in a socket, two sockets.
 fn distance(one: &Cpu, other: &Cpu) -> usize {
@@ -114,10 +112,8 @@ impl Stand {
     /// The median over so many chunks, which ignores disturbed ones, of the time of one of as many calls.
     #[inline(always)]
     pub(super) fn median_ns(&self, [chunks, calls]: [u32; 2], mut call: impl FnMut()) -> f64 {
-        let times: Vec<f64> = (0..chunks)
-            .map(|_| self.mean_ns(calls, |_| call()))
-            .collect();
-        median(&times).unwrap_or_default()
+        let times = (0..chunks).map(|_| self.mean_ns(calls, |_| call()));
+        median(&times.collect::<Vec<_>>()).unwrap_or_default()
     }
 
     /// Measures on the CPU `here` while a partner runs on `there`, until it is told to `end`.
@@ -134,10 +130,10 @@ impl Stand {
     ) -> Result<T, LabError> {
         let shared = Arc::new(shared);
         let theirs = Arc::clone(&shared);
-        let thread = spawn_pinned(PARTNER, there, move || partner(&theirs))?;
+        let thread = thread_on("calibrate-partner", Some(there), move || partner(&theirs))?;
         let found = Pin::to(self.here).map(|_here| own(&shared));
         end(&shared);
-        join(thread, PARTNER)??;
+        join(thread)??;
         found
     }
 }

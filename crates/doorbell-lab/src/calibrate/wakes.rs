@@ -216,7 +216,6 @@ pub(super) fn wake_ns(
 
 /// How late a sleep on this CPU ends: the timer interrupt, the idle exit and a switch.
 pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
-    const THREAD: &str = "sleeper";
     let late = |_| {
         let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
         let deadline = Timespec {
@@ -227,12 +226,12 @@ pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
         let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &deadline);
         Host::os_now_ns().saturating_sub(until_ns) as f64
     };
-    let thread = thread_on(THREAD, Some(stand.here), move || {
+    let thread = thread_on("sleeper", Some(stand.here), move || {
         // As in a worker's thread. It fails only on a kernel without the call, where sleeps end later.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         median(&(0..WAKES).map(late).collect::<Vec<_>>())
     })?;
-    Ok(join(thread, THREAD)?.unwrap_or_default())
+    Ok(join(thread)?.unwrap_or_default())
 }
 
 /// The same on a CPU that another thread keeps awake, which yields to every other one at once.

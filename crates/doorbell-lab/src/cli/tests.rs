@@ -54,8 +54,8 @@ fn each_example_of_the_help_can_be_parsed_and_chooses_somebody() {
         let Some(only) = options.only.clone() else {
             continue;
         };
-        let labels = match (options.simulated(), of_name(name).and_then(|one| one.plan)) {
-            (Some(sim), _) => simulated::labels(name, &sim),
+        let labels = match (&options.sim, of_name(name).and_then(|one| one.plan)) {
+            (Some(sim), _) => simulated::labels(name, sim, &options),
             (None, Some(plan)) => {
                 let all = testing::contestants(plan, &options);
                 all.iter().map(Contestant::label).collect()

@@ -49,20 +49,28 @@ fn judged(goal: &str, one: &Rated<'_>, results: &Results<'_>, is_first: bool) ->
     let (words, number) = bound.split_at(bound.find(|c: char| c.is_ascii_digit() || c == '-')?);
     let wanted: f64 = chosen(number, is_first).parse().ok()?;
     let found = results.figure(metric, one);
-    let is_met = found.map(|found| match words {
-        "at most " => found <= wanted,
-        _ => found >= wanted,
-    });
+    let is_met = found.map(|found| meets(found, words.trim_end(), wanted));
     let cells = vec![
         what.replace("{who}", one.who()).replace("{}", one.how()),
         chosen(unit, is_first).to_owned(),
         format!("{words}{}", known(Some(wanted))),
         known(found),
-        is_met
-            .map_or("n/a", |is_met| if is_met { "yes" } else { "NO" })
-            .to_owned(),
+        as_word(is_met).to_owned(),
     ];
     Some((cells, is_met))
+}
+
+/// Whether a figure is `at most` or `at least` this.
+pub(crate) fn meets(found: f64, words: &str, bound: f64) -> bool {
+    match words {
+        "at most" => found <= bound,
+        _ => found >= bound,
+    }
+}
+
+/// Whether a goal is met, in a table.
+pub(crate) fn as_word(is_met: Option<bool>) -> &'static str {
+    is_met.map_or("n/a", |is_met| if is_met { "yes" } else { "NO" })
 }
 
 /// Of `first (other)`, one.

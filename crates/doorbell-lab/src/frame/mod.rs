@@ -19,7 +19,9 @@ use crate::measure::{Clock, Placement, Samples, SyscallSource};
 use crate::peers::Host;
 use crate::scenario::Options;
 use crate::text::Text;
+use crate::tools::steps_for;
 
+pub(crate) use goals::{as_word, meets};
 pub(crate) use metric::{Metric, ends, variation};
 pub(crate) use rounds::{matching, run};
 pub(crate) use rows::{percentiles, percentiles_of};
@@ -76,6 +78,8 @@ pub(crate) struct Stage {
 impl Stage {
     /// Looks at the machine.
     pub(crate) fn new(options: &Options) -> Result<Self, LabError> {
+        // What a step takes is measured now, before the CPUs are busy.
+        let _ = steps_for(Duration::ZERO);
         Ok(Self {
             placement: Placement::of_this_process()?,
             clock: Clock::calibrated(),
@@ -146,6 +150,11 @@ impl Outcome {
     /// With these times.
     pub(crate) fn late(self, late: Samples) -> Self {
         Self { late, ..self }
+    }
+
+    /// With times of several kinds.
+    pub(crate) fn in_parts(self, parts: Vec<(&'static str, Samples)>) -> Self {
+        Self { parts, ..self }
     }
 
     /// With more figures.

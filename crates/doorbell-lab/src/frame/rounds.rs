@@ -11,7 +11,7 @@ use crate::measure::{
     timed,
 };
 use crate::progress::Progress;
-use crate::report::{MeasuredOn, Report, Row, gist_of};
+use crate::report::{MeasuredOn, Report, Row, gist_of, table_of};
 use crate::scenario::Options;
 
 /// Two limits may differ by this factor.
@@ -49,16 +49,13 @@ impl Tapes {
         }
         for (place, (part, late)) in parts.into_iter().enumerate() {
             if place == self.all.len() {
-                let tape = Tape {
-                    part,
-                    ..Tape::default()
-                };
-                self.all.push(tape);
+                self.all.push(Tape::default());
             }
-            let mut figures = outcome.figures.clone();
+            let (tape, mut figures) = (&mut self.all[place], outcome.figures.clone());
             figures.extend(percentiles(&late));
-            self.all[place].late.add(&late);
-            self.all[place].rounds.push(figures);
+            tape.part = part;
+            tape.late.add(&late);
+            tape.rounds.push(figures);
         }
     }
 }
@@ -71,7 +68,7 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
     let progress = Progress::on_stderr(rounds, contestants.len(), options.place.as_deref());
     progress.prepare("watching the idle machine");
     let rest = IdleMachine::watch(options.idle_span())?;
-    let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
+    let machine = Machine::describe(stage.clock, stage.placement, rest)?;
     let time_limit = TimeLimit::start()?;
     let work = (plan.work)(options);
     let mut runner = Runner {
@@ -88,10 +85,8 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
     let metrics = text.metrics("Metrics");
     let rows = rows(plan, &metrics, &contestants, &tapes);
     let tapes_of_rows = tapes.iter().flat_map(|tapes| &tapes.all);
-    let rated = rows.iter().zip(tapes_of_rows).map(|(row, tape)| Rated {
-        row,
-        rounds: &tape.rounds,
-    });
+    let rated = rows.iter().zip(tapes_of_rows);
+    let rated = rated.map(|(row, tape)| Rated::new(row, &tape.rounds));
     let results = Results {
         rated: rated.collect(),
         options,
@@ -99,7 +94,11 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
     let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
     let mut tables = results.tables(text).into_iter();
     // Without columns of its own, the first of its tables is the main one.
-    let main = columns.is_empty().then(|| tables.next()).flatten();
+    let main = if columns.is_empty() {
+        tables.next()
+    } else {
+        Some(table_of(&columns, &rows, rounds))
+    };
     let goals = goals::table(&text.items("Goals"), &results);
     let gist = gist_of(text, "Gist", &rows);
     let mut notes = runner.limit_notes(&contestants, &tapes);
@@ -110,8 +109,7 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
         machine: MeasuredOn::Host(machine),
         rounds,
         rows,
-        columns,
-        main,
+        main: main.unwrap_or_default(),
         gist,
         side_tables: tables.chain(goals).collect(),
         notes,
@@ -160,10 +158,8 @@ impl Runner<'_> {
         if tapes.all.is_empty()
             && let Some(per_1k) = self.counted_pass(one)?
         {
-            let both = [
-                ("syscalls_per_1k", per_1k),
-                ("syscalls_per_1m", 1_000.0 * per_1k),
-            ];
+            let per_1m = 1_000.0 * per_1k;
+            let both = [("syscalls_per_1k", per_1k), ("syscalls_per_1m", per_1m)];
             outcome.figures.extend(both);
         }
         tapes.keep(outcome);
@@ -237,9 +233,8 @@ impl Runner<'_> {
             let before = counter.read()?;
             let outcome = run.run((self.work.counted / one.divisor).max(1))?;
             let count = counter.read()? - before;
-            Ok(Some(
-                1_000.0 * count as f64 / outcome.operations.max(1) as f64,
-            ))
+            let operations = outcome.operations.max(1) as f64;
+            Ok(Some(1_000.0 * count as f64 / operations))
         })
     }
 
@@ -264,22 +259,16 @@ impl Runner<'_> {
         let Some((middle, ends)) = median(&self.limits_ns).zip(Spread::of(&self.limits_ns)) else {
             return Vec::new();
         };
-        let losses = all
-            .iter()
-            .zip(tapes)
-            .filter(|(_, tapes)| tapes.dropped[1] > 0);
-        let losses = losses.map(|(one, tapes)| {
-            let [rounds, passes] = tapes.dropped;
-            format!(
-                "{}: {passes} of its passes, {rounds} of its rounds",
-                one.label()
-            )
+        let losses = all.iter().zip(tapes).filter_map(|(one, tapes)| {
+            let ([rounds, passes], label) = (tapes.dropped, one.label());
+            let loss = format!("{label}: {passes} of its passes, {rounds} of its rounds");
+            (passes > 0).then_some(loss)
         });
-        let losses: Vec<_> = losses.collect();
+        let losses = losses.collect::<Vec<_>>().join("; ");
         let lost = if losses.is_empty() {
-            "nothing".to_owned()
+            "nothing"
         } else {
-            losses.join("; ")
+            &losses
         };
         vec![
             format!(
@@ -317,13 +306,11 @@ fn chosen(all: Vec<Contestant>, only: Option<&str>) -> Result<Vec<Contestant>, L
 /// Whether each of `labels` contains `only`, or one of its parts between `|`, ignoring case; an error if none of them does.
 pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool>, LabError> {
     let wanted = only.unwrap_or_default().to_lowercase();
-    let matches: Vec<bool> = labels
-        .iter()
-        .map(|label| {
-            let label = label.to_lowercase();
-            wanted.split('|').any(|part| label.contains(part))
-        })
-        .collect();
+    let is_wanted = |label: &String| {
+        let label = label.to_lowercase();
+        wanted.split('|').any(|part| label.contains(part))
+    };
+    let matches: Vec<bool> = labels.iter().map(is_wanted).collect();
     if matches.contains(&true) {
         return Ok(matches);
     }
@@ -334,9 +321,8 @@ pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool
 /// A row for each tape, compared with the tape of the same part of its baseline.
 fn rows(plan: &Plan, metrics: &[Metric], all: &[Contestant], tapes: &[Tapes]) -> Vec<Row> {
     let baseline_of = |group: &str, part: &str| {
-        let place = all
-            .iter()
-            .position(|one| one.is_baseline && one.group == group)?;
+        let is_it = |one: &Contestant| one.is_baseline && one.group == group;
+        let place = all.iter().position(is_it)?;
         tapes[place].all.iter().find(|tape| tape.part == part)
     };
     let mut rows = Vec::new();
@@ -348,13 +334,8 @@ fn rows(plan: &Plan, metrics: &[Metric], all: &[Contestant], tapes: &[Tapes]) ->
                 "" => one.variant.clone(),
                 part => format!("{}: {part}", one.variant),
             };
-            let mut row = row(
-                (&one.name, &variant),
-                tape,
-                baseline_of(&one.group, tape.part),
-                plan.compared,
-                metrics,
-            );
+            let (names, baseline) = ((&*one.name, &*variant), baseline_of(&one.group, tape.part));
+            let mut row = row(names, tape, baseline, plan.compared, metrics);
             if plan.limit.is_some() {
                 let names = ["rounds_dropped_count", "passes_dropped_count"];
                 for (name, count) in names.into_iter().zip(tapes.dropped) {
@@ -380,10 +361,10 @@ fn caveats(machine: &Machine, work: Work) -> Vec<String> {
                     counts that include theirs";
         notes.push(busy.to_owned());
     }
-    if let Some(switches) = std::env::var_os("DOORBELL_SWITCHES") {
+    if let Ok(switches) = std::env::var("DOORBELL_SWITCHES") {
+        let rows = "rows of doorbell that name no switch";
         notes.push(format!(
-            "DOORBELL_SWITCHES is set: rows of doorbell that name no switch ran with {}",
-            switches.display()
+            "DOORBELL_SWITCHES is set: {rows} ran with {switches}"
         ));
     }
     notes

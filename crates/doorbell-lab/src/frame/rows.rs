@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rounds::{Figures, Tape};
 use super::{Metric, ends};
 use crate::measure::{Samples, Spread, median};
-use crate::report::{Column, Metrics, Row, SideTable, fits, known, spread};
+use crate::report::{Column, Metrics, Row, SideTable, fits, known, spread, titles_of};
 use crate::scenario::Options;
 use crate::text::Text;
 
@@ -18,7 +18,11 @@ pub(crate) struct Rated<'a> {
     pub(crate) rounds: &'a [Figures],
 }
 
-impl Rated<'_> {
+impl<'a> Rated<'a> {
+    pub(crate) fn new(row: &'a Row, rounds: &'a [Figures]) -> Self {
+        Self { row, rounds }
+    }
+
     pub(crate) fn who(&self) -> &str {
         &self.row.contestant
     }
@@ -46,9 +50,8 @@ pub(crate) struct Results<'a> {
 
 impl Results<'_> {
     pub(crate) fn of(&self, who: &str, how: &str) -> Option<&Rated<'_>> {
-        self.rated
-            .iter()
-            .find(|one| one.who() == who && one.how() == how)
+        let mut all = self.rated.iter();
+        all.find(|one| one.who() == who && one.how() == how)
     }
 
     /// A metric divided by that of another row: the median of the rounds' ratios, or the ratio of what all rounds have
@@ -60,11 +63,8 @@ impl Results<'_> {
         name: &str,
     ) -> Option<f64> {
         let other = self.of(who, how)?;
-        let pairs = one
-            .over_rounds(name)
-            .into_iter()
-            .zip(other.over_rounds(name));
-        median(&finite_ratios(pairs)).or_else(|| {
+        let [own, others] = [one, other].map(|one| one.over_rounds(name).into_iter());
+        median(&finite_ratios(own.zip(others))).or_else(|| {
             Some(one.metric(name)? / other.metric(name)?).filter(|ratio| ratio.is_finite())
         })
     }
@@ -72,12 +72,11 @@ impl Results<'_> {
     /// A metric, or an expression of several: `name`, or divided by another row's, `name / contestant`, perhaps with
     /// `: variant`; of several, between `&`, the greatest counts.
     pub(super) fn figure(&self, expression: &str, one: &Rated<'_>) -> Option<f64> {
-        let each = expression
-            .split(" & ")
-            .map(|part| match other_of(part, one) {
-                None => one.metric(part),
-                Some(other) => self.ratio(one, other, part.split(" / ").next()?),
-            });
+        let of_part = |part: &str| match other_of(part, one) {
+            None => one.metric(part),
+            Some(other) => self.ratio(one, other, part.split(" / ").next()?),
+        };
+        let each = expression.split(" & ").map(of_part);
         each.reduce(|one, other| Some(one?.max(other?))).flatten()
     }
 
@@ -89,12 +88,9 @@ impl Results<'_> {
         let table = |(caption, variant): (&'static str, &str)| {
             let metrics = text.metrics(caption);
             let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
-            let cell = |one: &Rated<'_>, column: &Column| {
-                if column.is_spread {
-                    spread(one.row, column.metric)
-                } else {
-                    known(self.figure(column.metric, one))
-                }
+            let cell = |one: &Rated<'_>, column: &Column| match column.metric {
+                metric if column.is_spread => spread(one.row, metric),
+                metric => known(self.figure(metric, one)),
             };
             let row = |one: &Rated<'_>| {
                 let names = [one.who().to_owned(), one.how().to_owned()];
@@ -102,18 +98,12 @@ impl Results<'_> {
                 names.into_iter().chain(cells).collect()
             };
             let in_it = |one: &&Rated<'_>| {
-                let has_any = metrics
-                    .iter()
-                    .any(|metric| one.metric(metric.name).is_some());
-                fits(variant, one.how()) && has_any
+                let has = |metric: &Metric| one.metric(metric.name).is_some();
+                fits(variant, one.how()) && metrics.iter().any(has)
             };
-            let titles = columns.iter().map(|column| column.title);
             SideTable {
                 caption,
-                titles: ["contestant", "variant"]
-                    .into_iter()
-                    .chain(titles)
-                    .collect(),
+                titles: titles_of(&columns),
                 rows: self.rated.iter().filter(in_it).map(row).collect(),
             }
         };
@@ -158,11 +148,7 @@ pub(super) fn row(
         put_ends(&mut metrics, &ratios, [RATIO[1], RATIO[2]]);
     }
     metrics.put("rounds_kept_count", Some(tape.rounds.len() as f64));
-    Row {
-        contestant: contestant.to_owned(),
-        variant: variant.to_owned(),
-        metrics,
-    }
+    Row::new(contestant, variant, metrics)
 }
 
 fn put_ends(metrics: &mut Metrics, values: &[f64], [low, high]: [&str; 2]) {
@@ -191,13 +177,8 @@ pub(crate) fn percentiles_of<const N: usize>(
 /// The medians of all figures. Percentiles that some round has too few times for are those of all rounds together,
 /// and the maximum is that of all rounds.
 fn middles(tape: &Tape) -> BTreeMap<&'static str, f64> {
-    let names: BTreeSet<_> = tape
-        .rounds
-        .iter()
-        .flat_map(Figures::keys)
-        .copied()
-        .collect();
-    let of_rounds = |name| Some((name, median(&over_rounds(&tape.rounds, name))?));
+    let names: BTreeSet<_> = tape.rounds.iter().flat_map(Figures::keys).collect();
+    let of_rounds = |name: &&'static str| Some((*name, median(&over_rounds(&tape.rounds, name))?));
     let mut all: BTreeMap<_, _> = names.into_iter().filter_map(of_rounds).collect();
     let of_all = percentiles(&tape.late);
     let is_of_all = |name: &str| name == "max_us" || of_each_round(&tape.rounds, name).is_none();

@@ -48,12 +48,11 @@ pub(crate) fn run() -> Result<Info, LabError> {
 
 impl Info {
     fn of(seen: Seen, workers: Vec<WorkerFact>, switches: String) -> Self {
-        let remedies = remedies(&seen, &workers);
         Self {
+            remedies: remedies(&seen, &workers),
             seen,
             workers,
             switches,
-            remedies,
         }
     }
 }
@@ -93,7 +92,7 @@ fn remedies(seen: &Seen, workers: &[WorkerFact]) -> Vec<String> {
     }
     let fair = workers.iter().filter(|worker| worker.class == "Fair");
     if fair
-        .into_iter()
+        .clone()
         .any(|worker| worker.got.as_deref() == Some("SCHED_IDLE"))
     {
         all.push(

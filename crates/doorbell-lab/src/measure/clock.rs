@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell_machine::{Host, Machine};
+use serde::Serialize;
 
 /// How long the counter is compared with the kernel's clock.
 const CALIBRATION: Duration = Duration::from_millis(50);
@@ -21,21 +22,27 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tick(u64);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 enum Source {
+    #[serde(rename = "tsc")]
     Tsc,
+    #[serde(rename = "clock_gettime")]
     Monotonic,
 }
 
 /// A calibrated clock. Copy it into the threads that need it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Clock {
+    #[serde(rename = "clock")]
     source: Source,
+    #[serde(skip)]
     ns_per_tick: f64,
     /// What the two reads around a call add to its time. It is reported, never subtracted.
+    #[serde(rename = "clock_overhead_ns")]
     pub(crate) overhead_ns: f64,
     /// The least difference between two readings. Some counters advance in steps: on AMD's Zen the
     /// time-stamp counter advances 100 million times a second, by about 26 each time.
+    #[serde(rename = "clock_step_ns")]
     pub(crate) step_ns: f64,
 }
 

@@ -1,14 +1,13 @@
 //! The CPUs that a scenario uses, and the pinning of threads to them.
 
-use std::thread::{self, JoinHandle};
-
 use doorbell_machine::{Host, Machine};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Serialize;
 
 use crate::error::LabError;
 
 /// The CPUs of a caller and a callee.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Placement {
     /// The caller's CPU.
     pub(crate) caller_cpu: usize,
@@ -64,9 +63,8 @@ fn too_few(allowed: &[usize]) -> LabError {
 /// [`LabError::System`] if the mask cannot be read.
 pub(crate) fn allowed_cpus() -> Result<Vec<usize>, LabError> {
     let set = affinity()?;
-    Ok((0..CpuSet::MAX_CPU)
-        .filter(|cpu| set.is_set(*cpu))
-        .collect())
+    let all = 0..CpuSet::MAX_CPU;
+    Ok(all.filter(|cpu| set.is_set(*cpu)).collect())
 }
 
 /// The CPU on which the calling thread runs at this moment.
@@ -87,7 +85,10 @@ impl Pin {
     /// [`LabError::System`] if the thread may not use the CPU.
     pub(crate) fn to(cpu: usize) -> Result<Self, LabError> {
         let before = affinity()?;
-        set_affinity(cpu)?;
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        let moved = sched_setaffinity(None, &only);
+        moved.map_err(LabError::system("sched_setaffinity"))?;
         Ok(Self { before })
     }
 }
@@ -100,32 +101,8 @@ impl Drop for Pin {
     }
 }
 
-/// Starts a thread that runs `work` on `cpu` and nowhere else. The calling thread moves to `cpu` to start
-/// it.
-///
-/// # Errors
-/// [`LabError::System`] if the CPU may not be used or no thread can be started.
-pub(crate) fn spawn_pinned<T: Send + 'static>(
-    name: &'static str,
-    cpu: usize,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, LabError> {
-    // A new thread inherits its parent's mask, so it never runs elsewhere.
-    let _there = Pin::to(cpu)?;
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(LabError::system("starting a thread"))
-}
-
 fn affinity() -> Result<CpuSet, LabError> {
     sched_getaffinity(None).map_err(LabError::system("sched_getaffinity"))
-}
-
-fn set_affinity(cpu: usize) -> Result<(), LabError> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(LabError::system("sched_setaffinity"))
 }
 
 /// The hardware threads that this process may use and that share a core with `cpu`, itself included.
@@ -139,6 +116,7 @@ fn smt_siblings_of(cpu: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::thread_on;
 
     fn alone(cpu: usize) -> Vec<usize> {
         vec![cpu]
@@ -193,7 +171,7 @@ mod tests {
     #[test]
     fn a_pinned_thread_starts_on_its_cpu() {
         let cpu = allowed_cpus().expect("the mask can be read")[0];
-        let thread = spawn_pinned("pinned", cpu, current_cpu).expect("the thread starts");
+        let thread = thread_on("pinned", Some(cpu), current_cpu).expect("the thread starts");
         assert_eq!(thread.join().expect("the thread ends") as usize, cpu);
     }
 }

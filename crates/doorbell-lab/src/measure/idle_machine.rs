@@ -4,6 +4,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::clock::timed;
 use super::interrupts::Interrupts;
 use crate::error::LabError;
@@ -16,11 +18,13 @@ const IDLE_FIELDS: [usize; 2] = [3, 4];
 const TIME_FIELDS: usize = 8;
 
 /// The activity of the idle machine.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct IdleMachine {
     /// RES and CAL interrupts per second.
+    #[serde(rename = "idle_interrupts_per_s")]
     pub(crate) interrupts_per_s: f64,
     /// The share of all CPUs that other programs, or the hypervisor, used.
+    #[serde(rename = "idle_busy_percent")]
     pub(crate) busy_percent: f64,
 }
 
@@ -65,17 +69,11 @@ impl CpuTime {
     /// Parses the line for all CPUs together.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let fields: Vec<u64> = line
-            .split_whitespace()
-            .take(TIME_FIELDS)
-            .map_while(|field| field.parse().ok())
-            .collect();
-        let idle = IDLE_FIELDS
-            .iter()
-            .filter_map(|place| fields.get(*place))
-            .sum();
+        let fields = line.split_whitespace().take(TIME_FIELDS);
+        let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+        let idle = IDLE_FIELDS.iter().filter_map(|place| fields.get(*place));
         Some(Self {
-            idle,
+            idle: idle.sum(),
             all: fields.iter().sum(),
         })
     }
@@ -83,11 +81,7 @@ impl CpuTime {
     fn busy_percent_since(self, earlier: Self) -> f64 {
         let all = self.all.saturating_sub(earlier.all);
         let idle = self.idle.saturating_sub(earlier.idle).min(all);
-        if all == 0 {
-            0.0
-        } else {
-            100.0 * (all - idle) as f64 / all as f64
-        }
+        100.0 * (all - idle) as f64 / all.max(1) as f64
     }
 }
 

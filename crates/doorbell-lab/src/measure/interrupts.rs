@@ -48,11 +48,8 @@ fn count_of_row(row: &str) -> Option<u64> {
     if !matches!(label.trim(), "RES" | "CAL") && !described {
         return None;
     }
-    Some(
-        rest.split_whitespace()
-            .map_while(|field| field.parse::<u64>().ok())
-            .sum(),
-    )
+    let counts = rest.split_whitespace();
+    Some(counts.map_while(|field| field.parse::<u64>().ok()).sum())
 }
 
 #[cfg(test)]

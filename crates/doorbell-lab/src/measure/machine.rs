@@ -23,12 +23,9 @@ pub(crate) struct Machine {
     pub(crate) virtual_machine: bool,
     /// The CPUs this process may use.
     pub(crate) cpus_allowed: Vec<usize>,
-    /// The CPU of callers.
-    pub(crate) caller_cpu: usize,
-    /// The CPU of callees.
-    pub(crate) callee_cpu: usize,
-    /// Whether those two are hardware threads of one core.
-    pub(crate) smt_siblings: bool,
+    /// The CPUs of callers and callees.
+    #[serde(flatten)]
+    pub(crate) placement: Placement,
     /// The kernel's release.
     pub(crate) kernel: String,
     /// The kernel's clock source.
@@ -36,15 +33,11 @@ pub(crate) struct Machine {
     /// The kernel's idle driver and governor.
     pub(crate) idle: String,
     /// The clock that timed the calls.
-    pub(crate) clock: &'static str,
-    /// What the clock adds to each timing.
-    pub(crate) clock_overhead_ns: f64,
-    /// The least difference between two readings of the clock.
-    pub(crate) clock_step_ns: f64,
-    /// RES and CAL interrupts per second of the idle machine.
-    pub(crate) idle_interrupts_per_s: f64,
-    /// The share of all CPUs that was in use while this program waited.
-    pub(crate) idle_busy_percent: f64,
+    #[serde(flatten)]
+    pub(crate) clock: Clock,
+    /// The machine without load.
+    #[serde(flatten)]
+    pub(crate) rest: IdleMachine,
 }
 
 impl Machine {
@@ -54,7 +47,7 @@ impl Machine {
     /// [`LabError::System`] if the affinity mask cannot be read. Anything else that is missing is
     /// "unknown".
     pub(crate) fn describe(
-        clock: &Clock,
+        clock: Clock,
         placement: Placement,
         rest: IdleMachine,
     ) -> Result<Self, LabError> {
@@ -63,53 +56,44 @@ impl Machine {
             cpu_model,
             virtual_machine,
             cpus_allowed: allowed_cpus()?,
-            caller_cpu: placement.caller_cpu,
-            callee_cpu: placement.callee_cpu,
-            smt_siblings: placement.smt_siblings,
+            placement,
             kernel: line_of("/proc/sys/kernel/osrelease"),
             kernel_clock_source: kernel_clock_source().unwrap_or_else(unknown),
             idle: idle_driver(),
-            clock: clock.name(),
-            clock_overhead_ns: clock.overhead_ns,
-            clock_step_ns: clock.step_ns,
-            idle_interrupts_per_s: rest.interrupts_per_s,
-            idle_busy_percent: rest.busy_percent,
+            clock,
+            rest,
         })
     }
 
     /// Whether other programs, or the hypervisor, kept much of the CPUs busy just before the run.
     pub(crate) fn was_busy(&self) -> bool {
-        self.idle_busy_percent > BUSY_PERCENT
+        self.rest.busy_percent > BUSY_PERCENT
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let siblings = if self.smt_siblings {
-            ", SMT siblings of one core"
-        } else {
-            ""
-        };
-        let guest = if self.virtual_machine {
-            " (virtual machine)"
-        } else {
-            ""
-        };
+        let Placement {
+            caller_cpu,
+            callee_cpu,
+            smt_siblings,
+        } = self.placement;
+        let text = |is_so, text| if is_so { text } else { "" };
         write!(
             out,
-            "{}{guest}, Linux {}, idle {}; caller on CPU {}, callee on CPU {}{siblings}, \
+            "{}{}, Linux {}, idle {}; caller on CPU {caller_cpu}, callee on CPU {callee_cpu}{}, \
              of {} allowed; clock {} (adds {:.0} ns to each time); without load {:.0} RES+CAL/s, \
              CPUs {:.0} % busy",
             self.cpu_model,
+            text(self.virtual_machine, " (virtual machine)"),
             self.kernel,
             self.idle,
-            self.caller_cpu,
-            self.callee_cpu,
+            text(smt_siblings, ", SMT siblings of one core"),
             self.cpus_allowed.len(),
-            self.clock,
-            self.clock_overhead_ns,
-            self.idle_interrupts_per_s,
-            self.idle_busy_percent,
+            self.clock.name(),
+            self.clock.overhead_ns,
+            self.rest.interrupts_per_s,
+            self.rest.busy_percent,
         )
     }
 }

@@ -14,7 +14,7 @@ mod usage;
 
 pub(crate) use clock::timed;
 pub(crate) use clock::{Clock, Tick};
-pub(crate) use cpu::{Pin, Placement, allowed_cpus, current_cpu, spawn_pinned};
+pub(crate) use cpu::{Pin, Placement, allowed_cpus, current_cpu};
 pub(crate) use idle_machine::IdleMachine;
 pub(crate) use interrupts::Interrupts;
 pub(crate) use machine::{Machine, idle_driver, line_of, processor};

@@ -29,10 +29,8 @@ impl Process {
         // SAFETY: the pointer is valid for writing one clock id, and the call writes nothing else.
         let status = unsafe { libc::clock_getcpuclockid(self.0.cast_signed(), &raw mut clock) };
         if status != 0 {
-            return Err(LabError::System {
-                what: "clock_getcpuclockid",
-                source: std::io::Error::from_raw_os_error(status),
-            });
+            let error = std::io::Error::from_raw_os_error(status);
+            return Err(LabError::system("clock_getcpuclockid")(error));
         }
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -90,11 +88,8 @@ impl Process {
 impl Switches {
     /// The threads that are not among `earlier`.
     pub(crate) fn threads_since(&self, earlier: &Self) -> Vec<i32> {
-        let new = self
-            .0
-            .keys()
-            .filter(|number| !earlier.0.contains_key(number));
-        new.copied().collect()
+        let is_new = |number: &&i32| !earlier.0.contains_key(number);
+        self.0.keys().filter(is_new).copied().collect()
     }
 
     /// Its threads.

@@ -12,31 +12,20 @@ pub(crate) struct Spread {
 impl Spread {
     /// The spread of `values`; `None` if there are none.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
-        let (first, rest) = values.split_first()?;
-        let start = Self {
-            min: *first,
-            max: *first,
-        };
-        Some(rest.iter().fold(start, |spread, value| Self {
-            min: spread.min.min(*value),
-            max: spread.max.max(*value),
-        }))
+        let end = |of_two: fn(f64, f64) -> f64| values.iter().copied().reduce(of_two);
+        Some(Self {
+            min: end(f64::min)?,
+            max: end(f64::max)?,
+        })
     }
 }
 
 /// The middle value, or the mean of the two middle ones; `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    if values.is_empty() {
-        return None;
-    }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        Some(sorted[middle])
-    } else {
-        Some(f64::midpoint(sorted[middle - 1], sorted[middle]))
-    }
+    let [low, high] = [sorted.len().checked_sub(1)? / 2, sorted.len() / 2];
+    Some(f64::midpoint(sorted[low], sorted[high]))
 }
 
 /// The coefficient of variation: the sample's standard deviation in per cent of its mean. `None` without

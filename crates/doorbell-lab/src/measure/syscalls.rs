@@ -27,32 +27,6 @@ const POLLS: [&str; 3] = [
 /// The file with the kernel's restriction level for perf.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// Why system calls cannot be counted here, and how to change that.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum Unavailable {
-    /// tracefs is not mounted, or this user may not read it.
-    #[error(
-        "tracefs cannot be read ({reason}): run as root, and if it is not mounted, \
-         `mount -t tracefs nodev /sys/kernel/tracing`"
-    )]
-    NoTracefs {
-        /// The system's error.
-        reason: String,
-    },
-    /// The kernel refused the counter.
-    #[error(
-        "perf_event_open was refused ({reason}): run as root, or lower \
-         kernel.perf_event_paranoid (now {paranoid}) to -1"
-    )]
-    Refused {
-        /// The system's error.
-        reason: String,
-        /// The value of `kernel.perf_event_paranoid`.
-        paranoid: String,
-    },
-}
-
 /// Opens counters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SyscallSource(Tracepoint);
@@ -61,8 +35,8 @@ impl SyscallSource {
     /// Finds the tracepoint and opens a counter once, as a test.
     ///
     /// # Errors
-    /// [`Unavailable`], which says what to change.
-    pub(crate) fn find() -> Result<Self, Unavailable> {
+    /// Why system calls cannot be counted here, and how to change that.
+    pub(crate) fn find() -> Result<Self, LabError> {
         let id = event_id(&TRACEFS.map(PathBuf::from), ALL)?;
         let source = Self(Tracepoint::with_id(id));
         source.open()?;
@@ -79,8 +53,8 @@ impl SyscallSource {
     /// Counts from now on, in the calling thread and in threads that it starts.
     ///
     /// # Errors
-    /// [`Unavailable::Refused`] if the kernel does not allow it.
-    pub(crate) fn open(self) -> Result<SyscallCounter, Unavailable> {
+    /// [`LabError::Said`] if the kernel does not allow it.
+    pub(crate) fn open(self) -> Result<SyscallCounter, LabError> {
         self.counter(|counter| {
             counter.inherit(true);
         })
@@ -89,14 +63,14 @@ impl SyscallSource {
     /// Counts from now on in one thread, also of another process, but not in threads that it starts.
     ///
     /// # Errors
-    /// [`Unavailable::Refused`] if the kernel does not allow it.
-    pub(crate) fn open_for(self, thread: i32) -> Result<SyscallCounter, Unavailable> {
+    /// [`LabError::Said`] if the kernel does not allow it.
+    pub(crate) fn open_for(self, thread: i32) -> Result<SyscallCounter, LabError> {
         self.counter(|counter| {
             counter.observe_pid(thread);
         })
     }
 
-    fn counter(self, set: impl FnOnce(&mut Builder<'_>)) -> Result<SyscallCounter, Unavailable> {
+    fn counter(self, set: impl FnOnce(&mut Builder<'_>)) -> Result<SyscallCounter, LabError> {
         let mut counter = Builder::new(self.0);
         counter
             .any_cpu()
@@ -104,13 +78,14 @@ impl SyscallSource {
             .include_hv()
             .enabled(true);
         set(&mut counter);
-        counter
-            .build()
-            .map(SyscallCounter)
-            .map_err(|error| Unavailable::Refused {
-                reason: error.to_string(),
-                paranoid: line_of(PARANOID),
-            })
+        let refused = |error: io::Error| {
+            LabError::Said(format!(
+                "perf_event_open was refused ({error}): run as root, or lower \
+                 kernel.perf_event_paranoid (now {}) to -1",
+                line_of(PARANOID)
+            ))
+        };
+        counter.build().map(SyscallCounter).map_err(refused)
     }
 }
 
@@ -130,7 +105,7 @@ impl SyscallCounter {
 }
 
 /// A tracepoint's number, from the first of `mounts` that has it.
-fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64, Unavailable> {
+fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64, LabError> {
     let mut reasons = Vec::new();
     for mount in mounts {
         match read_id(&mount.join("events").join(event).join("id")) {
@@ -138,16 +113,16 @@ fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64, Unavailable> {
             Err(error) => reasons.push(format!("{}: {error}", mount.display())),
         }
     }
-    Err(Unavailable::NoTracefs {
-        reason: reasons.join("; "),
-    })
+    Err(LabError::Said(format!(
+        "tracefs cannot be read ({}): run as root, and if it is not mounted, \
+         `mount -t tracefs nodev /sys/kernel/tracing`",
+        reasons.join("; ")
+    )))
 }
 
 fn read_id(path: &Path) -> io::Result<u64> {
-    fs::read_to_string(path)?
-        .trim()
-        .parse()
-        .map_err(io::Error::other)
+    let id = fs::read_to_string(path)?.trim().parse();
+    id.map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -31,10 +31,7 @@ impl Glommio {
 }
 
 fn refused(error: GlommioError<()>) -> LabError {
-    LabError::System {
-        what: "starting an executor of glommio",
-        source: error.into(),
-    }
+    LabError::system("starting an executor of glommio")(error)
 }
 
 impl Host for Glommio {
@@ -57,7 +54,7 @@ impl Host for Glommio {
             let executor = builder.spawn(run).map_err(refused)?;
             if started.recv().is_err() {
                 return match executor.join() {
-                    Ok(()) => Err(LabError::ThreadPanicked { thread: THREAD }),
+                    Ok(()) => Err(LabError::panicked(THREAD)),
                     Err(error) => Err(refused(error)),
                 };
             }
@@ -83,8 +80,8 @@ impl Net for Glommio {
     fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
         let (tasks, _) = &self.executors[self.next % self.executors.len()];
         self.next += 1;
-        let ended = |_| LabError::ThreadPanicked { thread: THREAD };
-        tasks.unbounded_send(task).map_err(ended)
+        let sent = tasks.unbounded_send(task);
+        sent.map_err(|_| LabError::panicked(THREAD))
     }
 
     async fn sleep_for(length: Duration) {

@@ -23,7 +23,8 @@ pub(crate) use self::doorbell::{Doorbell, with_setting};
 pub(crate) use self::glommio::Glommio;
 pub(crate) use self::smol::Smol;
 pub(crate) use self::threads::{
-    Team, Threads, Want, give_up_privileges, join, refused, shortest_slack, sleep_until, thread_on,
+    Loops, Stopped, Team, Threads, Want, give_up_privileges, join, join_all, refused,
+    shortest_slack, sleep_until, thread_on,
 };
 pub(crate) use self::tokio::{Tokio, Tokios, current_thread, tokio_error};
 
@@ -74,6 +75,20 @@ pub(crate) struct Role {
 }
 
 impl Role {
+    /// A task of this rank that may run on every core.
+    pub(crate) const fn of_rank(rank: u8) -> Self {
+        Self {
+            rank,
+            core: None,
+            is_movable: true,
+        }
+    }
+
+    /// The same of this rank.
+    pub(crate) const fn ranked(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
     /// An ordinary task that stays on a core.
     pub(crate) const fn on(core: usize) -> Self {
         Self {

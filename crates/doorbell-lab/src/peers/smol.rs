@@ -4,18 +4,14 @@ use std::hint::black_box;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Once};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use async_executor::Executor;
-use futures::channel::oneshot;
 use futures::{AsyncReadExt as _, StreamExt as _};
 
-use super::{Host, Net, Peer, Role, Timers, Workers, join, thread_on};
+use super::{Host, Loops, Net, Peer, Role, Stopped, Timers, Workers, join, thread_on};
 use crate::error::LabError;
 use crate::scenario::busy::NetTask;
-
-const THREAD: &str = "smol-worker";
 
 /// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io
 /// first. Call it from a thread that is not pinned.
@@ -27,13 +23,13 @@ pub(super) fn start_async_io() -> Result<(), LabError> {
     let first = thread_on("async-io-first", None, || {
         ONCE.call_once(|| async_io::block_on(async {}));
     })?;
-    join(first, "async-io-first")
+    join(first)
 }
 
 #[derive(Debug)]
 pub(crate) struct Smol {
     executor: Arc<Executor<'static>>,
-    threads: Vec<(oneshot::Sender<()>, JoinHandle<()>)>,
+    threads: Loops,
 }
 
 impl Host for Smol {
@@ -42,26 +38,18 @@ impl Host for Smol {
     fn start(workers: &Workers) -> Result<Self, LabError> {
         start_async_io()?;
         let executor = Arc::new(Executor::new());
-        let mut threads = Vec::new();
-        for place in 0..workers.count() {
-            let (stop, stopped) = oneshot::channel::<()>();
+        let threads = Loops::start("smol-worker", workers, || {
             let executor = Arc::clone(&executor);
-            let run = move || {
+            Ok(move |stopped: Stopped| {
                 // Ends when the sender is dropped.
                 let _ = async_io::block_on(executor.run(stopped));
-            };
-            threads.push((stop, thread_on(THREAD, workers.cpu(place), run)?));
-        }
+            })
+        })?;
         Ok(Self { executor, threads })
     }
 
     fn stop(self) -> Result<(), LabError> {
-        let mut result = Ok(());
-        for (stop, thread) in self.threads {
-            drop(stop);
-            result = result.and(join(thread, THREAD));
-        }
-        result
+        self.threads.stop()
     }
 }
 

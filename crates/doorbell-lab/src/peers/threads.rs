@@ -6,13 +6,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use doorbell_machine::{Host as Kernel, Machine, Policy};
+use futures::channel::oneshot;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_current_timer_slack};
 
 use super::{Host, Peer, Role, Workers};
 use crate::error::LabError;
-use crate::measure::spawn_pinned;
+use crate::measure::Pin;
 
-const THREAD: &str = "lab-thread";
 /// The greatest priority of a thread, for rank 99: below that of the kernel's interrupt threads (50).
 const PRIORITY_MAX: u8 = 20;
 /// The default of urgent workers.
@@ -40,7 +40,7 @@ impl Threads {
             want.ask();
             futures::executor::block_on(task);
         };
-        self.threads.push(thread_on(THREAD, cpu, run)?);
+        self.threads.push(thread_on("lab-thread", cpu, run)?);
         Ok(())
     }
 }
@@ -61,9 +61,7 @@ impl Host for Threads {
     }
 
     fn stop(self) -> Result<(), LabError> {
-        let joined = self.threads.into_iter().map(|thread| join(thread, THREAD));
-        // All of them, also after one that panicked.
-        joined.fold(Ok(()), Result::and)
+        join_all(self.threads).map(drop)
     }
 }
 
@@ -106,7 +104,8 @@ pub(crate) fn sleep_until(due: Instant) {
     thread::sleep(due.saturating_duration_since(Instant::now()));
 }
 
-/// Starts a thread with the minimal timer slack, on `cpu` if given.
+/// Starts a thread with the minimal timer slack, on `cpu` and nowhere else if that is given. Then the calling thread
+/// moves to `cpu` to start it.
 pub(crate) fn thread_on<T: Send + 'static>(
     name: &'static str,
     cpu: Option<usize>,
@@ -116,17 +115,54 @@ pub(crate) fn thread_on<T: Send + 'static>(
         shortest_slack();
         work()
     };
-    if let Some(cpu) = cpu {
-        return spawn_pinned(name, cpu, work);
-    }
+    // A new thread inherits its parent's mask, so it never runs elsewhere.
+    let _there = cpu.map(Pin::to).transpose()?;
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
     started.map_err(LabError::system("starting a thread"))
 }
 
 /// The result of a thread.
-pub(crate) fn join<T>(thread: JoinHandle<T>, name: &'static str) -> Result<T, LabError> {
-    let panicked = |_| LabError::ThreadPanicked { thread: name };
-    thread.join().map_err(panicked)
+pub(crate) fn join<T>(thread: JoinHandle<T>) -> Result<T, LabError> {
+    let name = thread.thread().name().unwrap_or_default().to_owned();
+    thread.join().map_err(|_| LabError::panicked(name))
+}
+
+/// The results of several threads. Waits for all, also after one that panicked.
+pub(crate) fn join_all<T>(
+    threads: impl IntoIterator<Item = JoinHandle<T>>,
+) -> Result<Vec<T>, LabError> {
+    let all: Vec<_> = threads.into_iter().map(join).collect();
+    all.into_iter().collect()
+}
+
+/// Closed when a loop is to end.
+pub(crate) type Stopped = oneshot::Receiver<()>;
+
+/// Threads that each go on until they are told to end.
+#[derive(Debug)]
+pub(crate) struct Loops(Vec<(oneshot::Sender<()>, JoinHandle<()>)>);
+
+impl Loops {
+    /// A thread for each worker. `make` makes its loop, which goes on until the channel is closed.
+    pub(crate) fn start<F: FnOnce(Stopped) + Send + 'static>(
+        name: &'static str,
+        workers: &Workers,
+        mut make: impl FnMut() -> Result<F, LabError>,
+    ) -> Result<Self, LabError> {
+        let start = |place| {
+            let (go_on, (stop, stopped)) = (make()?, oneshot::channel());
+            let thread = thread_on(name, workers.cpu(place), move || go_on(stopped))?;
+            Ok((stop, thread))
+        };
+        let all: Result<_, LabError> = (0..workers.count()).map(start).collect();
+        all.map(Self)
+    }
+
+    pub(crate) fn stop(self) -> Result<(), LabError> {
+        let (stops, threads): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
+        drop(stops);
+        join_all(threads).map(drop)
+    }
 }
 
 /// Threads that follow orders, each its own, until the end.
@@ -162,16 +198,14 @@ impl<O: Send + 'static> Team<O> {
 
     pub(crate) fn order(&self, place: usize, order: O) -> Result<(), LabError> {
         let sent = self.threads[place].0.send(order);
-        sent.map_err(|_| LabError::ThreadPanicked { thread: self.name })
+        sent.map_err(|_| LabError::panicked(self.name))
     }
 
     /// Waits until all orders are followed, also after one whose thread panicked.
     pub(crate) fn end(self) -> Result<(), LabError> {
-        let ends = self.threads.into_iter().map(|(orders, thread)| {
-            drop(orders);
-            join(thread, self.name)
-        });
-        ends.fold(Ok(()), Result::and)
+        let (orders, threads): (Vec<_>, Vec<_>) = self.threads.into_iter().unzip();
+        drop(orders);
+        join_all(threads).map(drop)
     }
 }
 

@@ -4,19 +4,15 @@ use std::hint::black_box;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use futures::channel::oneshot;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Host, Net, Peer, Role, Spawns, Timers, Workers, join, shortest_slack, thread_on};
+use super::{Host, Loops, Net, Peer, Role, Spawns, Stopped, Timers, Workers, shortest_slack};
 use crate::error::LabError;
 use crate::measure::Pin;
 use crate::scenario::busy::NetTask;
-
-const THREAD: &str = "tokio-one-a-core";
 
 /// It knows neither ranks nor cores.
 #[derive(Debug)]
@@ -24,10 +20,7 @@ pub(crate) struct Tokio(pub(crate) Runtime);
 
 /// An error of building a runtime.
 pub(crate) fn tokio_error(source: io::Error) -> LabError {
-    LabError::System {
-        what: "building a tokio runtime",
-        source,
-    }
+    LabError::system("building a tokio runtime")(source)
 }
 
 /// A runtime of one thread, which has to run it.
@@ -164,7 +157,8 @@ impl Spawns for Tokio {
 /// A current-thread runtime for each core, among which the tasks are distributed in turn.
 #[derive(Debug)]
 pub(crate) struct Tokios {
-    threads: Vec<(Handle, oneshot::Sender<()>, JoinHandle<()>)>,
+    handles: Vec<Handle>,
+    threads: Loops,
     next: usize,
 }
 
@@ -172,27 +166,24 @@ impl Host for Tokios {
     const NAME: &'static str = "tokio, one a core";
 
     fn start(workers: &Workers) -> Result<Self, LabError> {
-        let mut threads = Vec::new();
-        for place in 0..workers.count() {
+        let mut handles = Vec::new();
+        let threads = Loops::start("tokio-one-a-core", workers, || {
             let runtime = current_thread()?;
-            let handle = runtime.handle().clone();
-            let (stop, stopped) = oneshot::channel::<()>();
-            let run = move || {
+            handles.push(runtime.handle().clone());
+            Ok(move |stopped: Stopped| {
                 // Ends when the sender is dropped.
                 let _ = runtime.block_on(stopped);
-            };
-            threads.push((handle, stop, thread_on(THREAD, workers.cpu(place), run)?));
-        }
-        Ok(Self { threads, next: 0 })
+            })
+        })?;
+        Ok(Self {
+            handles,
+            threads,
+            next: 0,
+        })
     }
 
     fn stop(self) -> Result<(), LabError> {
-        let mut result = Ok(());
-        for (_, stop, thread) in self.threads {
-            drop(stop);
-            result = result.and(join(thread, THREAD));
-        }
-        result
+        self.threads.stop()
     }
 }
 
@@ -200,7 +191,7 @@ impl Net for Tokios {
     type Stream = tokio::net::TcpStream;
 
     fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
-        let (handle, ..) = &self.threads[self.next % self.threads.len()];
+        let handle = &self.handles[self.next % self.handles.len()];
         drop(handle.spawn(task.run::<Self>()));
         self.next += 1;
         Ok(())

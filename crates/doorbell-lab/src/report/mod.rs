@@ -61,6 +61,16 @@ pub(crate) struct Row {
     pub(crate) metrics: Metrics,
 }
 
+impl Row {
+    pub(crate) fn new(contestant: &str, variant: &str, metrics: Metrics) -> Self {
+        Self {
+            contestant: contestant.to_owned(),
+            variant: variant.to_owned(),
+            metrics,
+        }
+    }
+}
+
 /// A column of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
@@ -80,7 +90,7 @@ pub(crate) struct Chart {
 }
 
 /// A table of texts, such as one below the main one. The first two columns are names.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct SideTable {
     /// Its caption.
     pub(crate) caption: &'static str,
@@ -108,12 +118,9 @@ pub(crate) struct Report {
     /// Tables laid out as other ones, such as a seed's.
     #[serde(rename = "tables")]
     pub(crate) side_tables: Vec<SideTable>,
-    /// The columns of the table.
+    /// The main table.
     #[serde(skip)]
-    pub(crate) columns: Vec<Column>,
-    /// The main table, if a row is not one contestant.
-    #[serde(skip)]
-    pub(crate) main: Option<SideTable>,
+    pub(crate) main: SideTable,
     /// The chart.
     #[serde(skip)]
     pub(crate) chart: Chart,
@@ -129,10 +136,8 @@ pub(crate) fn fits(wanted: &str, name: &str) -> bool {
 pub(crate) fn gist_of(text: Text, section: &str, rows: &[Row]) -> String {
     let figure = |choice: &str, [contestant, variant, metric]: [&str; 3]| {
         let is_it = |row: &&Row| fits(contestant, &row.contestant) && fits(variant, &row.variant);
-        let mut values = rows
-            .iter()
-            .filter(is_it)
-            .filter_map(|row| row.metrics.get(metric));
+        let rows = rows.iter().filter(is_it);
+        let mut values = rows.filter_map(|row| row.metrics.get(metric));
         known(match choice {
             "least" => values.reduce(f64::min),
             "most" => values.reduce(f64::max),
@@ -183,13 +188,12 @@ impl fmt::Display for MeasuredOn {
 impl fmt::Display for SimulatedMachine {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cores: Vec<String> = self.cores.iter().map(usize::to_string).collect();
+        let (profile, about, seeds, cores) =
+            (&self.profile, &self.about, self.seeds, cores.join(", "));
+        let parts = format!("as many parts of profile {profile} ({about}) as needed");
         write!(
             out,
-            "simulated, as many parts of profile {} ({}) as needed; workers on {} cores; seeds 0..{}",
-            self.profile,
-            self.about,
-            cores.join(", "),
-            self.seeds
+            "simulated, {parts}; workers on {cores} cores; seeds 0..{seeds}"
         )
     }
 }
@@ -201,18 +205,10 @@ impl Report {
         let scenario = crate::scenario::of_name(self.scenario);
         scenario.map_or_else(Vec::new, |one| one.text.columns(is_simulated))
     }
-
-    /// The main table.
-    fn main_table(&self) -> SideTable {
-        let own = || table_of(&self.columns, &self.rows, self.rounds);
-        self.main.clone().unwrap_or_else(own)
-    }
 }
 
 /// A row for each contestant.
-fn table_of(columns: &[Column], rows: &[Row], rounds: u32) -> SideTable {
-    let names = ["contestant", "variant"].into_iter();
-    let titles = names.chain(columns.iter().map(|column| column.title));
+pub(crate) fn table_of(columns: &[Column], rows: &[Row], rounds: u32) -> SideTable {
     let cells = |row: &Row| {
         let names = [row.contestant.clone(), row.variant.clone()].into_iter();
         let texts = columns.iter().map(|column| column.text(row, rounds));
@@ -220,9 +216,17 @@ fn table_of(columns: &[Column], rows: &[Row], rounds: u32) -> SideTable {
     };
     SideTable {
         caption: "",
-        titles: titles.collect(),
+        titles: titles_of(columns),
         rows: rows.iter().map(cells).collect(),
     }
+}
+
+/// The titles of all columns, also of those with names.
+pub(crate) fn titles_of(columns: &[Column]) -> Vec<&'static str> {
+    let names = ["contestant", "variant"].into_iter();
+    names
+        .chain(columns.iter().map(|column| column.title))
+        .collect()
 }
 
 impl Column {
@@ -242,9 +246,8 @@ impl Column {
 pub(crate) fn spread(row: &Row, metric: &str) -> String {
     let [low, high] = ends(metric).map(|name| row.metrics.get(&name));
     let ends = low.zip(high);
-    ends.map_or_else(not_available, |(low, high)| {
-        format!("{}..{}", figure(low), figure(high))
-    })
+    let text = |(low, high)| format!("{}..{}", figure(low), figure(high));
+    ends.map_or_else(not_available, text)
 }
 
 /// The text for an unknown figure.

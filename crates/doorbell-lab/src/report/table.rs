@@ -30,7 +30,7 @@ impl Report {
 
     /// The main table, and below it what it shows.
     pub(crate) fn to_short_table(&self, is_wide: bool) -> String {
-        let mut text = self.main_table().printed(is_wide);
+        let mut text = self.main.clone().printed(is_wide);
         text.push('\n');
         push_wrapped(&mut text, &self.gist);
         text
@@ -45,7 +45,7 @@ impl Report {
 
     /// All tables, and what they show.
     fn tables(&self, is_wide: bool) -> String {
-        let mut text = self.main_table().printed(is_wide);
+        let mut text = self.main.clone().printed(is_wide);
         for table in &self.side_tables {
             text.push('\n');
             push_wrapped(&mut text, table.caption);
@@ -99,11 +99,7 @@ pub(crate) fn notes_once(reports: &[Report]) -> String {
 impl SideTable {
     /// The table as text: with all columns, or with those that fit and a line that names the omitted ones.
     fn printed(mut self, is_wide: bool) -> String {
-        let left_out = if is_wide {
-            Vec::new()
-        } else {
-            self.fit(TABLE_MAX)
-        };
+        let left_out = self.fit(if is_wide { usize::MAX } else { TABLE_MAX });
         let mut text = self.aligned();
         if !left_out.is_empty() {
             let left_out = left_out.join(", ");
@@ -154,19 +150,12 @@ pub(super) fn aligned(rows: &[Vec<String>], left: usize) -> String {
     let widths = widths(rows);
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
     let mut text = String::new();
-    for row in rows
-        .iter()
-        .take(1)
-        .chain([&rule])
-        .chain(rows.iter().skip(1))
-    {
+    let (titles, others) = rows.split_at(rows.len().min(1));
+    for row in titles.iter().chain([&rule]).chain(others) {
         let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(place, (cell, &width))| {
-            if place < left {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
+        let cells = cells.map(|(place, (cell, &width))| match place {
+            _ if place < left => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
         });
         let cells: Vec<String> = cells.collect();
         text.push_str(cells.join(GAP).trim_end());

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::measure::{Clock, IdleMachine, Placement};
 
 fn metrics(pairs: &[(&str, f64)]) -> Metrics {
     let mut metrics = Metrics::default();
@@ -13,21 +14,25 @@ fn metrics(pairs: &[(&str, f64)]) -> Metrics {
 }
 
 fn machine() -> Machine {
+    let mut clock = Clock::calibrated();
+    (clock.overhead_ns, clock.step_ns) = (15.0, 10.0);
     Machine {
         cpu_model: "Test & CPU".to_owned(),
         virtual_machine: true,
         cpus_allowed: vec![0, 1],
-        caller_cpu: 0,
-        callee_cpu: 1,
-        smt_siblings: false,
+        placement: Placement {
+            caller_cpu: 0,
+            callee_cpu: 1,
+            smt_siblings: false,
+        },
         kernel: "6.18".to_owned(),
         kernel_clock_source: "tsc".to_owned(),
         idle: "haltpoll/haltpoll".to_owned(),
-        clock: "tsc",
-        clock_overhead_ns: 15.0,
-        idle_interrupts_per_s: 3.0,
-        idle_busy_percent: 0.0,
-        clock_step_ns: 10.0,
+        clock,
+        rest: IdleMachine {
+            interrupts_per_s: 3.0,
+            busy_percent: 0.0,
+        },
     }
 }
 
@@ -59,18 +64,19 @@ fn report() -> Report {
         metric,
         is_spread,
     };
+    let columns = [
+        column("p50 ns", "p50_ns", false),
+        column("spread", "p50_ns", true),
+        column("syscalls", "syscalls_per_1k", false),
+        column("rounds", "rounds_kept_count", false),
+    ];
+    let rows = vec![row("line", &short), row("a<b", &long)];
     Report {
         scenario: "call",
         machine: MeasuredOn::Host(machine()),
         rounds: 7,
-        rows: vec![row("line", &short), row("a<b", &long)],
-        columns: vec![
-            column("p50 ns", "p50_ns", false),
-            column("spread", "p50_ns", true),
-            column("syscalls", "syscalls_per_1k", false),
-            column("rounds", "rounds_kept_count", false),
-        ],
-        main: None,
+        main: table_of(&columns, &rows, 7),
+        rows,
         gist: "What it shows & means.".to_owned(),
         side_tables: vec![SideTable {
             caption: "A seed & its figures",
@@ -162,7 +168,7 @@ fn figures_that_are_not_numbers_are_left_out() {
 #[test]
 fn the_columns_of_the_table_are_aligned() {
     assert_eq!(
-        report().main_table().aligned(),
+        report().main.aligned(),
         "\
 contestant  variant  p50 ns      spread  syscalls  rounds
 ----------  -------  ------  ----------  --------  ------
@@ -224,8 +230,8 @@ fn what_does_not_fit_is_left_out_spreads_first() {
 fn a_table_says_which_columns_are_left_out_and_shows_them_if_it_is_to() {
     let mut report = report();
     let one_line = |text: &str| text.lines().map(|line| line.chars().count()).max();
-    report.columns[1].title = "p50 spread";
-    report.rows[0].contestant = "n".repeat(80);
+    report.main.titles[3] = "p50 spread";
+    report.main.rows[0][0] = "n".repeat(80);
     let narrow = report.to_table(false);
     assert!(one_line(&narrow) <= Some(120), "{narrow}");
     assert!(narrow.contains("Only with --wide: p50 spread"), "{narrow}");

@@ -37,21 +37,17 @@ fn table(objects: &[Value]) -> String {
         }
     }
     let of = |object: &&Map<_, _>| {
-        let cells = titles
-            .iter()
-            .map(|name| object.get(*name).map_or_else(String::new, cell));
-        cells.collect()
+        let cell = |name: &&String| object.get(*name).map_or_else(String::new, cell);
+        titles.iter().map(cell).collect()
     };
     let head = titles.iter().map(|title| (*title).clone()).collect();
     let rows: Vec<Vec<String>> = [head].into_iter().chain(objects.iter().map(of)).collect();
     let text = aligned(&rows, titles.len());
-    let shortened = text
-        .lines()
-        .map(|line| match line.char_indices().nth(TABLE_MAX) {
-            Some((end, _)) => format!("{}…\n", &line[..end]),
-            None => format!("{line}\n"),
-        });
-    shortened.collect()
+    let shortened = |line: &str| match line.char_indices().nth(TABLE_MAX) {
+        Some((end, _)) => format!("{}…\n", &line[..end]),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(shortened).collect()
 }
 
 fn cell(value: &Value) -> String {
@@ -61,10 +57,8 @@ fn cell(value: &Value) -> String {
         Value::Number(number) if number.is_f64() => figure(number.as_f64().unwrap_or_default()),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
         Value::Object(fields) => {
-            let fields = fields
-                .iter()
-                .map(|(name, value)| format!("{name}: {}", cell(value)));
-            fields.collect::<Vec<_>>().join(", ")
+            let field = |(name, value): (&String, &Value)| format!("{name}: {}", cell(value));
+            fields.iter().map(field).collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
     }

@@ -19,10 +19,8 @@ pub(super) const PLAN: Plan = Plan {
     scenario: "idle",
     work: |options| Work::of(options.full_or_quick(SPAN_MS), 50, 50),
     contestants: |stage| {
-        Ok(vec![
-            idling::<Doorbell>(stage),
-            idling::<Tokio>(stage).baseline(),
-        ])
+        let baseline = idling::<Tokio>(stage).baseline();
+        Ok(vec![idling::<Doorbell>(stage), baseline])
     },
     compared: "idle_switches_count",
     ..Plan::NEW
@@ -48,13 +46,11 @@ fn idling<P: Peer>(stage: &Stage) -> Contestant {
         let [waits, forced] = switches()?.since(&before);
         let sum = |mut all: Vec<SyscallCounter>| all.iter_mut().map(SyscallCounter::read).sum();
         let syscalls: Option<u64> = counters.map(sum).transpose()?;
+        let cpu_share = cpu.as_secs_f64() / span.as_secs_f64();
         let figures = [
             ("idle_switches_count", (waits + forced) as f64),
             ("idle_involuntary_count", forced as f64),
-            (
-                "idle_cpu_percent",
-                100.0 * cpu.as_secs_f64() / span.as_secs_f64(),
-            ),
+            ("idle_cpu_percent", 100.0 * cpu_share),
             ("idle_span_s", span.as_secs_f64()),
             ("threads_count", threads.len() as f64),
         ];

@@ -28,7 +28,7 @@ use crate::frame::{self, Plan};
 use crate::report::Report;
 use crate::text::Text;
 
-pub(crate) use options::{Options, SimOptions};
+pub(crate) use options::Options;
 
 /// A scenario as the command line and the tour see it.
 #[derive(Debug)]

@@ -13,10 +13,7 @@ const SEEDS: u32 = 5;
 
 /// Options of the scenarios; the last four only of some.
 #[derive(Debug, Clone, Default, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Options {
     /// How often each contestant runs [default: 7, with --quick 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
@@ -87,24 +84,8 @@ impl Options {
         Duration::from_millis(self.full_or_quick([1_000, 300]).into())
     }
 
-    /// The simulated machine to measure on, instead of this host.
-    pub(crate) fn simulated(&self) -> Option<SimOptions> {
-        let profile = self.sim.clone()?;
-        Some(SimOptions {
-            profile,
-            workers: self.workers.map(|workers| workers as usize),
-            seeds: self.seeds.unwrap_or(self.full_or_quick([SEEDS, 1])),
-        })
+    /// With how many seeds each row of a simulated machine is run: from 0 to this number, exclusive.
+    pub(crate) fn seeds(&self) -> u32 {
+        self.seeds.unwrap_or(self.full_or_quick([SEEDS, 1]))
     }
-}
-
-/// The options of a scenario on a simulated machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SimOptions {
-    /// The name or path of a profile.
-    pub(crate) profile: String,
-    /// How many cores have a worker of doorbell; if `None`, as the scenario has it.
-    pub(crate) workers: Option<usize>,
-    /// Each row is run with the seeds from 0 to this number, exclusive.
-    pub(crate) seeds: u32,
 }

@@ -19,7 +19,7 @@ use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::{Samples, Usage, allowed_cpus};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, sleep_until};
-use crate::tools::{Crew, End, Slot, compute, counted, locked, steps_for};
+use crate::tools::{Crew, End, Slot, compute, counted, counted_noun, locked, steps_for};
 
 const SPAN_MS: [u32; 2] = [500, 50];
 /// In 10 ms of a pass of pairs there are 3 frames.
@@ -44,8 +44,8 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-fn pairs(count: usize) -> String {
-    format!("{count} pair{}", if count == 1 { "" } else { "s" })
+pub(super) fn pairs(count: usize) -> String {
+    counted_noun(count, "pair")
 }
 
 fn frames_in(amount_ms: u32) -> u32 {
@@ -54,8 +54,6 @@ fn frames_in(amount_ms: u32) -> u32 {
 }
 
 fn contestants() -> Result<Vec<Contestant>, LabError> {
-    // Measured before the CPUs are busy.
-    let _ = steps_for(WORK);
     let workers = Workers::Free(allowed_cpus()?.len());
     let frames = [CHAIN, BURST].map(|name| (name.to_owned(), None));
     let all = PAIRS.map(|count| (pairs(count), Some(count)));
@@ -197,10 +195,8 @@ fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outco
     let operations = clients.iter().map(|client| client.exchanges).sum::<u64>();
     let late = Samples::of_all(clients.iter().map(|client| &client.round_trips));
     let exchanges = operations.max(1) as f64;
-    let figures = [
-        ("exchanges_per_s", exchanges / seconds),
-        ("op_us", 1e6 * seconds / exchanges),
-    ];
+    let (per_s, us) = (exchanges / seconds, 1e6 * seconds / exchanges);
+    let figures = [("exchanges_per_s", per_s), ("op_us", us)];
     Ok(Outcome::of(operations, figures).late(late))
 }
 
@@ -300,10 +296,8 @@ fn show<P: Peer>(peer: &mut P, is_chain: bool, frames: u32) -> Result<Outcome, L
         return Err(LabError::TaskLost);
     }
     let mean_us = took.mean_ns().unwrap_or_default() / 1_000.0;
-    let figures = [
-        ("op_us", mean_us),
-        ("skipped_count", f64::from(frames - begun)),
-    ];
+    let skipped = f64::from(frames - begun);
+    let figures = [("op_us", mean_us), ("skipped_count", skipped)];
     Ok(Outcome::of(took.len() as u64, figures).late(took))
 }
 

@@ -28,19 +28,9 @@ const LEAD: Duration = Duration::from_micros(300);
 const SHORT: Duration = Duration::from_micros(5);
 const IDLE: &str = "other idle";
 const BUSY: &str = "other at rank 1";
-const URGENT: Role = Role {
-    rank: 99,
-    core: None,
-    is_movable: true,
-};
-const BLOCKER: Role = Role {
-    rank: 50,
-    ..Role::on(0)
-};
-const FILLER: Role = Role {
-    rank: 1,
-    ..Role::on(1)
-};
+const URGENT: Role = Role::of_rank(99);
+const BLOCKER: Role = Role::on(0).ranked(50);
+const FILLER: Role = Role::on(1).ranked(1);
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "rank",
@@ -54,8 +44,6 @@ fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
-    // Measured before the CPUs are busy.
-    let _ = steps_for(POLL);
     let has_ranks = Want::First.is_given();
     let mut all = Vec::new();
     for variant in [IDLE, BUSY] {

@@ -27,11 +27,7 @@ const WORK_PART: u32 = 10;
 /// Time for all tasks to be spawned.
 const BEGINS_IN: Duration = Duration::from_millis(20);
 const PERIODIC_RANK: u8 = 95;
-const EXTRA: Role = Role {
-    rank: 50,
-    core: None,
-    is_movable: true,
-};
+const EXTRA: Role = Role::of_rank(50);
 /// The variants, and their numbers of extra tasks.
 const VARIANTS: [(&str, usize); 3] = [("no extra", 0), ("1 extra", 1), ("2 extra", 2)];
 
@@ -41,10 +37,8 @@ pub(super) const PLAN: Plan = Plan {
     contestants,
     notes: |options| {
         let cores = allowed_cpus().map_or(0, |cpus| cpus.len());
-        let ticks = format!(
-            "ticks every {} us on {cores} cores",
-            period(options).as_micros()
-        );
+        let period_us = period(options).as_micros();
+        let ticks = format!("ticks every {period_us} us on {cores} cores");
         [ticks].into_iter().chain(refused()).collect()
     },
     ..Plan::NEW
@@ -65,8 +59,6 @@ fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
         give_up_privileges()?;
     }
     let (cpus, period) = (allowed_cpus()?, period(&stage.options));
-    // Measured before the CPUs are busy.
-    let _ = steps_in(period);
     let threads = if Want::First.is_given() {
         "SCHED_FIFO threads"
     } else {
@@ -74,11 +66,8 @@ fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     };
     let mut all = Vec::new();
     for variant in VARIANTS {
-        all.push(
-            rt::<Threads>(&cpus, period, variant)
-                .named(threads)
-                .baseline(),
-        );
+        let baseline = rt::<Threads>(&cpus, period, variant);
+        all.push(baseline.named(threads).baseline());
         all.push(rt::<Doorbell>(&cpus, period, variant));
         if period >= TOKIO_PERIOD_MIN {
             all.push(rt::<Tokio>(&cpus, period, variant));
@@ -144,10 +133,7 @@ impl Cycle {
         }
         let (none, mut ticking): (Arc<[Extra]>, _) = (Arc::default(), Crew::new());
         for core in 0..cores {
-            let role = Role {
-                rank: PERIODIC_RANK,
-                ..Role::on(core)
-            };
+            let role = Role::on(core).ranked(PERIODIC_RANK);
             let wakes = if core == 0 { &woken } else { &none };
             let periodic = ticking.member(tick::<P>(self, Arc::clone(wakes)));
             peer.spawn_as(role, periodic)?;
@@ -167,18 +153,15 @@ impl Cycle {
         }
         let waits = Samples::of_all(extras);
         LabError::check_count("wakes", sum.woken.into(), waits.len() as u64)?;
-        let outcome = sum
-            .late
-            .into_outcome()
-            .and([("missed_count", f64::from(sum.missed))]);
+        let missed = [("missed_count", f64::from(sum.missed))];
+        let outcome = sum.late.into_outcome().and(missed);
         if extras.is_empty() {
             return Ok(outcome);
         }
         let names = ["wait_p50_us", "wait_p99_us", "wait_max_us"];
         let waited = percentiles_of(&waits, [50.0, 99.0, 100.0], names);
-        Ok(outcome
-            .and([("skipped_count", f64::from(sum.skipped))])
-            .and(waited))
+        let skipped = [("skipped_count", f64::from(sum.skipped))];
+        Ok(outcome.and(skipped).and(waited))
     }
 }
 

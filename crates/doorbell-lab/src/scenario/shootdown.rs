@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use doorbell::{CallError, CoreId, Handle, call::ManyResults, metrics::raw::WorkerCounts};
+use doorbell::metrics::{WorkerMetrics, raw::WorkerCounts};
+use doorbell::{CallError, CoreId, Handle, call::ManyResults};
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Work};
@@ -40,10 +41,9 @@ fn contestants(threads: usize) -> Vec<Contestant> {
         let run = |callers: &mut Callers, span_ms: u32| {
             callers.all_call(Duration::from_millis(span_ms.into()))
         };
-        Contestant::new("doorbell", setting, start, run, |callers| {
-            callers.threads.end()
-        })
-        .in_group("all cores at once")
+        let stop = |callers: Callers| callers.threads.end();
+        let one = Contestant::new("doorbell", setting, start, run, stop);
+        one.in_group("all cores at once")
     };
     vec![one(BASE).baseline(), one(ON)]
 }
@@ -150,16 +150,9 @@ impl Callers {
         let span = begin.elapsed();
         once_each(by_workers + by_threads, &ran_before, &counts.ran())?;
         let after = counts_of(handle);
-        let used = after
-            .iter()
-            .zip(&before)
-            .map(|(after, before)| after.since(before));
-        Ok(outcome(
-            by_workers,
-            by_threads,
-            span,
-            &used.collect::<Vec<_>>(),
-        ))
+        let used = after.iter().zip(&before);
+        let used: Vec<_> = used.map(|(after, before)| after.since(before)).collect();
+        Ok(outcome(by_workers, by_threads, span, &used))
     }
 }
 
@@ -189,19 +182,13 @@ fn sum(callers: Crew<Called>) -> Called {
 
 /// Each call ran on each core once.
 fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<(), LabError> {
-    let mut ran = before
-        .iter()
-        .zip(after)
-        .map(|(before, after)| after - before);
-    ran.try_for_each(|ran| LabError::check_count("calls on each core", calls, ran))
+    let mut each = before.iter().zip(after);
+    each.try_for_each(|(then, now)| LabError::check_count("calls on each core", calls, now - then))
 }
 
 fn counts_of(handle: &Handle) -> Vec<WorkerCounts> {
     let workers = handle.metrics().workers;
-    workers
-        .iter()
-        .map(doorbell::metrics::WorkerMetrics::raw)
-        .collect()
+    workers.iter().map(WorkerMetrics::raw).collect()
 }
 
 fn outcome(by_workers: u64, by_threads: u64, span: Duration, used: &[WorkerCounts]) -> Outcome {

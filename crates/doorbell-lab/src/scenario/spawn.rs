@@ -82,10 +82,8 @@ fn one<P: Spawns>(shape: Shape) -> Contestant {
         let span = shape.drive(peer, times)?;
         let operations = u64::from(shape.operations) * u64::from(times);
         let op_ns = span.as_nanos() as f64 / operations.max(1) as f64;
-        Ok(Outcome::of(
-            operations,
-            [("op_ns", op_ns), ("ops_per_s", 1e9 / op_ns)],
-        ))
+        let figures = [("op_ns", op_ns), ("ops_per_s", 1e9 / op_ns)];
+        Ok(Outcome::of(operations, figures))
     };
     Contestant::of(shape.name, || P::start(&Workers::Free(WORKERS)), run)
 }
@@ -176,10 +174,7 @@ async fn chained<P: Spawns>() -> Result<(), LabError> {
 }
 
 // The compiler cannot infer `Send` for a future that spawns its own kind.
-#[expect(
-    clippy::manual_async_fn,
-    reason = "an async fn cannot say that it is Send"
-)]
+#[expect(clippy::manual_async_fn, reason = "it says that it is Send")]
 fn link<P: Spawns>(left: u32, signal: oneshot::Sender<()>) -> impl Future<Output = ()> + Send {
     async move {
         if left > 1 {
@@ -275,10 +270,7 @@ async fn yielding<P: Spawns>(end: Arc<End>, countdown: Arc<Countdown>) {
     countdown.one_ended();
 }
 
-#[expect(
-    clippy::manual_async_fn,
-    reason = "an async fn cannot say that it is Send"
-)]
+#[expect(clippy::manual_async_fn, reason = "it says that it is Send")]
 fn respawning<P: Spawns>(
     end: Arc<End>,
     countdown: Arc<Countdown>,

@@ -70,10 +70,8 @@ fn tickers<P: Timers>(
     let workers = Workers::on(stage.cpus());
     let run = move |peer: &mut P, span_ms: u32| {
         let mut crew = Crew::new();
-        let (begin, span) = (
-            Instant::now() + BEGINS_IN,
-            Duration::from_millis(span_ms.into()),
-        );
+        let begin = Instant::now() + BEGINS_IN;
+        let span = Duration::from_millis(span_ms.into());
         let mut due = 0;
         for (index, schedule) in schedules(begin, span).enumerate() {
             due += u64::from(schedule.ticks);

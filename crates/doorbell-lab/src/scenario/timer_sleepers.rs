@@ -94,10 +94,9 @@ fn run<P: Timers>(
 ) -> impl Fn(&mut P, u32) -> Result<crate::frame::Outcome, LabError> {
     move |peer, span_ms| {
         let due = deadlines(Duration::from_millis(span_ms.into()));
-        let fired = if form == ALONE {
-            run_alone(peer, &due)
-        } else {
-            run_tasks(peer, &due)
+        let fired = match form {
+            ALONE => run_alone(peer, &due),
+            _ => run_tasks(peer, &due),
         };
         let mut all = Lateness::default();
         for Fired { due, now } in fired? {
@@ -171,11 +170,8 @@ fn arm<P: Timers>((due, fired): &(Instant, Sender<Fired>)) -> Job {
     let mut ticks = P::ticks(due, NEVER, Duration::ZERO);
     let mut job: Job = Box::pin(async move { P::tick(&mut ticks).await });
     let waker = Waker::from(Arc::new(Note { due, fired }));
-    if job
-        .as_mut()
-        .poll(&mut Context::from_waker(&waker))
-        .is_ready()
-    {
+    let polled = job.as_mut().poll(&mut Context::from_waker(&waker));
+    if polled.is_ready() {
         // It was due already.
         waker.wake();
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use doorbell_machine::sim::{Outcome, ThreadReport};
-use doorbell_sim::fuzz::{Setup, What};
+use doorbell_sim::fuzz::{Found, Setup, What};
 use serde_json::{Value, json};
 
 use super::memory_name;
+use crate::error::LabError;
 
 /// How many events of a thread are shown, counted from the last.
 const EVENTS_SHOWN: usize = 8;
@@ -15,7 +16,7 @@ const EVENTS_SHOWN: usize = 8;
 const CORES_SHOWN: usize = 16;
 
 /// The command that repeats a setup.
-pub(super) fn replay_command(setup: &Setup, shape: &str, profile: Option<&str>) -> String {
+fn replay_command(setup: &Setup, shape: &str, profile: Option<&str>) -> String {
     let mut command = format!(
         "doorbell sim replay {} --shape {shape} --cores {} --memory {}",
         setup.seed,
@@ -30,7 +31,7 @@ pub(super) fn replay_command(setup: &Setup, shape: &str, profile: Option<&str>) 
 }
 
 /// What failed, in one line.
-pub(super) fn what(what: &What) -> String {
+fn what(what: &What) -> String {
     match what {
         What::Failed(failure) => failure.to_string(),
         What::Differs { first, second } => format!(
@@ -41,21 +42,28 @@ pub(super) fn what(what: &What) -> String {
 }
 
 /// A failed run: what failed, the command that repeats it, and the last events of each core.
-pub(super) fn to_json(
-    setup: &Setup,
-    shape: &str,
-    what: &str,
-    outcome: &Outcome,
-    profile: Option<&str>,
-) -> Value {
+pub(super) fn to_json(found: &Found, profile: Option<&str>) -> Value {
+    let setup = &found.setup;
     json!({
         "seed": setup.seed,
-        "shape": shape,
+        "shape": found.shape,
         "cores": setup.cores,
         "memory": memory_name(setup.memory),
-        "what": what,
-        "replay": replay_command(setup, shape, profile),
-        "last_events": last_events(outcome),
+        "what": what(&found.what),
+        "replay": replay_command(setup, found.shape, profile),
+        "last_events": last_events(&found.outcome),
+    })
+}
+
+/// An error with the command that repeats the failure, if there is one.
+pub(super) fn check(found: Option<&Found>, profile: Option<&str>) -> Result<(), LabError> {
+    let Some(found) = found else {
+        return Ok(());
+    };
+    Err(LabError::Found {
+        seed: found.setup.seed,
+        what: what(&found.what),
+        replay: replay_command(&found.setup, found.shape, profile),
     })
 }
 
@@ -93,10 +101,8 @@ fn last_events(outcome: &Outcome) -> String {
         }
     }
     if hidden > 0 {
-        let _ = writeln!(
-            text,
-            "({hidden} cores on which nothing happened for longer)"
-        );
+        let what = "cores on which nothing happened for longer";
+        let _ = writeln!(text, "({hidden} {what})");
     }
     text
 }

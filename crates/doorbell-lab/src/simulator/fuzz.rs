@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use doorbell_sim::fuzz::{self, Found, Fuzzed, MarkRow, Plan, Span, why_rare};
+use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span, why_rare};
 use doorbell_sim::profile::Profile;
 use serde_json::{Value, json};
 
@@ -105,11 +105,8 @@ impl FuzzReport {
                 }
             }
         };
-        let found = self.done.found.as_ref();
-        let failed = |found: &Found| {
-            let what = failure::what(&found.what);
-            failure::to_json(&found.setup, found.shape, &what, &found.outcome, profile)
-        };
+        let failed = self.done.found.as_ref();
+        let failed = failed.map(|found| failure::to_json(found, profile));
         json!({
             "program": "sim fuzz",
             "seeds": self.options.seeds.to_string(),
@@ -128,7 +125,7 @@ impl FuzzReport {
             "interrupts_held": tally.interrupts_held,
             "seconds": self.took.as_secs_f64(),
             "marks": self.done.marks.iter().map(mark).collect::<Vec<_>>(),
-            "failure": found.map(|found| failed(found)),
+            "failure": failed,
         })
     }
 
@@ -137,14 +134,7 @@ impl FuzzReport {
     /// # Errors
     /// [`LabError::Found`] with the command that repeats the failure.
     pub(crate) fn check(&self) -> Result<(), LabError> {
-        let Some(found) = &self.done.found else {
-            return Ok(());
-        };
         let profile = self.options.machine.profile.as_deref();
-        Err(LabError::Found {
-            seed: found.setup.seed,
-            what: failure::what(&found.what),
-            replay: failure::replay_command(&found.setup, found.shape, profile),
-        })
+        failure::check(self.done.found.as_deref(), profile)
     }
 }

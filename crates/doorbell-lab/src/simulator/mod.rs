@@ -63,9 +63,8 @@ fn memory_name(memory: Memory) -> &'static str {
 fn shape_of(name: &str) -> Result<Shape, LabError> {
     let shape = SHAPES.iter().find(|shape| shape.name == name);
     let known = SHAPES.iter().map(|shape| shape.name);
-    shape
-        .copied()
-        .ok_or_else(|| LabError::unknown("shape", name, known))
+    let unknown = || LabError::unknown("shape", name, known);
+    shape.copied().ok_or_else(unknown)
 }
 
 /// The shape with this name, or all shapes.

@@ -66,17 +66,12 @@ struct Row {
 /// [`LabError::Unknown`], [`LabError::Said`] without mutants, [`LabError::System`] if a process cannot be started, and
 /// [`LabError::Simulation`] if the machine cannot be simulated.
 pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
-    let chosen: Vec<_> = MUTANTS
-        .iter()
-        .filter(|mutant| is_chosen(&name(mutant), options))
-        .collect();
+    let is_chosen = |mutant: &&Mutant| is_chosen(&name(mutant), options);
+    let chosen: Vec<_> = MUTANTS.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         let wanted = options.only.as_deref().unwrap_or_default();
-        return Err(LabError::unknown(
-            "mutant",
-            wanted,
-            MUTANTS.iter().map(name),
-        ));
+        let known = MUTANTS.iter().map(name);
+        return Err(LabError::unknown("mutant", wanted, known));
     }
     if !cfg!(feature = "mutants") {
         return Err(LabError::Said(

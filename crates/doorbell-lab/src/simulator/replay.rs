@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use clap::Args;
 use doorbell_machine::sim::{Outcome, Sink};
-use doorbell_sim::fuzz::{Setup, Shape, setup};
+use doorbell_sim::fuzz::{Found, Setup, Shape, What, setup};
 use doorbell_sim::profile::Profile;
 use doorbell_sim::trace::MachineTrace;
 use serde_json::{Value, json};
@@ -32,32 +32,19 @@ pub(crate) struct ReplayOptions {
     trace: Option<PathBuf>,
 }
 
-/// The result of the run.
-#[derive(Debug)]
-pub(crate) struct ReplayReport {
-    options: ReplayOptions,
-    shape: &'static str,
-    setup: Setup,
-    outcome: Outcome,
-}
-
 /// A trace in progress, and the error of writing it, if any.
 type Writing = Rc<RefCell<(MachineTrace<BufWriter<File>>, Option<io::Error>)>>;
 
-/// Repeats a seed.
+/// Repeats a seed: one JSON object, and an error with the command that repeats the failure, if there is one.
 ///
 /// # Errors
 /// [`LabError::Profile`], [`LabError::Unknown`], [`LabError::File`] if the trace cannot be
 /// written, and [`LabError::Simulation`] if the machine cannot be simulated.
-pub(crate) fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> {
+pub(crate) fn replay(options: &ReplayOptions) -> Result<(Value, Result<(), LabError>), LabError> {
     let profile = load(options.machine.profile.as_deref())?;
     let spec = profile.as_ref().map(Profile::spec);
-    let setup = setup(
-        options.seed,
-        options.machine.cores,
-        options.machine.memory,
-        spec,
-    );
+    let MachineArgs { cores, memory, .. } = options.machine;
+    let setup = setup(options.seed, cores, memory, spec);
     let mut shape = None;
     for candidate in shapes_of(options.shape.as_deref())? {
         shape = Some(candidate);
@@ -73,12 +60,29 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> 
         Some(path) => traced(&shape, &setup, path)?,
         None => (shape.run)(&setup, None)?,
     };
-    Ok(ReplayReport {
-        options: options.clone(),
+    let profile = options.machine.profile.as_deref();
+    let found = outcome.failure.clone().map(|failure| Found {
         shape: shape.name,
-        setup,
-        outcome,
-    })
+        setup: setup.clone(),
+        what: What::Failed(failure),
+        outcome: outcome.clone(),
+    });
+    let failed = found.as_ref();
+    let json = json!({
+        "program": "sim replay",
+        "seed": setup.seed,
+        "shape": shape.name,
+        "cores": setup.cores,
+        "events": outcome.events,
+        "simulated_ns": outcome.time_ns,
+        "faults": outcome.faults,
+        "rings": outcome.rings,
+        "parks": outcome.parks,
+        "hash": format!("{:016x}", outcome.hash),
+        "failure": failed.map(|found| failure::to_json(found, profile)),
+        "trace, for ui.perfetto.dev or chrome://tracing": options.trace,
+    });
+    Ok((json, failure::check(failed, profile)))
 }
 
 fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError> {
@@ -102,46 +106,4 @@ fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError
         None => Err(failed(io::Error::other("the run still holds it"))),
     }?;
     Ok(outcome)
-}
-
-impl ReplayReport {
-    /// One JSON object.
-    pub(crate) fn json(&self) -> Value {
-        let outcome = &self.outcome;
-        let profile = self.options.machine.profile.as_deref();
-        let failed = outcome.failure.as_ref().map(|found| {
-            let what = found.to_string();
-            failure::to_json(&self.setup, self.shape, &what, outcome, profile)
-        });
-        json!({
-            "program": "sim replay",
-            "seed": self.setup.seed,
-            "shape": self.shape,
-            "cores": self.setup.cores,
-            "events": outcome.events,
-            "simulated_ns": outcome.time_ns,
-            "faults": outcome.faults,
-            "rings": outcome.rings,
-            "parks": outcome.parks,
-            "hash": format!("{:016x}", outcome.hash),
-            "failure": failed,
-            "trace, for ui.perfetto.dev or chrome://tracing": self.options.trace,
-        })
-    }
-
-    /// Whether the run succeeded.
-    ///
-    /// # Errors
-    /// [`LabError::Found`] with the command that repeats the failure.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        let Some(found) = &self.outcome.failure else {
-            return Ok(());
-        };
-        let profile = self.options.machine.profile.as_deref();
-        Err(LabError::Found {
-            seed: self.setup.seed,
-            what: found.to_string(),
-            replay: failure::replay_command(&self.setup, self.shape, profile),
-        })
-    }
 }

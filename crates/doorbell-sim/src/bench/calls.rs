@@ -1,6 +1,9 @@
 //! Calls to workers: of a few threads to one worker, as ipistorm makes them, or of all workers to all, as threads that swap.
 
-use super::{Bench, BenchError, counted, finish, gather, sleep_until, start, sum};
+use super::{
+    Bench, BenchError, Measured, Ratio, SECOND_NS, counted, finish, gather, mean, sleep_until,
+    start, sum,
+};
 use crate::scenario::{Sleep, Workers, spawn};
 use doorbell_core::call::Outcome;
 use doorbell_core::task::{Join, Kind};
@@ -52,14 +55,27 @@ pub struct Figures {
     pub span_ns: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.took_ns.extend(other.took_ns);
         self.answers += other.answers;
         self.rings += other.rings;
         self.passes += other.passes;
         self.span_ns += other.span_ns;
+    }
+
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("", &self.took_ns)]
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        let ended = self.took_ns.len() as u64;
+        vec![
+            ("op_ns", mean(&self.took_ns)),
+            ("calls_per_s", [ended * SECOND_NS, self.span_ns]),
+            ("rings_per_1k", [1_000 * self.rings, ended]),
+            ("passes_per_1k", [1_000 * self.passes, ended]),
+        ]
     }
 }
 

@@ -15,8 +15,8 @@
 //! | `sleepers.rs` | how often sleeping workers are woken for movable timers while others are awake, and how late those are |
 //! | `kernel/` | two paths of the kernel, without doorbell: calls to an idle CPU, and calls of all CPUs to all |
 //!
-//! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts. One seed gives
-//! one run. `doorbell lab SCENARIO --sim PROFILE` runs several seeds and prints the table.
+//! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts; as [`Measured`] they
+//! say what metrics are made of them. One seed gives one run. `doorbell lab SCENARIO --sim PROFILE` runs several seeds and prints the table.
 
 pub mod calls;
 pub mod kernel;
@@ -43,6 +43,7 @@ use doorbell_machine::{Machine, Sim, ThreadError};
 use futures_channel::mpsc::unbounded;
 use std::sync::Arc;
 
+const SECOND_NS: u64 = 1_000_000_000;
 /// The limit of events of a run: several times more than the largest run of the lab takes.
 const EVENTS_MAX: u64 = 1_000_000_000;
 /// By then all workers have started and sleep.
@@ -62,6 +63,28 @@ pub struct Bench {
     pub switches: Switches,
     /// Determines everything that is left open.
     pub seed: u64,
+}
+
+/// The figures of a program, and what is made of them.
+pub trait Measured: Default {
+    /// Adds the figures of another seed.
+    fn add(&mut self, other: Self);
+
+    /// Times, each with what stands before the names of their percentiles.
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        Vec::new()
+    }
+
+    /// What else is shown; `worker_runs` is the number of workers in all runs.
+    fn ratios(&self, worker_runs: u64) -> Vec<Ratio>;
+}
+
+/// A metric, with the unit last in its name, and of what it is the ratio. It is not known if the second is 0.
+pub type Ratio = (&'static str, [u64; 2]);
+
+/// The mean of times, as a ratio.
+pub fn mean(times_ns: &[u64]) -> [u64; 2] {
+    [times_ns.iter().sum(), times_ns.len() as u64]
 }
 
 /// Why a program has no figures.

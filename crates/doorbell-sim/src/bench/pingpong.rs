@@ -3,7 +3,7 @@
 //! The messages lie in memory that both tasks of a pair use. Each KiB of one is a cache line that is charged as any
 //! other, and some work: on a real machine the line is waited for, and the prefetcher brings the rest of the KiB.
 
-use super::{Bench, BenchError, counted, finish, gather, start, sum};
+use super::{Bench, BenchError, Measured, Ratio, SECOND_NS, counted, finish, gather, start, sum};
 use crate::scenario::{Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim;
@@ -55,12 +55,24 @@ pub struct Figures {
     pub rings: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.trip_ns.extend(other.trip_ns);
         self.span_ns += other.span_ns;
         self.rings += other.rings;
+    }
+
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("", &self.trip_ns)]
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        let trips = self.trip_ns.len() as u64;
+        vec![
+            ("ops_per_s", [trips * SECOND_NS, self.span_ns]),
+            ("rings_per_1k", [1_000 * self.rings, trips]),
+            ("exchanges_count", [trips, 1]),
+        ]
     }
 }
 

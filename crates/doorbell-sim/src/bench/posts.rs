@@ -1,6 +1,6 @@
 //! Work that is handed over without waiting for it: calls of all workers to one at a time, and tasks that one spawns.
 
-use super::{Bench, BenchError, finish, gather, sleep_until, start};
+use super::{Bench, BenchError, Measured, Ratio, finish, gather, sleep_until, start};
 use crate::scenario::{Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::{ThreadError, sim};
@@ -42,12 +42,18 @@ pub struct Figures {
     pub lines_moved: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.span_ns += other.span_ns;
         self.count += other.count;
         self.lines_moved += other.lines_moved;
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        vec![
+            ("op_ns", [self.span_ns, self.count]),
+            ("lines_per_op", [self.lines_moved, self.count]),
+        ]
     }
 }
 

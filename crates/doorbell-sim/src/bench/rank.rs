@@ -1,7 +1,7 @@
 //! A task of rank 99 waits behind a poll of rank 50 that takes 600 µs, while the other urgent workers are idle or run
 //! rank 1.
 
-use super::{Bench, BenchError, finish, sleep_until, start, worker_here};
+use super::{Bench, BenchError, Measured, Ratio, finish, sleep_until, start, worker_here};
 use crate::scenario::{RT, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimCounter};
@@ -66,11 +66,21 @@ pub struct Figures {
     pub skipped: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.wait_ns.extend(other.wait_ns);
         self.skipped += other.skipped;
+    }
+
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("", &self.wait_ns)]
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        vec![
+            ("wakes_count", [self.wait_ns.len() as u64, 1]),
+            ("skipped_count", [self.skipped, 1]),
+        ]
     }
 }
 

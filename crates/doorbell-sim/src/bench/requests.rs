@@ -13,7 +13,7 @@
 //! Of each 256 requests of a client one is lost, and after one of 32 operations it thinks; which, the seed decides. So
 //! seeds differ little, and a row of a few seeds shows a change of one per cent.
 
-use super::{Bench, BenchError, counted, finish, gather, start, sum};
+use super::{Bench, BenchError, Measured, Ratio, SECOND_NS, counted, finish, gather, start, sum};
 use crate::scenario::{Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::ThreadError;
@@ -74,9 +74,8 @@ pub struct Figures {
     pub placed: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.ended.extend(other.ended);
         self.span_ns += other.span_ns;
         self.timeouts += other.timeouts;
@@ -85,6 +84,23 @@ impl Figures {
         self.rings += other.rings;
         self.pulled += other.pulled;
         self.placed += other.placed;
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        let (ended, runs) = (self.ended.iter().sum::<u64>(), self.ended.len() as u64);
+        let per_s = |ended: u64| [ended * SECOND_NS, self.span_ns];
+        let of_one = |ended: Option<&u64>| ended.map_or([0, 0], |ended| per_s(ended * runs));
+        vec![
+            ("ops_per_s", per_s(ended)),
+            ("ops_min_per_s", of_one(self.ended.iter().min())),
+            ("ops_max_per_s", of_one(self.ended.iter().max())),
+            ("timeouts_per_1k", [1_000 * self.timeouts, ended]),
+            ("late_us", [self.late_ns, 1_000 * self.thinks]),
+            ("rings_per_op", [self.rings, ended]),
+            ("pulled_per_1k", [1_000 * self.pulled, ended]),
+            ("placed_per_1k", [1_000 * self.placed, ended]),
+            ("ops_count", [ended, 1]),
+        ]
     }
 }
 

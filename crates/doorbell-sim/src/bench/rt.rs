@@ -4,7 +4,7 @@
 //! the movable task waits behind the periodic one, while all the others go idle. Or two workers stay overloaded with
 //! pinned tasks that no other worker may take.
 
-use super::{Bench, BenchError, counted, finish, gather, start, sum};
+use super::{Bench, BenchError, Measured, Ratio, SECOND_NS, counted, finish, gather, start, sum};
 use crate::scenario::{RT, Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::WorkerCounts;
@@ -58,6 +58,8 @@ pub struct Shape {
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    /// How many periods each run counts.
+    pub periods: u64,
     /// How late each run of a periodic task was.
     pub late_ns: Vec<u64>,
     /// The same of the movable tasks; in a storm, how long each poll of a pinned task was waited for.
@@ -74,9 +76,8 @@ pub struct Figures {
     pub claims_lost: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.late_ns.extend(other.late_ns);
         self.extra_ns.extend(other.extra_ns);
         self.rings += other.rings;
@@ -84,6 +85,28 @@ impl Figures {
         self.taken += other.taken;
         self.searches_vain += other.searches_vain;
         self.claims_lost += other.claims_lost;
+        self.periods = self.periods.max(other.periods);
+    }
+
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("", &self.late_ns), ("extra_", &self.extra_ns)]
+    }
+
+    fn ratios(&self, worker_runs: u64) -> Vec<Ratio> {
+        const PER_S: u64 = SECOND_NS / PERIOD_NS;
+        let worker_periods = self.periods * worker_runs;
+        let vain = self.searches_vain * PER_S;
+        vec![
+            ("runs_count", [self.late_ns.len() as u64, 1]),
+            ("rings_per_core_s", [self.rings * PER_S, worker_periods]),
+            (
+                "rings_most_per_core_s",
+                [self.rings_most * PER_S, self.periods],
+            ),
+            ("searches_vain_per_core_s", [vain, worker_periods]),
+            ("taken_count", [self.taken, 1]),
+            ("claims_lost_count", [self.claims_lost, 1]),
+        ]
     }
 }
 
@@ -238,6 +261,7 @@ fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
     finish(workers, threads, bench.switches);
     let did = counted(&before, &after);
     Ok(Figures {
+        periods: shape.periods,
         late_ns,
         extra_ns,
         rings: sum(&did, |it| it.rings),

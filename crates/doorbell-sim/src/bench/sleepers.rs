@@ -2,7 +2,7 @@
 //! others are woken for timers, and how late the timers are. No task waits for the timers, so nothing else wakes a
 //! worker.
 
-use super::{Bench, BenchError, counted, finish, sleep_until, start, sum};
+use super::{Bench, BenchError, Measured, Ratio, counted, finish, sleep_until, start, sum};
 use crate::scenario::{Workers, run_until};
 use doorbell_core::task::Kind;
 use doorbell_core::tree::Tree;
@@ -62,9 +62,8 @@ pub struct Figures {
     pub lines_moved: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.late_ns.extend(other.late_ns);
         self.wakes += other.wakes;
         self.rings += other.rings;
@@ -76,6 +75,38 @@ impl Figures {
         self.parks += other.parks;
         self.exchanges += other.exchanges;
         self.lines_moved += other.lines_moved;
+    }
+
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("", &self.late_ns)]
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        let timers = self.late_ns.len() as u64;
+        vec![
+            ("timers_count", [timers, 1]),
+            ("wakes_per_timer", [self.wakes, timers]),
+            ("rings_per_timer", [self.rings, timers]),
+            ("pulled_per_timer", [self.pulled, timers]),
+            ("words_per_timer", [self.exchanges, timers]),
+            ("words_per_park", [self.exchanges, self.parks]),
+            ("lines_per_timer", [self.lines_moved, timers]),
+            ("ran_p50_us", self.ran_us(50)),
+            ("ran_p90_us", self.ran_us(90)),
+            ("duties_ended_count", [self.duties_ended, 1]),
+            ("fenced_count", [self.fenced, 1]),
+            ("refused_count", [self.refused, 1]),
+        ]
+    }
+}
+
+impl Figures {
+    /// The CPU time that so many of 100 workers did not exceed, in µs, as a ratio.
+    fn ran_us(&self, percent: usize) -> [u64; 2] {
+        let mut ran_ns = self.ran_ns.clone();
+        ran_ns.sort_unstable();
+        let most_ns = ran_ns.get(ran_ns.len() * percent / 100);
+        most_ns.map_or([0, 0], |ns| [*ns, 1_000])
     }
 }
 

@@ -1,6 +1,6 @@
 //! What it costs to arm a timer that never fires, and to drop it, on one worker while a quarter of the others are busy.
 
-use super::{Bench, BenchError, counted, finish, start, sum, worker_here};
+use super::{Bench, BenchError, Measured, Ratio, counted, finish, start, sum, worker_here};
 use crate::scenario::{Workers, yield_now};
 use doorbell_core::task::Kind;
 use doorbell_core::worker::timer::RawTimer;
@@ -60,13 +60,26 @@ pub struct Figures {
     pub rings: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.took_ns.extend(other.took_ns);
         self.timers += other.timers;
         self.mails += other.mails;
         self.rings += other.rings;
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        // Each measurement is of as many timers.
+        let timers_each = self.timers / (self.took_ns.len() as u64).max(1);
+        let of_one = |ns: Option<&u64>| ns.map_or([0, 0], |ns| [*ns, timers_each]);
+        vec![
+            ("op_ns", [self.took_ns.iter().sum(), self.timers]),
+            ("op_min_ns", of_one(self.took_ns.iter().min())),
+            ("op_max_ns", of_one(self.took_ns.iter().max())),
+            ("mails_per_timer", [self.mails, self.timers]),
+            ("rings_per_1k", [1_000 * self.rings, self.timers]),
+            ("timers_count", [self.timers, 1]),
+        ]
     }
 }
 

@@ -3,7 +3,10 @@
 //! Workers are tasks of one runtime, which has a worker of its own, on a CPU of its own, for each of them. So a machine
 //! with enough CPUs has an idle one for every wake, and a wake that waits behind another one was placed badly.
 
-use super::{Bench, BenchError, counted, finish, gather, sleep_until, start, sum, worker_here};
+use super::{
+    Bench, BenchError, Measured, Ratio, counted, finish, gather, sleep_until, start, sum,
+    worker_here,
+};
 use crate::scenario::{Sleep, Workers, spawn};
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::WorkerCounts;
@@ -76,15 +79,31 @@ pub struct Figures {
     pub cpu_ns: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.late_ns.extend(other.late_ns);
         self.stacked += other.stacked;
         self.left += other.left;
         self.claims_lost += other.claims_lost;
         self.rings += other.rings;
         self.cpu_ns += other.cpu_ns;
+    }
+
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("", &self.late_ns)]
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        let wakes = self.late_ns.len() as u64;
+        vec![
+            ("wakes_count", [wakes, 1]),
+            ("stacked_count", [self.stacked, 1]),
+            ("stacked_per_1k", [1_000 * self.stacked, wakes]),
+            ("left_per_1k", [1_000 * self.left, wakes]),
+            ("claims_lost_per_1k", [1_000 * self.claims_lost, wakes]),
+            ("rings_per_op", [self.rings, wakes]),
+            ("cpu_us_per_op", [self.cpu_ns, 1_000 * wakes]),
+        ]
     }
 }
 

@@ -37,7 +37,11 @@ impl Options {
     fn bounds(&self) -> String {
         let preemptions = self.preemptions.map(|most| format!("--preemptions {most}"));
         let slowest = self.slowest.map(|seconds| format!("--slowest {seconds}"));
-        Vec::from_iter(preemptions.into_iter().chain(slowest)).join(" ")
+        preemptions
+            .into_iter()
+            .chain(slowest)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn waited_for(lock: usize) -> Option<TaskId> {
 /// A task that waited for it does so no longer.
 pub(crate) fn given_up(lock: usize, task: Option<TaskId>) {
     on(lock, |lock, _| {
-        lock.waiting.retain(|waits| Some(*waits) != task)
+        lock.waiting.retain(|waits| Some(*waits) != task);
     });
 }
 

@@ -133,7 +133,8 @@ fn bad_of(outcome: &Outcome, failure: &Failure, parting: Option<String>, alive: 
         format!("; the second run of this seed differed ({first}), so the seed may not repeat this")
     };
     let panics = outcome.panics.iter();
-    let panics: String = panics.map(|it| format!("\n  a panic at {it}")).collect();
+    let panics: Vec<_> = panics.map(|it| format!("\n  a panic at {it}")).collect();
+    let panics = panics.concat();
     let what = text_of(failure) + &parting.map(differed).unwrap_or_default() + &panics;
     let has_no_end = matches!(
         failure,

@@ -16,7 +16,6 @@ use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::Glommio;
 use crate::peers::{Doorbell, Net, Smol, Tokio, Tokios};
 use crate::scenario::Options;
-use crate::tools::steps_for;
 
 pub(crate) use tasks::NetTask;
 
@@ -83,12 +82,8 @@ fn pass(options: &Options) -> Duration {
 }
 
 fn contestants(stage: &Stage) -> Vec<Contestant> {
-    // Measured before the CPUs are busy.
-    let _ = steps_for(SLEEP);
-    let mut all = Vec::new();
-    for case in CASES {
-        all.extend(each_peer(&tasks::Crowd(case)));
-    }
+    let crowds = CASES.into_iter().map(tasks::Crowd);
+    let mut all: Vec<_> = crowds.flat_map(|crowd| each_peer(&crowd)).collect();
     all.extend(others::services(pass(&stage.options)));
     all.extend(each_peer(&tasks::Lone));
     all.extend(others::sleeps());
@@ -164,7 +159,8 @@ mod tests {
 
     #[test]
     fn work_grows_with_the_length_of_a_poll() {
-        let [short, long] = [20, 1_000].map(|us| steps_for(Duration::from_micros(us)));
+        let [short, long] =
+            [20, 1_000].map(|us| crate::tools::steps_for(Duration::from_micros(us)));
         assert!(short > 0 && (40..=60).contains(&(long / short)));
     }
 }

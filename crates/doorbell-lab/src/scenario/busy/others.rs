@@ -81,10 +81,7 @@ fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
         parts.push((part, late));
     }
     let figures = [("computed_per_s", computed as f64 / took_s)];
-    Ok(Outcome {
-        parts,
-        ..Outcome::of(computed, figures)
-    })
+    Ok(Outcome::of(computed, figures).in_parts(parts))
 }
 
 /// Sleeps of one length, or ticks that are so far apart.

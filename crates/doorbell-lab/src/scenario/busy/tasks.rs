@@ -193,11 +193,8 @@ fn launch<P: Net>(peer: &mut P, scene: &Arc<Scene>, part: Part) -> Result<(), La
 fn start_reader<P: Net>(peer: &mut P, scene: &Arc<Scene>) -> Result<TcpStream, LabError> {
     let failed = LabError::system("using a socket of the loopback");
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
-    launch(
-        peer,
-        scene,
-        Part::Read(listener.local_addr().map_err(failed)?),
-    )?;
+    let address = listener.local_addr().map_err(failed)?;
+    launch(peer, scene, Part::Read(address))?;
     let (stream, _) = listener.accept().map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
     Ok(stream)
@@ -231,7 +228,7 @@ fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Ou
     let took_s = began.elapsed().as_secs_f64();
     drop(scene);
     let tally = Tally::of(&all);
-    let panicked = |_| LabError::ThreadPanicked { thread: "outside" };
+    let panicked = |_| LabError::panicked("outside");
     if [tally.read.len(), tally.ran.len()] != done.map_err(panicked)?? {
         return Err(LabError::TaskLost);
     }
@@ -240,10 +237,7 @@ fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Ou
         parts.push((PARTS[2], tally.ran));
     }
     let figures = [("computed_per_s", tally.computed as f64 / took_s)];
-    Ok(Outcome {
-        parts,
-        ..Outcome::of(tally.computed, figures)
-    })
+    Ok(Outcome::of(tally.computed, figures).in_parts(parts))
 }
 
 /// Writes to the socket and spawns tasks, in turn. How often.
@@ -258,17 +252,15 @@ fn disturb<P: Net>(
     shortest_slack();
     let mut random = Random::seeded(SEED);
     let mut pause = || {
-        thread::sleep(Duration::from_micros(
-            random.between(1_000.0, 3_000.0) as u64
-        ));
+        let us = random.between(1_000.0, 3_000.0);
+        thread::sleep(Duration::from_micros(us as u64));
     };
     let mut done = [0, 0];
     let began = Instant::now();
     while began.elapsed() < span {
         pause();
-        scene
-            .write(&mut stream)
-            .map_err(LabError::system("using a socket of the loopback"))?;
+        let written = scene.write(&mut stream);
+        written.map_err(LabError::system("using a socket of the loopback"))?;
         done[0] += 1;
         if P::SPAWNS_FROM_OUTSIDE {
             pause();
@@ -284,27 +276,22 @@ pub(super) struct Lone;
 
 impl OnPeer for Lone {
     fn on<P: Net>(&self) -> Contestant {
-        Contestant::of(
-            LONE,
-            || P::start(&Workers::Free(1)),
-            |peer: &mut P, amount_ms: u32| {
-                let (scene, all) = Scene::new();
-                let stream = start_reader(peer, &scene)?;
-                launch(peer, &scene, Part::YieldAndWrite(stream))?;
-                thread::sleep(Duration::from_millis(amount_ms.into()));
-                scene.end.ask();
-                drop(scene);
-                let tally = Tally::of(&all);
-                if tally.yields.is_empty() || tally.yields.len() != tally.read.len() {
-                    return Err(LabError::TaskLost);
-                }
-                let middle = median(&tally.yields).map(|count| ("yields_count", count));
-                let most = Spread::of(&tally.yields).map(|ends| ("yields_max_count", ends.max));
-                let outcome = Outcome::of(tally.read.len() as u64, [])
-                    .and(middle)
-                    .and(most);
-                Ok(outcome.late(tally.read))
-            },
-        )
+        let run = |peer: &mut P, amount_ms: u32| {
+            let (scene, all) = Scene::new();
+            let stream = start_reader(peer, &scene)?;
+            launch(peer, &scene, Part::YieldAndWrite(stream))?;
+            thread::sleep(Duration::from_millis(amount_ms.into()));
+            scene.end.ask();
+            drop(scene);
+            let tally = Tally::of(&all);
+            if tally.yields.is_empty() || tally.yields.len() != tally.read.len() {
+                return Err(LabError::TaskLost);
+            }
+            let middle = median(&tally.yields).map(|count| ("yields_count", count));
+            let most = Spread::of(&tally.yields).map(|ends| ("yields_max_count", ends.max));
+            let outcome = Outcome::of(tally.read.len() as u64, []);
+            Ok(outcome.and(middle).and(most).late(tally.read))
+        };
+        Contestant::of(LONE, || P::start(&Workers::Free(1)), run)
     }
 }

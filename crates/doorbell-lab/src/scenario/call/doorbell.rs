@@ -1,17 +1,15 @@
 //! doorbell's own calls: blocking from an outside thread, or awaited by a task on another core. The
 //! callee's worker spins or is parked, and so is the caller. Each setting of the switches has its rows.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use doorbell::net::UdpSocket;
 use doorbell::time::sleep;
-use doorbell::{Builder, CallError, Handle, call_on, metrics::WorkerState};
+use doorbell::{Builder, CallError, Handle, Runtime, call_on, metrics::WorkerState};
 
-use super::{FALLS_ASLEEP, Meter, PARKED_DIVISOR, Tally, lost};
+use super::{Caller, FALLS_ASLEEP, Meter, PARKED_DIVISOR, Tally, lost};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Stage};
-use crate::measure::{Clock, Pin};
 use crate::peers::{Doorbell, Workers, with_setting};
 use crate::tools::spin;
 
@@ -41,14 +39,13 @@ enum Target {
     BothParked,
 }
 
-/// A contestant: whether a task calls, the target, and the clock.
+/// A contestant: whether a task calls, the target, and who calls if no task does.
 #[derive(Debug, Clone, Copy)]
 struct Calls {
     is_task: bool,
     target: Target,
     tally: &'static Tally,
-    clock: Clock,
-    caller_cpu: usize,
+    caller: Caller,
 }
 
 pub(super) fn contestants(stage: &Stage) -> Vec<Contestant> {
@@ -104,10 +101,9 @@ fn one(stage: &Stage, is_task: bool, target: Target, setting: &'static str) -> C
         is_task,
         target,
         tally: Tally::leaked(),
-        clock: stage.clock,
-        caller_cpu: here,
+        caller: Caller::of(stage),
     };
-    let run = move |peer: &mut Doorbell, count| calls.run(peer.0.handle(), count);
+    let run = move |peer: &mut Doorbell, count| calls.run(&peer.0, count);
     Contestant::of(format!("{form}, {name}{end}{setting}"), start, run).with_less(divisor)
 }
 
@@ -130,20 +126,24 @@ impl Calls {
         usize::from(self.is_task)
     }
 
-    fn run(self, handle: &Handle, calls: u32) -> Result<Outcome, LabError> {
+    fn run(self, runtime: &Runtime, calls: u32) -> Result<Outcome, LabError> {
+        let handle = runtime.handle();
         let counts = || {
             let workers = handle.metrics().workers;
             let caller_parks = self.is_task.then(|| workers[0].counts.parks);
             (workers[self.callee()].raw(), caller_parks)
         };
         let (before, parks_before) = counts();
-        let meter = Meter::begin(self.clock, calls, self.tally.served());
-        let meter = if self.is_task {
-            self.call_awaited(handle, calls, meter)?
+        let outcome = if self.is_task {
+            self.call_awaited(runtime, calls)?
         } else {
-            self.call_blocking(handle, calls, meter)?
+            let call = || {
+                let answer = handle.call_blocking(self.callee(), || self.tally.serve());
+                answer.map_err(|error| refused(&error))
+            };
+            let (served, before) = (|| self.tally.served(), || self.await_target(handle));
+            self.caller.call(calls, served, before, call)?
         };
-        let outcome = meter.finish(self.tally.served())?;
         let (after, parks_after) = counts();
         let used = after.since(&before);
         let counted = [used.passes, used.rings, used.rings_awake, used.parks];
@@ -151,51 +151,26 @@ impl Calls {
         let all = COUNTERS
             .into_iter()
             .zip(counted.into_iter().chain(of_caller));
-        Ok(outcome.and(all.map(|(name, count)| (name, count as f64 / f64::from(calls)))))
-    }
-
-    fn call_blocking(
-        self,
-        handle: &Handle,
-        calls: u32,
-        mut meter: Meter,
-    ) -> Result<Meter, LabError> {
-        let _here = Pin::to(self.caller_cpu)?;
-        for _ in 0..calls {
-            self.await_target(handle);
-            let start = meter.start();
-            let answer = handle.call_blocking(self.callee(), || self.tally.serve());
-            meter.stop(start, answer.map_err(|error| refused(&error))?);
-        }
-        Ok(meter)
+        let per_call = |count: u64| count as f64 / f64::from(calls);
+        Ok(outcome.and(all.map(|(name, count)| (name, per_call(count)))))
     }
 
     /// The caller is a task pinned to the first core; this thread sleeps meanwhile.
-    fn call_awaited(
-        self,
-        handle: &Handle,
-        calls: u32,
-        mut meter: Meter,
-    ) -> Result<Meter, LabError> {
-        let inside = handle.clone();
-        let (done, wait) = mpsc::channel();
-        drop(handle.task().on(0).spawn(async move {
-            let mut result = Ok(());
+    fn call_awaited(self, runtime: &Runtime, calls: u32) -> Result<Outcome, LabError> {
+        let mut meter = Meter::begin(self.caller.clock, calls, self.tally.served());
+        let inside = runtime.handle().clone();
+        let task = runtime.task().on(0).spawn(async move {
             for _ in 0..calls {
                 self.await_target(&inside);
                 let start = meter.start();
-                match call_on(self.callee(), move || self.tally.serve()).await {
-                    Ok(answer) => meter.stop(start, answer),
-                    Err(error) => {
-                        result = Err(refused(&error));
-                        break;
-                    }
-                }
+                let answer = call_on(self.callee(), move || self.tally.serve()).await;
+                meter.stop(start, answer.map_err(|error| refused(&error))?);
             }
-            // The receiver is gone only if the waiting thread has panicked.
-            let _ = done.send(result.map(|()| meter));
-        }));
-        wait.recv().map_err(|_| lost("the calling task panicked"))?
+            Ok::<_, LabError>(meter)
+        });
+        let meter = runtime.block_on(task);
+        let meter = meter.map_err(|_| lost("the calling task panicked"))??;
+        meter.finish(self.tally.served())
     }
 
     fn await_target(self, handle: &Handle) {

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
-use crate::measure::{Clock, Pin, Samples, Tick, current_cpu, spawn_pinned};
-use crate::peers::{Host as _, Tokio, Workers, current_thread, join};
+use crate::measure::{Clock, Pin, Samples, Tick, current_cpu};
+use crate::peers::{Host as _, Tokio, Workers, current_thread, join, thread_on};
 use crate::tools::spin;
 
 /// A contestant that parks makes so many times fewer calls than one that spins; so does a reading of the limit.
@@ -47,14 +47,10 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 fn contestants(stage: &Stage) -> Vec<Contestant> {
-    let mut all = vec![
-        word::line(stage),
-        crossbeam(stage),
-        word::futex(stage, false).with_less(PARKED_DIVISOR),
-        word::futex(stage, true).with_less(PARKED_DIVISOR),
-        tokio_one(stage),
-        tokio_two(stage).with_less(PARKED_DIVISOR),
-    ];
+    let mut all = vec![word::line(stage), crossbeam(stage)];
+    all.extend(word::futexes(stage).map(|one| one.with_less(PARKED_DIVISOR)));
+    all.push(tokio_one(stage));
+    all.push(tokio_two(stage).with_less(PARKED_DIVISOR));
     all.extend(doorbell::contestants(stage));
     all
 }
@@ -135,7 +131,7 @@ impl Meter {
         let end = self.clock.now();
         self.served += 1;
         if answer.serial != self.served && self.wrong.is_none() {
-            self.wrong = Some(miscounted(self.served, answer.serial));
+            self.wrong = check_answers(self.served, answer.serial).err();
         }
         match answer.cpu {
             None => self.samples.record(self.clock.ns_between(start, end)),
@@ -152,29 +148,55 @@ impl Meter {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
-        if served != self.served {
-            return Err(miscounted(self.served, served));
-        }
-        let names = ["p50_ns", "p99_ns"];
-        let found = self
-            .samples
-            .percentiles_ns([50.0, 99.0], self.clock.step_ns);
-        let times = names
-            .into_iter()
-            .zip(found)
-            .filter_map(|(name, ns)| Some((name, ns?)));
+        check_answers(self.served, served)?;
+        let step_ns = self.clock.step_ns;
+        let times = self.samples.percentiles_ns([50.0, 99.0], step_ns);
+        let times = ["p50_ns", "p99_ns"].into_iter().zip(times);
+        let times = times.filter_map(|(name, ns)| Some((name, ns?)));
         let crossed = 100.0 * f64::from(self.crossed) / f64::from(self.reported.max(1));
         let crossed = (self.reported > 0).then_some(("crossed_percent", crossed));
         Ok(Outcome::of(self.calls.into(), []).and(times).and(crossed))
     }
 }
 
-fn miscounted(expected: u64, found: u64) -> LabError {
-    LabError::Miscounted {
-        what: "answers in a row",
-        expected,
-        found,
+/// Who calls: the clock that times the calls, and the CPU of the thread that makes them.
+#[derive(Debug, Clone, Copy)]
+struct Caller {
+    clock: Clock,
+    cpu: usize,
+}
+
+impl Caller {
+    fn of(stage: &Stage) -> Self {
+        Self {
+            clock: stage.clock,
+            cpu: stage.placement.caller_cpu,
+        }
     }
+
+    /// Makes so many calls, each after `before`, which is not timed. `served` says how many were served so far.
+    #[inline(always)]
+    fn call(
+        self,
+        calls: u32,
+        served: impl Fn() -> u64,
+        before: impl Fn(),
+        call: impl Fn() -> Result<Answer, LabError>,
+    ) -> Result<Outcome, LabError> {
+        let _here = Pin::to(self.cpu)?;
+        let mut meter = Meter::begin(self.clock, calls, served());
+        for _ in 0..calls {
+            before();
+            let start = meter.start();
+            let answer = call()?;
+            meter.stop(start, answer);
+        }
+        meter.finish(served())
+    }
+}
+
+fn check_answers(expected: u64, found: u64) -> Result<(), LabError> {
+    LabError::check_count("answers in a row", expected, found)
 }
 
 fn lost(reason: &'static str) -> LabError {
@@ -186,12 +208,16 @@ fn lost(reason: &'static str) -> LabError {
 /// A receiver of crossbeam-channel spins and yields for a while before it parks. So with prompt answers
 /// neither side sleeps.
 fn crossbeam(stage: &Stage) -> Contestant {
-    const THREAD: &str = "crossbeam-callee";
-    let ([here, there], clock, tally) = (stage.cpus(), stage.clock, Tally::leaked());
-    let start = move || {
+    type Running = (
+        Sender<fn(&Tally) -> Answer>,
+        Receiver<Answer>,
+        JoinHandle<()>,
+    );
+    let ([_, there], tally, caller) = (stage.cpus(), Tally::leaked(), Caller::of(stage));
+    let start = move || -> Result<Running, LabError> {
         let (requests, inject) = bounded::<fn(&Tally) -> Answer>(1);
         let (outbox, replies) = bounded(1);
-        let thread = spawn_pinned(THREAD, there, move || {
+        let thread = thread_on("crossbeam-callee", Some(there), move || {
             for work in inject {
                 if outbox.send(work(tally)).is_err() {
                     break;
@@ -200,33 +226,20 @@ fn crossbeam(stage: &Stage) -> Contestant {
         })?;
         Ok((requests, replies, thread))
     };
-    let run =
-        move |(requests, replies, _): &mut (crossbeam_channel::Sender<_>, _, JoinHandle<()>),
-              calls| {
-            let replies: &crossbeam_channel::Receiver<_> = replies;
-            let _here = Pin::to(here)?;
-            let mut meter = Meter::begin(clock, calls, tally.served());
-            for _ in 0..calls {
-                let start = meter.start();
-                let gone = "the channel's other end is gone";
-                requests
-                    .send(Tally::serve as fn(&Tally) -> Answer)
-                    .map_err(|_| lost(gone))?;
-                let answer = replies.recv().map_err(|_| lost(gone))?;
-                meter.stop(start, answer);
-            }
-            meter.finish(tally.served())
+    let run = move |(requests, replies, _): &mut Running, calls| {
+        let call = || {
+            let sent = requests.send(Tally::serve).ok();
+            let answer = sent.and_then(|()| replies.recv().ok());
+            answer.ok_or_else(|| lost("the channel's other end is gone"))
         };
-    Contestant::new(
-        "crossbeam",
-        "bounded(1) each way",
-        start,
-        run,
-        |(requests, replies, thread)| {
-            drop((requests, replies));
-            join(thread, THREAD)
-        },
-    )
+        caller.call(calls, || tally.served(), || (), call)
+    };
+    let variant = "bounded(1) each way";
+    let stop = |(requests, replies, thread): Running| {
+        drop((requests, replies));
+        join(thread)
+    };
+    Contestant::new("crossbeam", variant, start, run, stop)
 }
 
 /// tokio as it is commonly used: one multi-thread runtime, and a spawned task for each call.
@@ -242,24 +255,17 @@ fn tokio_one(stage: &Stage) -> Contestant {
             for _ in 0..calls {
                 let start = meter.start();
                 let answer = tokio::spawn(async { tally.serve() }).await;
-                meter.stop(
-                    start,
-                    answer.map_err(|_| lost("the spawned task did not end"))?,
-                );
+                let answer = answer.map_err(|_| lost("the spawned task did not end"))?;
+                meter.stop(start, answer);
             }
             Ok::<_, LabError>(meter)
         });
-        let meter = peer
-            .0
-            .block_on(caller)
-            .map_err(|_| lost("the calling task panicked"))??;
+        let meter = peer.0.block_on(caller);
+        let meter = meter.map_err(|_| lost("the calling task panicked"))??;
         meter.finish(tally.served())
     };
-    Contestant::of(
-        "one runtime, spawn",
-        || Tokio::start(&Workers::Free(2)),
-        run,
-    )
+    let start = || Tokio::start(&Workers::Free(2));
+    Contestant::of("one runtime, spawn", start, run)
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -269,13 +275,12 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The caller sends a closure to a task of the other runtime and awaits its answer. That is the
 /// thread-per-core style with tokio. Between calls both runtimes park.
 fn tokio_two(stage: &Stage) -> Contestant {
-    const THREAD: &str = "tokio-callee";
     type Running = (Runtime, mpsc::UnboundedSender<Job>, JoinHandle<()>);
     let ([here, there], clock, tally) = (stage.cpus(), stage.clock, Tally::leaked());
     let start = move || -> Result<Running, LabError> {
         let (jobs, mut inject) = mpsc::unbounded_channel::<Job>();
         let (callee, caller) = (current_thread()?, current_thread()?);
-        let thread = spawn_pinned(THREAD, there, move || {
+        let thread = thread_on("crossbeam-callee", Some(there), move || {
             callee.block_on(async {
                 while let Some(job) = inject.recv().await {
                     job();
@@ -296,11 +301,10 @@ fn tokio_two(stage: &Stage) -> Contestant {
                     // The caller awaits the answer and does not drop the receiver.
                     let _ = reply.send(tally.serve());
                 });
-                jobs.send(job)
-                    .map_err(|_| lost("the callee's task is gone"))?;
-                let answer = answer
-                    .await
-                    .map_err(|_| lost("the callee dropped the call"))?;
+                let sent = jobs.send(job);
+                sent.map_err(|_| lost("the callee's task is gone"))?;
+                let answer = answer.await;
+                let answer = answer.map_err(|_| lost("the callee dropped the call"))?;
                 meter.stop(start, answer);
             }
             Ok::<(), LabError>(())
@@ -310,7 +314,7 @@ fn tokio_two(stage: &Stage) -> Contestant {
     let variant = "two runtimes, mpsc, both parked";
     Contestant::new("tokio", variant, start, run, |(caller, jobs, thread)| {
         drop((caller, jobs));
-        join(thread, THREAD)
+        join(thread)
     })
 }
 

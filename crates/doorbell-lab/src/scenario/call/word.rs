@@ -6,19 +6,18 @@ use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use super::{Answer, FALLS_ASLEEP, Meter, miscounted, reports_cpu};
+use super::{Answer, Caller, FALLS_ASLEEP, check_answers, reports_cpu};
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Stage};
-use crate::measure::{Pin, current_cpu, spawn_pinned};
-use crate::peers::join;
+use crate::measure::current_cpu;
+use crate::peers::{join, thread_on};
 use crate::tools::spin;
-
-const THREAD: &str = "word-callee";
 
 /// The caller writes it to end the callee. No call has this number.
 const STOP: u32 = u32::MAX;
@@ -96,97 +95,133 @@ impl Word {
     }
 }
 
-/// How one side waits while the word has this value, and how it tells the other one.
-type Wait = fn(&Word, u32) -> Result<(), LabError>;
-type Tell = fn(&Word) -> Result<(), LabError>;
+/// What a side does while the other one is at work.
+trait Side: 'static {
+    /// How long the other side leaves it alone before a call.
+    const LEFT_ALONE: Duration;
+
+    /// Waits while the word has this value. It may return sooner.
+    fn wait(word: &Word, value: u32) -> Result<(), LabError>;
+
+    /// What the other side does to end the wait, once the word has changed.
+    fn tell(word: &Word) -> Result<(), LabError>;
+}
+
+/// Looks at the word all the time.
+enum Spins {}
+
+impl Side for Spins {
+    const LEFT_ALONE: Duration = Duration::ZERO;
+
+    #[inline(always)]
+    fn wait(_: &Word, _: u32) -> Result<(), LabError> {
+        hint::spin_loop();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn tell(_: &Word) -> Result<(), LabError> {
+        Ok(())
+    }
+}
+
+/// Sleeps on the word, as a futex.
+enum Sleeps {}
+
+impl Side for Sleeps {
+    const LEFT_ALONE: Duration = FALLS_ASLEEP;
+
+    fn wait(word: &Word, value: u32) -> Result<(), LabError> {
+        match futex::wait(word.raw(), futex::Flags::PRIVATE, value, None) {
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(errno) => Err(LabError::system("waiting for a futex")(errno)),
+        }
+    }
+
+    fn tell(word: &Word) -> Result<(), LabError> {
+        let woken = futex::wake(word.raw(), futex::Flags::PRIVATE, 1);
+        woken.map(drop).map_err(LabError::system("waking a futex"))
+    }
+}
 
 /// A thread that answers.
 #[derive(Debug)]
 struct Callee {
     word: Arc<Word>,
     thread: JoinHandle<Result<u64, LabError>>,
-    tell: Tell,
 }
 
 impl Callee {
-    fn start(
-        cpu: usize,
-        wait: impl Fn(&Word, u32) -> Result<(), LabError> + Send + 'static,
-        answered: impl Fn(&Word) -> Result<(), LabError> + Send + 'static,
-        tell: Tell,
-    ) -> Result<Self, LabError> {
+    fn start<Here: Side, There: Side>(cpu: usize) -> Result<Self, LabError> {
         let word = Arc::new(Word::default());
         let shared = Arc::clone(&word);
-        let thread = spawn_pinned(THREAD, cpu, move || {
+        let thread = thread_on("word-callee", Some(cpu), move || {
             let mut served = 0;
             loop {
                 match shared.peek() {
                     STOP => return Ok(served),
                     asked if asked % 2 == 1 => {
                         shared.reply(asked);
-                        answered(&shared)?;
+                        Here::tell(&shared)?;
                         served += 1;
                     }
-                    value => wait(&shared, value)?,
+                    value => There::wait(&shared, value)?,
                 }
             }
         })?;
-        Ok(Self { word, thread, tell })
+        Ok(Self { word, thread })
     }
 
     #[inline(always)]
-    fn call(&self, wait: Wait) -> Result<Answer, LabError> {
+    fn call<Here: Side, There: Side>(&self) -> Result<Answer, LabError> {
         let asked = self.word.ask();
-        (self.tell)(&self.word)?;
+        There::tell(&self.word)?;
         loop {
             if let Some(answer) = self.word.answer_to(asked) {
                 return Ok(answer);
             }
-            wait(&self.word, asked)?;
+            Here::wait(&self.word, asked)?;
         }
     }
 
-    fn stop(self) -> Result<(), LabError> {
+    fn stop<There: Side>(self) -> Result<(), LabError> {
         let expected = self.word.served();
         self.word.stop();
-        (self.tell)(&self.word)?;
-        let found = join(self.thread, THREAD)??;
-        if found == expected {
-            Ok(())
-        } else {
-            Err(miscounted(expected, found))
-        }
+        There::tell(&self.word)?;
+        check_answers(expected, join(self.thread)??)
     }
+}
+
+/// Calls between two such sides.
+fn between<Here: Side, There: Side>(stage: &Stage, name: &str, variant: &str) -> Contestant {
+    let (caller, there) = (Caller::of(stage), stage.placement.callee_cpu);
+    let start = move || Callee::start::<Here, There>(there);
+    let run = move |callee: &mut Callee, calls| {
+        let call = || callee.call::<Here, There>();
+        caller.call(
+            calls,
+            || callee.word.served(),
+            || spin(There::LEFT_ALONE),
+            call,
+        )
+    };
+    Contestant::new(name, variant, start, run, Callee::stop::<There>)
 }
 
 /// The physical limit: one cache line moves between two CPUs, without any software beyond loads and stores.
 pub(super) fn line(stage: &Stage) -> Contestant {
-    let (stage, there) = (stage.clone(), stage.placement.callee_cpu);
-    let start = move || Callee::start(there, spins, nothing, nothing);
-    let run = move |callee: &mut Callee, calls| {
-        let _here = Pin::to(stage.placement.caller_cpu)?;
-        let word = &*callee.word;
-        let mut meter = Meter::begin(stage.clock, calls, word.served());
-        for _ in 0..calls {
-            let start = meter.start();
-            let asked = word.ask();
-            let answer = loop {
-                if let Some(answer) = word.answer_to(asked) {
-                    break answer;
-                }
-                hint::spin_loop();
-            };
-            meter.stop(start, answer);
-        }
-        meter.finish(word.served())
-    };
-    Contestant::new(
-        "line",
-        "both sides spin: the limit",
-        start,
-        run,
-        Callee::stop,
-    )
+    between::<Spins, Spins>(stage, "line", "both sides spin: the limit")
+}
+
+/// The cheapest call to a sleeping thread: one futex word.
+///
+/// If the caller also sleeps, each call costs four system calls (two waits, two wakes) and two interrupts;
+/// if it spins, half of that. Anything beyond this is a runtime's own cost.
+pub(super) fn futexes(stage: &Stage) -> [Contestant; 2] {
+    [
+        between::<Spins, Sleeps>(stage, "futex", "callee parked"),
+        between::<Sleeps, Sleeps>(stage, "futex", "both parked"),
+    ]
 }
 
 /// A reading of the limit.
@@ -196,54 +231,4 @@ pub(super) fn limit_ns(stage: &Stage, calls: u32) -> Result<f64, LabError> {
     let ran: Result<Outcome, _> = warmed.and_then(|_| run.run(calls));
     run.stop()?;
     Ok(ran?.figures.get("p50_ns").copied().unwrap_or(0.0))
-}
-
-/// The cheapest call to a sleeping thread: one futex word.
-///
-/// If the caller also sleeps, each call costs four system calls (two waits, two wakes) and two interrupts;
-/// if it spins, half of that. Anything beyond this is a runtime's own cost.
-pub(super) fn futex(stage: &Stage, caller_parks: bool) -> Contestant {
-    let ([here, there], clock) = (stage.cpus(), stage.clock);
-    let (variant, wait, answered): (_, Wait, Tell) = if caller_parks {
-        ("both parked", park, wake)
-    } else {
-        ("callee parked", spins, nothing)
-    };
-    let start = move || Callee::start(there, park, answered, wake);
-    let run = move |callee: &mut Callee, calls| {
-        let _here = Pin::to(here)?;
-        let mut meter = Meter::begin(clock, calls, callee.word.served());
-        for _ in 0..calls {
-            spin(FALLS_ASLEEP);
-            let start = meter.start();
-            let answer = callee.call(wait)?;
-            meter.stop(start, answer);
-        }
-        meter.finish(callee.word.served())
-    };
-    Contestant::new("futex", variant, start, run, Callee::stop)
-}
-
-#[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
-#[inline(always)]
-fn spins(_: &Word, _: u32) -> Result<(), LabError> {
-    hint::spin_loop();
-    Ok(())
-}
-
-#[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
-fn nothing(_: &Word) -> Result<(), LabError> {
-    Ok(())
-}
-
-fn wake(word: &Word) -> Result<(), LabError> {
-    let woken = futex::wake(word.raw(), futex::Flags::PRIVATE, 1);
-    woken.map(drop).map_err(LabError::system("waking a futex"))
-}
-
-fn park(word: &Word, value: u32) -> Result<(), LabError> {
-    match futex::wait(word.raw(), futex::Flags::PRIVATE, value, None) {
-        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-        Err(errno) => Err(LabError::system("waiting for a futex")(errno)),
-    }
 }

@@ -14,7 +14,7 @@ use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Pin, allowed_cpus};
 use crate::peers::Team;
-use crate::tools::Crew;
+use crate::tools::{Crew, counted_noun};
 use targets::{Post, Target};
 
 /// The numbers of producers.
@@ -37,10 +37,7 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 fn group(producers: usize) -> String {
-    format!(
-        "{producers} producer{}",
-        if producers == 1 { "" } else { "s" }
-    )
+    counted_noun(producers, "producer")
 }
 
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
@@ -49,12 +46,7 @@ fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
         consumer: stage.placement.callee_cpu,
         producers: others(&allowed_cpus()?, stage.placement.callee_cpu),
     };
-    let of = |producers| {
-        let cpus = cpus.clone();
-        targets::ALL
-            .into_iter()
-            .map(move |target| flood(target, producers, cpus.clone()))
-    };
+    let of = |producers| targets::ALL.map(|target| flood(target, producers, cpus.clone()));
     Ok(PRODUCERS.into_iter().flat_map(of).collect())
 }
 
@@ -167,10 +159,8 @@ impl Flood {
         told.map_err(|Gone| LabError::TaskLost)?;
         let span = begin.elapsed();
         LabError::check_count("posts", posts, self.counts.done_by_all() - before)?;
-        Ok(Outcome::of(
-            posts,
-            [("mops_per_s", posts as f64 / span.as_secs_f64() / 1e6)],
-        ))
+        let mops_per_s = posts as f64 / span.as_secs_f64() / 1e6;
+        Ok(Outcome::of(posts, [("mops_per_s", mops_per_s)]))
     }
 
     fn end(self) -> Result<(), LabError> {

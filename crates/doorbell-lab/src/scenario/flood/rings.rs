@@ -13,13 +13,11 @@ use crossbeam_utils::CachePadded;
 use super::targets::Consumer;
 use super::{AHEAD_MAX, Counts, LOOK_EVERY, PRODUCERS_MAX};
 use crate::error::LabError;
-use crate::measure::spawn_pinned;
-use crate::peers::join;
+use crate::peers::{join, thread_on};
 use crate::tools::End;
 
 pub(super) const NAME: &str = "SPSC rings";
 
-const THREAD: &str = "flood-rings";
 /// Slots of a ring buffer: a power of two, larger than a producer can be ahead, so none is ever full.
 const PLACES: usize = 1 << 14;
 const _: () = assert!(PLACES as u64 > AHEAD_MAX + LOOK_EVERY);
@@ -110,7 +108,7 @@ impl Shared {
 pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, LabError> {
     let shared = Arc::new(Shared::new());
     let taken = Arc::clone(&shared);
-    let thread = spawn_pinned(THREAD, cpu, move || {
+    let thread = thread_on("flood-rings", Some(cpu), move || {
         let mut read = [0; PRODUCERS_MAX];
         loop {
             let found = taken.take(&mut read, |producer| counts.one_done(producer));
@@ -138,7 +136,7 @@ pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, Lab
         }),
         stop: Box::new(move || {
             ended.end.ask();
-            join(thread, THREAD)
+            join(thread)
         }),
     })
 }

@@ -4,10 +4,8 @@ use std::sync::mpsc;
 
 use super::{Counts, Gone, rings};
 use crate::error::LabError;
-use crate::measure::spawn_pinned;
-use crate::peers::{Doorbell, Host as _, Tokio, Workers, join};
+use crate::peers::{Doorbell, Host as _, Tokio, Workers, join, thread_on};
 
-const THREAD: &str = "flood-consumer";
 const CORE: usize = 0;
 
 /// Makes so many posts. A call of it is for many, so the posts themselves are compiled for each target.
@@ -123,10 +121,10 @@ fn emptied(
     posts: impl IntoIterator<Item = usize> + Send + 'static,
     post: impl Fn(usize) -> Result<(), Gone> + Clone + Send + 'static,
 ) -> Result<Consumer, LabError> {
-    let thread = spawn_pinned(THREAD, cpu, move || {
+    let thread = thread_on("flood-consumer", Some(cpu), move || {
         for producer in posts {
             counts.one_done(producer);
         }
     })?;
-    Ok(consumer(post, move || join(thread, THREAD)))
+    Ok(consumer(post, move || join(thread)))
 }

@@ -3,17 +3,17 @@
 use std::io::{self, BufRead as _, BufReader, Error, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::servers::{COMPUTATIONS, COUNTS};
 use crate::error::LabError;
 use crate::frame::Outcome;
 use crate::measure::{Process, Samples, SyscallCounter, SyscallSource, is_enough};
-use crate::peers::{Want, join, sleep_until, thread_on};
+use crate::peers::{Want, join, join_all, sleep_until, thread_on};
 
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: usize = 4_096;
@@ -21,7 +21,6 @@ const ANSWER_BYTES_MAX: usize = 4_096;
 const PROBES: u32 = 32;
 /// A probe that could not be sent by then counts as an error.
 pub(super) const GRACE: Duration = Duration::from_secs(3);
-const THREAD: &str = "http-probe";
 /// A child ends within this, and is looked at so often.
 const END_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
@@ -102,7 +101,7 @@ impl Probe {
         let look = |first: u32| {
             let dues = (first..count).step_by(PROBES as usize);
             let dues = dues.map(move |number| begin + period * number);
-            thread_on(THREAD, None, move || look(address, keeps, dues))
+            thread_on("http-probe", None, move || look(address, keeps, dues))
         };
         let threads: Result<_, LabError> = (0..PROBES).map(look).collect();
         Ok(Self { threads: threads? })
@@ -110,8 +109,7 @@ impl Probe {
 
     /// The latenesses, and the number of errors.
     pub(crate) fn finish(self) -> Result<(Samples, u64), LabError> {
-        let found = self.threads.into_iter().map(|thread| join(thread, THREAD));
-        let found: Vec<_> = found.collect::<Result<_, _>>()?;
+        let found = join_all(self.threads)?;
         let late = Samples::of_all(found.iter().map(|(late, _)| late));
         Ok((late, found.iter().map(|(_, errors)| errors).sum()))
     }
@@ -127,7 +125,7 @@ pub(super) fn fixed_rate(site: &Site, per_s: u32, seconds: u32) -> Result<Outcom
         let due = |number| begin + Duration::from_secs(1) * number / per_s;
         ask_when_due((0..per_s * seconds).map(due), || get(&mut stream, "/"))
     };
-    let (late, errors) = join(thread_on(THREAD, None, client)?, THREAD)?;
+    let (late, errors) = join(thread_on("http-probe", None, client)?)?;
     let [switches, _] = process.switches()?.since(&switches);
     let cpu_us = process.cpu()?.saturating_sub(cpu).as_secs_f64() * 1e6;
     let requests = f64::from((per_s * seconds).max(1));
@@ -193,9 +191,8 @@ impl Site {
             .map_err(failed)?;
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout)
-                .read_line(&mut line)
-                .map_err(failed)?;
+            let read = BufReader::new(stdout).read_line(&mut line);
+            read.map_err(failed)?;
         }
         // A server that cannot start says why on standard error, and says no address.
         let address = line.trim().parse().map_err(Error::other);
@@ -223,11 +220,9 @@ impl Site {
 
     /// Requests each route once.
     pub(super) fn touch(&self) -> Result<(), LabError> {
-        let touched = connect(self.address).and_then(|mut stream| {
-            ["/", "/compute", "/healthz"]
-                .into_iter()
-                .try_for_each(|path| get(&mut stream, path))
-        });
+        let mut routes = ["/", "/compute", "/healthz"].into_iter();
+        let touched = connect(self.address)
+            .and_then(|mut stream| routes.try_for_each(|path| get(&mut stream, path)));
         touched.map_err(LabError::system("asking the server"))
     }
 
@@ -308,17 +303,15 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
     let rss = process.resident_bytes()?;
     drop(held);
     let fds_left = descriptors_left(process, fds_before)?;
-    let per_connection =
-        |now: u64| (now as f64 - rss_before as f64).max(0.0) / connections.max(1) as f64;
+    let rss_left = process.resident_bytes()?;
+    let more = |now: u64| (now as f64 - rss_before as f64).max(0.0);
+    let per_connection = |now: u64| more(now) / connections.max(1) as f64;
     let figures = [
         ("connections_count", connections as f64),
         ("idle_wakeups_per_s", switches as f64 / span_s),
         ("rss_per_connection_bytes", per_connection(rss)),
         ("fds_left_count", fds_left as f64),
-        (
-            "rss_left_per_connection_bytes",
-            per_connection(process.resident_bytes()?),
-        ),
+        ("rss_left_per_connection_bytes", per_connection(rss_left)),
     ];
     Ok(Outcome::of(connections, figures))
 }
@@ -338,21 +331,14 @@ fn descriptors_left(process: Process, before: usize) -> Result<usize, LabError> 
 
 /// In a child: waits until standard input ends, or for `most`.
 pub(super) fn wait_for_end(most: Duration) -> Result<(), LabError> {
-    let failed = LabError::system::<Error>("waiting for the end of standard input");
-    let deadline = Instant::now() + most;
-    let (mut stdin, mut ignored) = (io::stdin(), [0; 256]);
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        let left = Timespec::try_from(left).map_err(|error| failed(Error::other(error)))?;
-        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-        let ready = poll(&mut polled, Some(&left)).map_err(|errno| failed(errno.into()))?;
-        if ready > 0 && stdin.read(&mut ignored).map_err(failed)? == 0 {
-            return Ok(());
-        }
-    }
+    let (ended, end) = channel();
+    thread_on("http-end", None, move || {
+        let read = io::copy(&mut io::stdin(), &mut io::sink());
+        // The receiver is gone only when the time is over.
+        let _ = ended.send(read.map(drop));
+    })?;
+    let ended = end.recv_timeout(most).unwrap_or(Ok(()));
+    ended.map_err(LabError::system("waiting for the end of standard input"))
 }
 
 /// Raises this process's limit of descriptors to what is allowed.
@@ -362,10 +348,8 @@ pub(super) fn allow_descriptors() -> Result<(), LabError> {
         current: now.maximum,
         maximum: now.maximum,
     };
-    let raised = setrlimit(Resource::Nofile, wanted);
-    raised.map_err(LabError::system(
-        "raising the limit of open descriptors to what is allowed",
-    ))
+    let refused = LabError::system("raising the limit of open descriptors to what is allowed");
+    setrlimit(Resource::Nofile, wanted).map_err(refused)
 }
 
 /// So many, or as many as a process may have.
@@ -393,9 +377,8 @@ impl Finding {
     pub(super) fn percentiles(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
         let all = [("p50_us", 50.0, self.p50_us), ("p99_us", 99.0, self.p99_us)];
         let requests = self.requests as usize;
-        let enough = all
-            .into_iter()
-            .filter(move |(_, percent, _)| is_enough(requests, *percent));
+        let all = all.into_iter();
+        let enough = all.filter(move |(_, percent, _)| is_enough(requests, *percent));
         enough.map(|(name, _, us)| (name, us))
     }
 }
@@ -421,10 +404,8 @@ fn not_started(source: Error) -> LabError {
 
 impl Wrk {
     pub(super) fn finish(self) -> Result<Finding, LabError> {
-        let output = self
-            .0
-            .wait_with_output()
-            .map_err(LabError::system("waiting for wrk"))?;
+        let output = self.0.wait_with_output();
+        let output = output.map_err(LabError::system("waiting for wrk"))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let found = output.status.success().then(|| parse(&said)).flatten();
         found.ok_or_else(|| {

@@ -146,12 +146,10 @@ fn take(bytes: &mut Vec<u8>) -> io::Result<Option<(Body, bool)>> {
     let mut request = Request::new(&mut headers);
     let status = request.parse(bytes).map_err(io::Error::other)?;
     let Status::Complete(length) = status else {
-        let is_long = bytes.len() > HEAD_MAX;
-        return if is_long {
-            Err(ErrorKind::InvalidData.into())
-        } else {
-            Ok(None)
-        };
+        if bytes.len() > HEAD_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        return Ok(None);
     };
     let body = match (request.method, request.path) {
         (Some("GET"), Some("/")) => Some(HELLO),
@@ -170,11 +168,7 @@ fn take(bytes: &mut Vec<u8>) -> io::Result<Option<(Body, bool)>> {
 
 /// Appends an answer.
 fn answer(body: Body, answers: &mut Vec<u8>) {
-    let status = if body.is_some() {
-        "200 OK"
-    } else {
-        "404 Not Found"
-    };
+    let status = body.map_or("404 Not Found", |_| "200 OK");
     let body = body.unwrap_or_default();
     let length = body.len();
     // Writing to memory does not fail.

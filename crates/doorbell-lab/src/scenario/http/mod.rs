@@ -140,11 +140,7 @@ pub(super) const PLAN: Plan = Plan {
         Ok(contestants(&stage.options))
     },
     compared: "rate_per_s",
-    notes: |_| {
-        fewer(clients::connections_of(CONNECTIONS))
-            .into_iter()
-            .collect()
-    },
+    notes: |_| Vec::from_iter(fewer(clients::connections_of(CONNECTIONS))),
     ..Plan::NEW
 };
 
@@ -159,8 +155,6 @@ fn fewer(fit: u64) -> Option<String> {
 }
 
 fn contestants(options: &Options) -> Vec<Contestant> {
-    // Measured before the CPUs are busy.
-    let _ = steps_for(COMPUTATION);
     let unprivileged = options.unprivileged;
     let life_s = SERVER_MAX_S + u64::from(options.seconds.unwrap_or(0) * options.rounds());
     let mut all = Vec::new();
@@ -173,10 +167,8 @@ fn contestants(options: &Options) -> Vec<Contestant> {
                 more.extend(unprivileged.then(|| "--unprivileged".to_owned()));
                 let is_bound = matches!(part, Part::Hello { is_bound: true, .. });
                 more.extend(is_bound.then(|| "--bound".to_owned()));
-                Ok((
-                    Site::start(server.flag, steps_for(COMPUTATION), &more)?,
-                    true,
-                ))
+                let site = Site::start(server.flag, steps_for(COMPUTATION), &more)?;
+                Ok((site, true))
             };
             let run = move |(site, is_new): &mut (Site, bool), seconds| {
                 act(site, part, std::mem::take(is_new), seconds)
@@ -199,16 +191,15 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
         }
         _ if seconds == 0 => Ok(Outcome::default()),
         Part::Hello { clients, .. } => hello(site, clients, seconds),
-        Part::Computing { keeps, connections } => {
-            let load = |seconds| site.wrk("/compute", [CLIENTS, connections], seconds);
-            computing(site, seconds, |span, delay| {
-                let probe = Probe::start(site.address, keeps, PROBED, delay, span)?;
-                let found = load(seconds)?.finish();
-                let (late, errors) = probe.finish()?;
-                let found = found?;
-                Ok((found.requests, found.per_s, late, found.errors + errors))
-            })
-        }
+        Part::Computing { keeps, connections } => computing(site, seconds, |span, delay| {
+            let probe = Probe::start(site.address, keeps, PROBED, delay, span)?;
+            let found = site
+                .wrk("/compute", [CLIENTS, connections], seconds)?
+                .finish();
+            let (late, errors) = probe.finish()?;
+            let found = found?;
+            Ok((found.requests, found.per_s, late, found.errors + errors))
+        }),
         Part::Streams => computing(site, seconds, |span, delay| {
             streams::probed(site.address, STREAMS, PROBED, delay, span)
         }),
@@ -348,21 +339,19 @@ pub(crate) fn serve(
         give_up_privileges()?;
     }
     clients::allow_descriptors()?;
-    let all = servers::ALL.iter();
-    let server: &Server = all
-        .into_iter()
-        .find(|server| server.flag == options.who)
-        .ok_or_else(|| LabError::unknown("server", &options.who, server_flags()))?;
-    let steps = options
-        .compute_steps
-        .unwrap_or_else(|| steps_for(COMPUTATION));
+    let mut all = servers::ALL.iter();
+    let server = all.find(|server| server.flag == options.who);
+    let unknown = || LabError::unknown("server", &options.who, server_flags());
+    let server = server.ok_or_else(unknown)?;
+    let steps = options.compute_steps;
+    let steps = steps.unwrap_or_else(|| steps_for(COMPUTATION));
     let work = Computation::new(steps, options.compute_slices);
     let workers = if options.bound {
         Workers::Bound(allowed_cpus()?.into_iter().take(WORKERS).collect())
     } else {
         Workers::Free(WORKERS)
     };
-    let (address, end) = server.start.at(options.listen, Setup { work, workers })?;
+    let (address, end) = server.start.at(options.listen, &Setup { work, workers })?;
     say(&format!("{address}\n"))?;
     let waited = clients::wait_for_end(Duration::from_secs(options.seconds_max));
     end();

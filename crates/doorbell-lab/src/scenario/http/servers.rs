@@ -21,7 +21,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
 
 use self::Start::{Each, One};
@@ -61,10 +61,10 @@ pub(super) struct Setup {
 
 impl Setup {
     /// The same with the first of the threads alone.
-    fn one(self) -> Self {
+    fn one(&self) -> Self {
         Self {
             workers: self.each().remove(0),
-            ..self
+            work: self.work,
         }
     }
 
@@ -106,7 +106,7 @@ const fn server(
 /// How a server starts: with a listener, or with one for each thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Start {
-    One(fn(TcpListener, Setup) -> Result<End, LabError>),
+    One(fn(TcpListener, &Setup) -> Result<End, LabError>),
     Each(fn(Vec<TcpListener>, &Setup) -> Result<End, LabError>),
 }
 
@@ -115,7 +115,7 @@ impl Start {
     pub(super) fn at(
         self,
         address: SocketAddr,
-        setup: Setup,
+        setup: &Setup,
     ) -> Result<(SocketAddr, End), LabError> {
         let count = if matches!(self, Start::One(_)) {
             1
@@ -127,7 +127,7 @@ impl Start {
         let address = address.map_err(LabError::system("asking where it listens"))?;
         let end = match self {
             Start::One(start) => start(all.remove(0), setup),
-            Start::Each(start) => start(all, &setup),
+            Start::Each(start) => start(all, setup),
         };
         Ok((address, end?))
     }
@@ -145,7 +145,10 @@ pub(super) static ALL: [Server; 13] = [
         BASELINE,
         "tokio",
         ALL_PARTS,
-        One(|listener, setup| tokio(listener, &setup.workers, move || compute_here(setup.work))),
+        One(|listener, setup| {
+            let work = setup.work;
+            tokio(listener, &setup.workers, move || compute_here(work))
+        }),
     ),
     server(
         "tokio, one thread",
@@ -159,13 +162,13 @@ pub(super) static ALL: [Server; 13] = [
         OURS,
         "doorbell",
         ALL_PARTS,
-        One(|listener, setup| doorbell(listener, &setup, Some(by_route), Class::FAIR)),
+        One(|listener, setup| doorbell(listener, setup, Some(by_route), Class::FAIR)),
     ),
     server(
         "doorbell, connections in class Rt",
         "doorbell-urgent-connections",
         &["computing", "hello", "a flood"],
-        One(|listener, setup| doorbell(listener, &setup, Some(by_route), URGENT)),
+        One(|listener, setup| doorbell(listener, setup, Some(by_route), URGENT)),
     ),
     // In all other parts it is the same as doorbell.
     server(
@@ -177,14 +180,14 @@ pub(super) static ALL: [Server; 13] = [
                 "/" => URGENT,
                 path => by_route(path),
             };
-            doorbell(listener, &setup, Some(class_of), Class::FAIR)
+            doorbell(listener, setup, Some(class_of), Class::FAIR)
         }),
     ),
     server(
         "doorbell, one class",
         "doorbell-one-class",
         ALL_PARTS,
-        One(|listener, setup| doorbell(listener, &setup, None, Class::FAIR)),
+        One(|listener, setup| doorbell(listener, setup, None, Class::FAIR)),
     ),
     server(
         "doorbell, one worker",
@@ -204,9 +207,10 @@ pub(super) static ALL: [Server; 13] = [
         "tokio-blocking",
         FEW_COMPUTE,
         One(|listener, setup| {
+            let work = setup.work;
             tokio(listener, &setup.workers, move || async move {
                 // Fails only if the work panics or the runtime ends; then no client waits for the answer.
-                let _ = tokio::task::spawn_blocking(move || setup.work.run()).await;
+                let _ = tokio::task::spawn_blocking(move || work.run()).await;
             })
         }),
     ),
@@ -231,16 +235,12 @@ fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, LabE
 }
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
-    bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
-    Ok(TcpListener::from(socket))
+    let kind = Type::STREAM.nonblocking();
+    let socket = Socket::new(Domain::for_address(address), kind, None)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// The work of `/compute`.
@@ -404,19 +404,18 @@ fn tokio<W: Future<Output = ()> + Send + 'static>(
 }
 
 /// The same with HTTP/1 only, no timeout and no drain.
-fn tokio_bare(listener: TcpListener, setup: Setup) -> Result<End, LabError> {
+fn tokio_bare(listener: TcpListener, setup: &Setup) -> Result<End, LabError> {
     let (Tokio(runtime), work) = (Tokio::start(&setup.workers)?, setup.work);
     runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         loop {
             let stream = TokioIo::new(accept(&listener).await);
             tokio::spawn(async move {
-                let service =
-                    service_fn(move |request| answer(request, move || compute_here(work)));
+                let compute = move || compute_here(work);
+                let service = service_fn(move |request| answer(request, compute));
+                let served = http1::Builder::new().serve_connection(stream, service);
                 // A client that disconnects in the middle of a request is no error of the server.
-                let _ = http1::Builder::new()
-                    .serve_connection(stream, service)
-                    .await;
+                let _ = served.await;
             });
         }
         #[expect(unreachable_code, reason = "the type of the task's error")]
@@ -426,7 +425,7 @@ fn tokio_bare(listener: TcpListener, setup: Setup) -> Result<End, LabError> {
 }
 
 /// The same whose handlers send their work to threads under `SCHED_IDLE`.
-fn tokio_idle_threads(listener: TcpListener, setup: Setup) -> Result<End, LabError> {
+fn tokio_idle_threads(listener: TcpListener, setup: &Setup) -> Result<End, LabError> {
     let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
     for _ in 0..setup.workers.count() {
         let jobs = jobs.clone();

@@ -20,8 +20,6 @@ use crate::error::LabError;
 use crate::measure::Samples;
 use crate::peers::{Want, join, sleep_until, thread_on, tokio_error};
 
-const THREAD: &str = "http-streams";
-
 type Sender = SendRequest<Empty<Bytes>>;
 
 /// What was computed, also in a second, the latenesses of the probes, and the number of errors.
@@ -44,11 +42,11 @@ pub(super) fn probed(
     for _ in 0..streams {
         runtime.spawn(computes(sender.clone(), Arc::clone(&computed)));
     }
-    let probes = thread_on(THREAD, None, move || {
+    let probes = thread_on("http-streams", None, move || {
         Want::Waker.ask();
         probe(&runtime, &sender, began + delay, period, span)
     })?;
-    let (late, errors) = join(probes, THREAD)?;
+    let (late, errors) = join(probes)?;
     // ORDER: Relaxed; a statistic.
     let computed = computed.load(Ordering::Relaxed);
     let per_s = computed as f64 / began.elapsed().as_secs_f64();
@@ -72,10 +70,8 @@ async fn ask(mut sender: Sender, address: &str) -> hyper::Result<()> {
 }
 
 async fn computes(sender: Sender, computed: Arc<AtomicU64>) {
-    while ask(sender.clone(), "http://localhost/compute")
-        .await
-        .is_ok()
-    {
+    let address = "http://localhost/compute";
+    while ask(sender.clone(), address).await.is_ok() {
         // ORDER: Relaxed; a statistic.
         computed.fetch_add(1, Ordering::Relaxed);
     }

@@ -74,11 +74,8 @@ impl Wanted {
     }
 
     fn on(&self) -> &'static str {
-        if self.command.contains(" --sim ") {
-            "simulated"
-        } else {
-            "host"
-        }
+        let is_simulated = self.command.contains(" --sim ");
+        if is_simulated { "simulated" } else { "host" }
     }
 
     fn label(&self) -> String {
@@ -90,10 +87,8 @@ impl Wanted {
         let mut metrics = Metrics::default();
         let [before, after] = [("before", 0), ("after", 1)].map(|(when, place)| {
             let is_it = |row: &&Row| {
-                fits(
-                    &self.ours[place],
-                    &format!("{}, {}", row.contestant, row.variant),
-                )
+                let name = format!("{}, {}", row.contestant, row.variant);
+                fits(&self.ours[place], &name)
             };
             let found = &report.rows.iter().find(is_it)?.metrics;
             let value = found.get(&self.metric);
@@ -111,11 +106,8 @@ impl Wanted {
         let share = large.zip(ratio);
         let share = share.map(|(patch, ours)| 100.0 * (ours - 1.0) / (patch - 1.0));
         metrics.put("share_percent", share);
-        Row {
-            contestant: self.patch.to_owned(),
-            variant: format!("{}, {}", self.what, self.on()),
-            metrics,
-        }
+        let variant = format!("{}, {}", self.what, self.on());
+        Row::new(self.patch, &variant, metrics)
     }
 }
 
@@ -183,9 +175,8 @@ pub(crate) fn run(options: &Options) -> Result<(Report, String), LabError> {
     let labels: Vec<_> = all.iter().map(Wanted::label).collect();
     let matches = matching(&labels, options.only.as_deref())?;
     let all = all.into_iter().zip(matches);
-    let all: Vec<_> = all
-        .filter_map(|(one, is_wanted)| is_wanted.then_some(one))
-        .collect();
+    let all = all.filter_map(|(one, is_wanted)| is_wanted.then_some(one));
+    let all: Vec<_> = all.collect();
     let mut commands: Vec<&str> = Vec::new();
     for one in &all {
         if !commands.contains(&&*one.command) {

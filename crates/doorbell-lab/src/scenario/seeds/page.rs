@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use super::{CHANGE_MIN, Done, NAME, PATCHES, TEXT, Wanted};
-use crate::report::{MeasuredOn, Report, Row, SideTable, known};
+use crate::frame::{as_word, meets};
+use crate::report::{MeasuredOn, Report, Row, SideTable, figure, known};
 
 const TITLES: [&str; 9] = [
     "patch",
@@ -41,11 +42,8 @@ pub(super) fn make(
     });
     let notes = notes.chain(speeds.iter().cloned()).enumerate();
     let notes = notes.map(|(at, note)| format!("{}. {note}", at + 1));
-    let goals = main
-        .rows
-        .iter()
-        .map(|row| &*row[7])
-        .filter(|goal| !goal.is_empty());
+    let goals = main.rows.iter().map(|row| &*row[7]);
+    let goals = goals.filter(|goal| !goal.is_empty());
     let met = goals.clone().filter(|goal| goal.ends_with("yes")).count();
     let metrics = TEXT.metrics("Metrics");
     let on_host = |it: &&Done<'_>| matches!(it.report.machine, MeasuredOn::Host(_));
@@ -58,35 +56,31 @@ pub(super) fn make(
         rows,
         notes: notes.collect(),
         side_tables: Vec::new(),
-        columns: Vec::new(),
         chart: TEXT.chart("Chart", &metrics),
-        main: Some(main),
+        main,
     };
     let page = markdown(&report);
     (report, page)
 }
 
 fn cells(one: &Wanted, row: &Row, number: String) -> Vec<String> {
-    let figure = |name: &str| row.metrics.get(name);
+    let found = |name: &str| row.metrics.get(name);
     let ours = ["before", "after"].map(|when| {
-        let value = known(figure(&format!("{when}_{}", one.metric)));
-        let percent = figure(&format!("{when}_cv_percent"));
+        let value = known(found(&format!("{when}_{}", one.metric)));
+        let percent = found(&format!("{when}_cv_percent"));
         percent.map_or(value.clone(), |percent| format!("{value} ({percent:.1})"))
     });
-    let ratio = figure("ours_x");
-    let goal = one
-        .goal
-        .as_ref()
-        .map(|goal| format!("{goal}: {}", verdict(goal, ratio)));
+    let ratio = found("ours_x");
+    let goal = one.goal.as_ref();
+    let goal = goal.map(|goal| format!("{goal}: {}", verdict(goal, ratio)));
     vec![
         one.patch.to_owned(),
         format!("{}, {}", one.what, one.on()),
         one.theirs.join(" → "),
-        one.patch_x
-            .map_or_else(|| "-".to_owned(), |ratio| known(Some(ratio))),
+        one.patch_x.map_or_else(|| "-".to_owned(), figure),
         ours.join(" → "),
         known(ratio),
-        change(one.patch_x, ratio, figure("share_percent")),
+        change(one.patch_x, ratio, found("share_percent")),
         goal.unwrap_or_default(),
         number,
     ]
@@ -94,19 +88,10 @@ fn cells(one: &Wanted, row: &Row, number: String) -> Vec<String> {
 
 /// Whether a ratio meets a goal.
 fn verdict(goal: &str, ratio: Option<f64>) -> &'static str {
-    let bound = goal
-        .rsplit(' ')
-        .next()
-        .and_then(|bound| bound.parse::<f64>().ok());
-    let Some((ratio, bound)) = ratio.zip(bound) else {
-        return "n/a";
-    };
-    let is_met = if goal.starts_with("at most") {
-        ratio <= bound
-    } else {
-        ratio >= bound
-    };
-    if is_met { "yes" } else { "NO" }
+    let parts = goal.rsplit_once(' ');
+    let bound = parts.and_then(|(words, bound)| Some((words, bound.parse().ok()?)));
+    let both = bound.zip(ratio);
+    as_word(both.map(|((words, bound), ratio)| meets(ratio, words, bound)))
 }
 
 /// Doorbell's change beside the patch's; `-` where the patch changes nothing.
@@ -137,28 +122,22 @@ fn markdown(report: &Report) -> String {
     for sentence in TEXT.items("Columns") {
         let _ = writeln!(page, "- {sentence}");
     }
-    let rows = report.main.as_ref().map_or(&[][..], |main| &main.rows[..]);
     for patch in PATCHES {
-        let of_patch: Vec<_> = rows.iter().filter(|row| row[0] == patch).collect();
+        let rows = report.main.rows.iter();
+        let of_patch: Vec<_> = rows.filter(|row| row[0] == patch).collect();
         if of_patch.is_empty() {
             continue;
         }
         let _ = writeln!(page, "\n## {patch}\n\n{}\n", TEXT.section(patch).trim());
-        let _ = writeln!(
-            page,
-            "| {} |\n|---|---|---:|---|---:|---|---|---:|",
-            TITLES[1..].join(" | ")
-        );
+        let titles = TITLES[1..].join(" | ");
+        let _ = writeln!(page, "| {titles} |\n|---|---|---:|---|---:|---|---|---:|");
         for row in of_patch {
             let _ = writeln!(page, "| {} |", row[1..].join(" | "));
         }
         let shows = TEXT.section(&format!("What {patch} shows"));
         let _ = writeln!(page, "\n{}", shows.trim());
     }
-    let _ = writeln!(
-        page,
-        "\n## Commands and machines\n\n{}",
-        report.notes.join("\n")
-    );
+    let notes = report.notes.join("\n");
+    let _ = writeln!(page, "\n## Commands and machines\n\n{notes}");
     page
 }

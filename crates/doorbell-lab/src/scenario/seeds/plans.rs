@@ -3,99 +3,16 @@
 use doorbell_sim::bench::calls::{self, Who};
 use doorbell_sim::bench::kernel::{ipistorm, shootdown};
 use doorbell_sim::bench::posts::{self, What};
-use doorbell_sim::bench::{rt, wake};
+use doorbell_sim::bench::{Bench, BenchError, Measured, mean, rt, wake};
 use doorbell_sim::profile::Profile;
 
 use crate::error::LabError;
+use crate::report::Metrics;
 use crate::scenario::simulated::plans::at_least;
-use crate::scenario::simulated::{AS_THEY_STAND, Case, Plan, Program};
+use crate::scenario::simulated::{AS_THEY_STAND, Case, Plan, put_ratio};
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// Sleeping tasks of a callee that has something to look after.
 const SLEEPERS: usize = 1_000;
-
-static CALLS: Program<calls::Shape, calls::Figures> = Program {
-    run: calls::run,
-    add: calls::Figures::add,
-    times: &[("", |f| &f.took_ns)],
-    figures: &[
-        ("op_ns", |f, _| [f.took_ns.iter().sum(), ended(f)]),
-        ("calls_per_s", |f, _| [ended(f) * SECOND_NS, f.span_ns]),
-        ("rings_per_1k", |f, _| [1_000 * f.rings, ended(f)]),
-        ("passes_per_1k", |f, _| [1_000 * f.passes, ended(f)]),
-    ],
-};
-
-fn ended(figures: &calls::Figures) -> u64 {
-    figures.took_ns.len() as u64
-}
-
-static STORM: Program<ipistorm::Shape, ipistorm::Figures> = Program {
-    run: ipistorm::run,
-    add: ipistorm::Figures::add,
-    times: &[("", |f| &f.took_ns)],
-    figures: &[
-        ("op_ns", |f, _| {
-            [f.took_ns.iter().sum(), f.took_ns.len() as u64]
-        }),
-        ("interrupts_per_1k", |f, _| {
-            [1_000 * f.interrupts, f.took_ns.len() as u64]
-        }),
-    ],
-};
-
-static SHOOTDOWN: Program<shootdown::Shape, shootdown::Figures> = Program {
-    run: shootdown::run,
-    add: shootdown::Figures::add,
-    times: &[],
-    figures: &[
-        ("calls_per_s", |f, _| [f.calls * SECOND_NS, f.span_ns]),
-        ("interrupts_per_1k", |f, _| [1_000 * f.interrupts, f.calls]),
-    ],
-};
-
-static EACH: Program<calls::Shape, calls::Figures> = Program {
-    run: calls::run,
-    add: calls::Figures::add,
-    times: &[],
-    figures: &[("op_ns", |f, _| [f.took_ns.iter().sum(), f.answers])],
-};
-
-static POSTS: Program<posts::Shape, posts::Figures> = Program {
-    run: posts::run,
-    add: posts::Figures::add,
-    times: &[],
-    figures: &[
-        ("op_ns", |f, _| [f.span_ns, f.count]),
-        ("lines_per_op", |f, _| [f.lines_moved, f.count]),
-    ],
-};
-
-static WAKE: Program<wake::Shape, wake::Figures> = Program {
-    run: wake::run,
-    add: wake::Figures::add,
-    times: &[],
-    figures: &[("op_ns", |f, _| mean(&f.late_ns))],
-};
-
-static URGENT: Program<rt::Shape, rt::Figures> = Program {
-    run: rt::run,
-    add: rt::Figures::add,
-    times: &[],
-    figures: &[("op_ns", |f, _| mean(&f.late_ns))],
-};
-
-fn mean(times_ns: &[u64]) -> [u64; 2] {
-    [times_ns.iter().sum(), times_ns.len() as u64]
-}
-
-fn of_calls(settings: &'static [&'static str], baseline: &'static str, cases: Vec<Case>) -> Plan {
-    Plan {
-        settings,
-        cases,
-        baseline: Some((baseline, "op_ns")),
-    }
-}
 
 /// Calls of threads to one worker that spins.
 pub(in crate::scenario) fn call(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
@@ -115,14 +32,14 @@ pub(in crate::scenario) fn call(_: &Profile, workers: Option<usize>) -> Result<P
             sleepers,
             span_ns: 1_000_000,
         };
-        CALLS.case(variant.to_owned(), workers, shape)
+        Case::of(variant.to_owned(), workers, calls::run, shape)
     });
     let settings = &[
         "idle_notify=off",
         "idle_notify=always_ring",
         "idle_notify=on",
     ];
-    Ok(of_calls(settings, "idle_notify=off", cases.into()))
+    Ok(Plan::of(settings, cases).divided_by("idle_notify=off", "op_ns"))
 }
 
 /// Calls of all workers to all.
@@ -137,9 +54,9 @@ pub(in crate::scenario) fn call_all(
         sleepers: 0,
         span_ns: 2_000_000,
     };
-    let case = CALLS.case(format!("{workers} workers"), workers, shape);
+    let case = Case::of(format!("{workers} workers"), workers, calls::run, shape);
     let settings = &["call_coalesce=base", "call_coalesce=on"];
-    Ok(of_calls(settings, "call_coalesce=base", vec![case]))
+    Ok(Plan::of(settings, [case]).divided_by("call_coalesce=base", "op_ns"))
 }
 
 /// Twins of two paths of the kernel.
@@ -163,7 +80,7 @@ pub(in crate::scenario) fn kernel(
                 calls: 1_000,
             };
             let variant = format!("ipistorm, {masked_us} us masked, {name}");
-            cases.push(STORM.case(variant, 2, shape));
+            cases.push(Case::of(variant, 2, ipistorm::run, shape));
         }
     }
     let cpus = at_least("kernel", 2, workers.unwrap_or(profile.spec().cpus()))?;
@@ -176,14 +93,10 @@ pub(in crate::scenario) fn kernel(
                 span_ns: 2_000_000,
             };
             let variant = format!("{cpus} threads, {apart_us} us apart, {name}");
-            cases.push(SHOOTDOWN.case(variant, cpus, shape));
+            cases.push(Case::of(variant, cpus, shootdown::run, shape));
         }
     }
-    Ok(Plan {
-        settings: &[AS_THEY_STAND],
-        cases,
-        baseline: None,
-    })
+    Ok(Plan::of(&[AS_THEY_STAND], cases))
 }
 
 /// The same programs on more and more cores.
@@ -201,7 +114,9 @@ pub(in crate::scenario) fn scale(_: &Profile, workers: Option<usize>) -> Result<
                 sleepers: 0,
                 span_ns: 100_000,
             };
-            cases.push(EACH.case(name(what), workers, shape));
+            // For each worker that answered.
+            let op_ns = |found: &calls::Figures| [found.took_ns.iter().sum(), found.answers];
+            cases.push(cost(name(what), workers, calls::run, shape, op_ns));
         }
         for (what, posted) in [("flood", What::Flood), ("spawn", What::Spawn)] {
             let shape = posts::Shape {
@@ -209,14 +124,15 @@ pub(in crate::scenario) fn scale(_: &Profile, workers: Option<usize>) -> Result<
                 what: posted,
                 total: 4_096,
             };
-            cases.push(POSTS.case(name(what), workers, shape));
+            cases.push(Case::of(name(what), workers, posts::run, shape));
         }
         let shape = rt::Shape {
             workers,
             load: rt::Load::Alone,
             periods: 10,
         };
-        cases.push(URGENT.case(name("urgent"), workers, shape));
+        let op_ns = |found: &rt::Figures| mean(&found.late_ns);
+        cases.push(cost(name("urgent"), workers, rt::run, shape, op_ns));
         let shape = wake::Shape {
             messengers: 2,
             workers_each: workers / 2,
@@ -224,11 +140,24 @@ pub(in crate::scenario) fn scale(_: &Profile, workers: Option<usize>) -> Result<
             phase: wake::Phase::Apart,
             rounds: 5,
         };
-        cases.push(WAKE.case(name("wake"), workers, shape));
+        let op_ns = |found: &wake::Figures| mean(&found.late_ns);
+        cases.push(cost(name("wake"), workers, wake::run, shape, op_ns));
     }
-    Ok(Plan {
-        settings: &[AS_THEY_STAND],
-        cases,
-        baseline: None,
-    })
+    Ok(Plan::of(&[AS_THEY_STAND], cases))
+}
+
+/// A program of which only this counts.
+fn cost<S: Copy + Sync + 'static, F: Measured + Send + 'static>(
+    variant: String,
+    workers: usize,
+    run: fn(&Bench, S) -> Result<F, BenchError>,
+    shape: S,
+    op_ns: fn(&F) -> [u64; 2],
+) -> Case {
+    let metrics = move |found: &F, _| {
+        let mut metrics = Metrics::default();
+        put_ratio(&mut metrics, "op_ns", op_ns(found));
+        metrics
+    };
+    Case::with(variant, workers, run, shape, metrics)
 }

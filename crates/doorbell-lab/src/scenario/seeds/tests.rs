@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{Contestant, testing};
-use crate::report::{MeasuredOn, SimulatedMachine};
+use crate::report::{MeasuredOn, SideTable, SimulatedMachine};
 use crate::scenario::simulated;
 
 fn report(figures: [(&str, f64); 2]) -> Report {
@@ -29,8 +29,7 @@ fn report(figures: [(&str, f64); 2]) -> Report {
         gist: String::new(),
         notes: Vec::new(),
         side_tables: Vec::new(),
-        columns: Vec::new(),
-        main: None,
+        main: SideTable::default(),
         chart: TEXT.chart("Chart", &[]),
     }
 }
@@ -62,7 +61,7 @@ fn row_beside(patch_x: f64, goal: &str, [before, after]: [f64; 2]) -> (Row, Vec<
             && page.contains("seeds 0..10\n2. `doorbell sim`: 3 events"),
         "{page}"
     );
-    (row, all.main.expect("it has a table").rows[0].clone())
+    (row, all.main.rows[0].clone())
 }
 
 #[test]
@@ -108,8 +107,8 @@ fn each_row_is_one_of_its_command() {
     for one in all {
         let chosen = chosen(&one.command);
         let (name, options) = (chosen.scenario.name, &chosen.options);
-        let (labels, section) = if let Some(sim) = options.simulated() {
-            (simulated::labels(name, &sim), "Metrics with --sim")
+        let (labels, section) = if let Some(sim) = &options.sim {
+            (simulated::labels(name, sim, options), "Metrics with --sim")
         } else {
             let plan = chosen.scenario.plan.expect("it is measured on a host");
             let all = testing::contestants(plan, options);

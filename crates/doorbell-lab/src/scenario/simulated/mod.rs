@@ -8,29 +8,49 @@ mod parallel;
 pub(super) mod plans;
 
 use doorbell::switches::Switches;
-use doorbell_sim::bench::{Bench, BenchError};
+use doorbell_sim::bench::{Bench, BenchError, Measured};
 use doorbell_sim::profile::Profile;
 
 use parallel::each_seed;
 
-use super::{Options, SimOptions};
+use super::Options;
 use crate::error::LabError;
 use crate::frame::{matching, percentiles};
 use crate::measure::Samples;
 use crate::progress::Progress;
-use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of};
+use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of, table_of};
 use crate::text::Text;
 
 /// What the rows of a scenario differ in.
 pub(super) struct Plan {
     /// The settings of switches; none stands for the default switches.
-    pub(super) settings: &'static [&'static str],
-    pub(super) cases: Vec<Case>,
+    settings: &'static [&'static str],
+    cases: Vec<Case>,
     /// The setting by whose figure of this metric each is divided.
-    pub(super) baseline: Option<(&'static str, &'static str)>,
+    baseline: Option<(&'static str, &'static str)>,
+}
+
+impl Plan {
+    pub(super) fn of(
+        settings: &'static [&'static str],
+        cases: impl IntoIterator<Item = Case>,
+    ) -> Self {
+        Self {
+            settings,
+            cases: cases.into_iter().collect(),
+            baseline: None,
+        }
+    }
+
+    /// Each is divided by the row of this setting.
+    pub(super) fn divided_by(self, setting: &'static str, metric: &'static str) -> Self {
+        let baseline = Some((setting, metric));
+        Self { baseline, ..self }
+    }
 }
 
 type Measure = dyn Fn(&Seeds<'_>) -> Result<Metrics, BenchError>;
+type Run<S, F> = fn(&Bench, S) -> Result<F, BenchError>;
 
 /// A program of some size, and how many workers it has.
 pub(super) struct Case {
@@ -39,23 +59,25 @@ pub(super) struct Case {
     measure: Box<Measure>,
 }
 
-/// A program, how the figures of several seeds are added up, and what is shown of them.
-pub(super) struct Program<S, F: 'static> {
-    pub(super) run: fn(&Bench, S) -> Result<F, BenchError>,
-    pub(super) add: fn(&mut F, F),
-    /// Times, each with what stands before the names of their percentiles.
-    pub(super) times: &'static [Times<F>],
-    pub(super) figures: &'static [Figure<F>],
-}
+impl Case {
+    /// A program, with all metrics of its figures.
+    pub(super) fn of<S: Copy + Sync + 'static, F: Measured + Send + 'static>(
+        variant: String,
+        workers: usize,
+        run: Run<S, F>,
+        shape: S,
+    ) -> Self {
+        Self::with(variant, workers, run, shape, all_metrics)
+    }
 
-type Times<F> = (&'static str, fn(&F) -> &[u64]);
-
-/// A metric, and of what it is the ratio: of a program's figures, and of the number of its workers in all runs.
-pub(super) type Figure<F> = (&'static str, fn(&F, u64) -> [u64; 2]);
-
-impl<S: Copy + Sync + 'static, F: Default + Send> Program<S, F> {
-    /// Runs it with each seed, adds the figures up and makes metrics of them.
-    pub(super) fn case(&'static self, variant: String, workers: usize, shape: S) -> Case {
+    /// Runs it with each seed, adds the figures up and makes metrics of them, for a number of workers in all runs.
+    pub(super) fn with<S: Copy + Sync + 'static, F: Measured + Send + 'static>(
+        variant: String,
+        workers: usize,
+        run: Run<S, F>,
+        shape: S,
+        metrics: impl Fn(&F, u64) -> Metrics + 'static,
+    ) -> Self {
         let measure = move |seeds: &Seeds<'_>| {
             let run = |seed: u32| {
                 seeds.progress.say(&format!("{}, seed {seed}", seeds.label));
@@ -63,42 +85,45 @@ impl<S: Copy + Sync + 'static, F: Default + Send> Program<S, F> {
                     seed: u64::from(seed),
                     ..seeds.bench.clone()
                 };
-                let figures = (self.run)(&bench, shape);
+                let figures = run(&bench, shape);
                 seeds.progress.advance();
                 figures
             };
             let (mut all, mut each) = (F::default(), Vec::new());
             for figures in each_seed(seeds.count, run) {
                 let figures = figures?;
-                each.push(self.metrics(&figures, workers as u64));
-                (self.add)(&mut all, figures);
+                each.push(metrics(&figures, workers as u64));
+                all.add(figures);
             }
-            let mut metrics = self.metrics(&all, workers as u64 * u64::from(seeds.count));
+            let mut metrics = metrics(&all, workers as u64 * u64::from(seeds.count));
             metrics.put_variations(&each);
             Ok(metrics)
         };
-        Case {
+        Self {
             variant,
             workers,
             measure: Box::new(measure),
         }
     }
+}
 
-    fn metrics(&self, figures: &F, worker_runs: u64) -> Metrics {
-        let mut metrics = Metrics::default();
-        for (prefix, times_ns) in self.times {
-            let samples: Samples = times_ns(figures).iter().copied().collect();
-            for (name, us) in percentiles(&samples) {
-                metrics.put(&format!("{prefix}{name}"), Some(us));
-            }
+fn all_metrics(figures: &impl Measured, worker_runs: u64) -> Metrics {
+    let mut metrics = Metrics::default();
+    for (prefix, times_ns) in figures.times_ns() {
+        let samples: Samples = times_ns.iter().copied().collect();
+        for (name, us) in percentiles(&samples) {
+            metrics.put(&format!("{prefix}{name}"), Some(us));
         }
-        for (name, value) in self.figures {
-            // It is not known if the second is 0.
-            let [count, of] = value(figures, worker_runs).map(|count| count as f64);
-            metrics.put(name, Some(count / of));
-        }
-        metrics
     }
+    for (name, ratio) in figures.ratios(worker_runs) {
+        put_ratio(&mut metrics, name, ratio);
+    }
+    metrics
+}
+
+/// Adds a ratio, unless it is not known because the second is 0.
+pub(super) fn put_ratio(metrics: &mut Metrics, name: &str, [count, of]: [u64; 2]) {
+    metrics.put(name, Some(count as f64 / of as f64));
 }
 
 /// The seeds of a row.
@@ -110,13 +135,9 @@ struct Seeds<'a> {
 }
 
 /// Runs a scenario on a simulated machine.
-pub(crate) fn run(
-    name: &'static str,
-    sim: &SimOptions,
-    options: &Options,
-) -> Result<Report, LabError> {
-    let profile = Profile::load(&sim.profile)?;
-    let plan = plan(name, &profile, sim.workers)?;
+pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Report, LabError> {
+    let (profile, seeds) = (Profile::load(sim)?, options.seeds());
+    let plan = plan(name, &profile, options.workers)?;
     let labels: Vec<_> = pairs(&plan)
         .map(|(setting, case)| label(setting, case))
         .collect();
@@ -125,27 +146,23 @@ pub(crate) fn run(
     let chosen: Vec<_> = chosen
         .filter_map(|(row, is_wanted)| is_wanted.then_some(row))
         .collect();
-    let runs = chosen.len() as u64 * u64::from(sim.seeds);
+    let runs = chosen.len() as u64 * u64::from(seeds);
     let progress = Progress::steps_on_stderr(runs, "runs");
     let (mut rows, mut cores) = (Vec::new(), Vec::new());
     for ((setting, case), label) in chosen {
-        let seeds = Seeds {
+        let measured = (case.measure)(&Seeds {
             bench: Bench {
                 machine: profile.spec().clone(),
                 switches: switches(setting),
                 seed: 0,
             },
-            count: sim.seeds,
+            count: seeds,
             progress: &progress,
             label,
-        };
-        let measured = (case.measure)(&seeds);
-        cores.push(case.workers);
-        rows.push(Row {
-            contestant: setting.to_owned(),
-            variant: case.variant.clone(),
-            metrics: measured.map_err(|error| failed(error, name, sim, label))?,
         });
+        cores.push(case.workers);
+        let measured = measured.map_err(|error| failed(error, name, sim, options, label))?;
+        rows.push(Row::new(setting, &case.variant, measured));
     }
     progress.clear();
     if let Some(baseline) = plan.baseline {
@@ -154,21 +171,21 @@ pub(crate) fn run(
     let text = super::of_name(name).map_or(Text(""), |scenario| scenario.text);
     let gist = gist_of(text, "Gist with --sim", &rows);
     let metrics = text.metrics("Metrics with --sim");
+    let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
     cores.sort_unstable();
     cores.dedup();
     Ok(Report {
         scenario: name,
-        rounds: sim.seeds,
+        rounds: seeds,
         machine: MeasuredOn::Simulated(SimulatedMachine {
             profile: profile.name().to_owned(),
             about: profile.about().to_owned(),
             cores,
-            seeds: sim.seeds,
+            seeds,
         }),
         gist,
+        main: table_of(&columns, &rows, seeds),
         rows,
-        columns: metrics.iter().flat_map(|one| one.columns()).collect(),
-        main: None,
         side_tables: Vec::new(),
         notes: Vec::new(),
         chart: text.chart("Chart with --sim", &metrics),
@@ -189,9 +206,9 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Case)> {
     settings.flat_map(|setting| plan.cases.iter().map(move |case| (*setting, case)))
 }
 
-fn plan(name: &'static str, profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn plan(name: &'static str, profile: &Profile, workers: Option<u32>) -> Result<Plan, LabError> {
     match plans::ALL.iter().find(|(known, _)| *known == name) {
-        Some((_, plan)) => plan(profile, workers),
+        Some((_, plan)) => plan(profile, workers.map(|workers| workers as usize)),
         None => Err(LabError::Said(format!(
             "`{name}` has no form for simulated machines: leave out --sim, or measure {} there",
             plans::ALL.map(|(known, _)| known).join(", ")
@@ -219,27 +236,26 @@ fn divide(rows: &mut [Row], (setting, metric): (&str, &str)) {
     }
 }
 
-fn failed(error: BenchError, name: &str, sim: &SimOptions, label: &str) -> LabError {
+/// With the command that repeats it.
+fn failed(error: BenchError, name: &str, sim: &str, options: &Options, label: &str) -> LabError {
     let BenchError::Failed { seed, what } = error else {
         return error.into();
     };
-    let workers = sim.workers.map(|workers| format!(" --workers {workers}"));
-    LabError::Found {
-        seed,
-        what,
-        replay: format!(
-            "doorbell lab {name} --sim {}{} --seeds {} --only '{label}'",
-            sim.profile,
-            workers.unwrap_or_default(),
-            seed + 1
-        ),
-    }
+    let workers = options
+        .workers
+        .map(|workers| format!(" --workers {workers}"));
+    let workers = workers.unwrap_or_default();
+    let replay = format!(
+        "doorbell lab {name} --sim {sim}{workers} --seeds {} --only '{label}'",
+        seed + 1
+    );
+    LabError::Found { seed, what, replay }
 }
 
 #[cfg(test)]
-pub(crate) fn labels(name: &'static str, sim: &SimOptions) -> Vec<String> {
-    let profile = Profile::load(&sim.profile).expect("the example names a profile");
-    let plan = plan(name, &profile, sim.workers).expect("the example can be run");
+pub(crate) fn labels(name: &'static str, sim: &str, options: &Options) -> Vec<String> {
+    let profile = Profile::load(sim).expect("the example names a profile");
+    let plan = plan(name, &profile, options.workers).expect("the example can be run");
     let labels = pairs(&plan).map(|(setting, case)| label(setting, case));
     labels.collect()
 }

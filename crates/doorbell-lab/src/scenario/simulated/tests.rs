@@ -3,25 +3,25 @@
 use super::*;
 use doorbell::switches::{IdleClaim, RtPush, TimerPull};
 
-fn options(only: &str) -> Options {
+const SIM: &str = "smt-20";
+
+/// Rows whose label contains `only`, on so many workers.
+fn options(workers: u32, only: &str) -> Options {
     Options {
         only: Some(only.to_owned()),
-        ..Options::default()
-    }
-}
-
-fn sim(workers: usize) -> SimOptions {
-    SimOptions {
-        profile: "smt-20".to_owned(),
         workers: Some(workers),
-        seeds: 2,
+        seeds: Some(1),
+        ..Options::default()
     }
 }
 
 #[test]
 fn a_report_names_its_machine_and_its_rows() {
-    let sim = sim(4);
-    let report = run("wake", &sim, &options("on (2 x 2 by threads")).expect("it runs");
+    let options = Options {
+        seeds: Some(2),
+        ..options(4, "on (2 x 2 by threads")
+    };
+    let report = run("wake", SIM, &options).expect("it runs");
     let variants: Vec<_> = report.rows.iter().map(|row| row.variant.as_str()).collect();
     assert_eq!(variants, ["2 x 2 by threads", "2 x 2 by threads, together"]);
     let wakes = report.rows[0].metrics.get("wakes_count");
@@ -42,7 +42,7 @@ fn a_report_names_its_machine_and_its_rows() {
 #[test]
 fn each_setting_of_a_switch_is_compared() {
     let of = |name| {
-        let profile = Profile::load("smt-20").expect("it is built in");
+        let profile = Profile::load(SIM).expect("it is built in");
         let plan = plan(name, &profile, None).expect("so many workers will do");
         plan.settings.iter().map(|setting| switches(setting))
     };
@@ -61,11 +61,7 @@ fn each_setting_of_a_switch_is_compared() {
 #[test]
 fn each_scenario_has_its_figures() {
     let of = |name, workers, only, metrics: &[&str]| {
-        let sim = SimOptions {
-            seeds: 1,
-            ..sim(workers)
-        };
-        let report = run(name, &sim, &options(only)).expect("it runs");
+        let report = run(name, SIM, &options(workers, only)).expect("it runs");
         assert_eq!(report.rows.len(), 1, "{name}");
         for metric in metrics {
             assert!(
@@ -131,16 +127,16 @@ fn each_scenario_has_its_figures() {
 
 #[test]
 fn what_cannot_be_simulated_says_what_to_do() {
-    let fails = |name, sim: &SimOptions, only| {
-        let error = run(name, sim, &options(only)).expect_err("it cannot be run");
+    let fails = |name, sim, workers, only| {
+        let error = run(name, sim, &options(workers, only)).expect_err("it cannot be run");
         error.to_string()
     };
-    let none = fails("spawn", &sim(4), "");
+    let none = fails("spawn", SIM, 4, "");
     assert!(
         none.contains("leave out --sim") && none.contains("wake"),
         "{none}"
     );
-    let odd = fails("wake", &sim(5), "");
+    let odd = fails("wake", SIM, 5, "");
     assert!(odd.contains("--workers is 5"), "{odd}");
     for (name, workers) in [
         ("rt", 3),
@@ -153,18 +149,14 @@ fn what_cannot_be_simulated_says_what_to_do() {
         ("kernel", 1),
         ("scale", 3),
     ] {
-        let few = fails(name, &sim(workers), "");
+        let few = fails(name, SIM, workers, "");
         assert!(few.contains("at least"), "{few}");
     }
-    let large = fails("wake", &sim(1_024), "threads");
+    let large = fails("wake", SIM, 1_024, "threads");
     assert!(large.contains("ask for fewer workers"), "{large}");
-    let nobody = fails("wake", &sim(4), "nobody");
+    let nobody = fails("wake", SIM, 4, "nobody");
     assert!(nobody.contains("2 x 2 by threads"), "{nobody}");
-    let profile = SimOptions {
-        profile: "smt-2".to_owned(),
-        ..sim(4)
-    };
-    let profile = fails("wake", &profile, "");
+    let profile = fails("wake", "smt-2", 4, "");
     assert!(profile.contains("smt-20"), "{profile}");
 }
 

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
-use crate::measure::{Pin, spawn_pinned};
-use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers, join};
+use crate::measure::Pin;
+use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers, join_all, thread_on};
 use crate::tools::{Crew, Meeting, Random};
 use shelf::Shelf;
 use wheel::Wheel;
@@ -35,7 +35,6 @@ const PENDING_S: [f64; 2] = [20.0, 3_600.0];
 const SEED: u64 = 0x0D00_4BE1;
 /// Each worker parks once before, as a driver knows only then which timer is the earliest.
 const PARK: Duration = Duration::from_millis(1);
-const THREAD: &str = "wheel";
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "timer-cost",
@@ -235,10 +234,8 @@ fn outcome(timings: &[Timing], operations: u32) -> Result<Outcome, LabError> {
     let found = timings.iter().map(|timing| timing.1).sum();
     LabError::check_count("sleeps pending at their first poll", expected, found)?;
     let sum: f64 = timings.iter().map(|timing| timing.0).sum();
-    Ok(Outcome::of(
-        expected,
-        [("op_ns", sum / timings.len() as f64)],
-    ))
+    let op_ns = sum / timings.len() as f64;
+    Ok(Outcome::of(expected, [("op_ns", op_ns)]))
 }
 
 /// Reading std's clock, a part of most sleeps.
@@ -272,18 +269,14 @@ fn floor(stage: &Stage, pattern: Pattern) -> Contestant {
         let mut threads = Vec::new();
         for (mut wheel, cpu) in wheels.drain(..).zip(cpus) {
             let meeting = Arc::clone(&meeting);
-            threads.push(spawn_pinned(THREAD, cpu, move || {
+            threads.push(thread_on("wheel", Some(cpu), move || {
                 futures::executor::block_on(meeting.arrive());
                 let timing = time_wheel(&mut wheel, pattern, operations);
                 (wheel, timing)
             })?);
         }
-        let mut timings = Vec::new();
-        for thread in threads {
-            let (wheel, timing) = join(thread, THREAD)?;
-            wheels.push(wheel);
-            timings.push(timing);
-        }
+        let timings: Vec<_>;
+        (*wheels, timings) = join_all(threads)?.into_iter().unzip();
         outcome(&timings, operations)
     };
     Contestant::new("array wheel", pattern.label(), start, run, |_| Ok(())).baseline()

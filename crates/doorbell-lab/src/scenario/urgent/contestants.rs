@@ -8,7 +8,7 @@ use doorbell::Class;
 use futures::channel::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::probe::{PERIOD, Probe, Way, tell};
+use super::probe::{PERIOD, Probe, Way};
 use super::{JOBS, Load, Scene, Source};
 use crate::error::LabError;
 use crate::peers::{Doorbell, Host as _, Job, Peer, Threads, Tokio, Want, Workers};
@@ -86,7 +86,7 @@ fn tasks<P: Peer>(scene: &Scene) -> Vec<(usize, Job)> {
         Source::Timer => vec![(CORE, Box::pin(probe().sleep(P::sleep_until)))],
         Source::Core => {
             let sleep = || P::sleep_until(Instant::now() + PERIOD);
-            let waker = probe().wake_by(sleep, Box::new(tell));
+            let waker = probe().wake_by(sleep, Box::new(|_| ()));
             vec![answer(), (1 - CORE, Box::pin(waker))]
         }
         Source::Call => Vec::new(),
@@ -110,7 +110,8 @@ fn run<P: Peer>(
     jobs(&mut peer, &scene.load)?;
     let way: Way = match scene.source {
         Source::Call => Box::new(move |probe| call(Arc::clone(probe))),
-        _ => Box::new(tell),
+        // Its place was filled, which wakes it.
+        _ => Box::new(|_| ()),
     };
     let stop = || crew.gather().map(drop).and(peer.stop()).and(last());
     let stop = Box::new(stop);

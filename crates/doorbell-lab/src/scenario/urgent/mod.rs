@@ -95,7 +95,7 @@ struct Scene {
 }
 
 /// The load and the urgent task; told to end before the contestant, whose end waits for its jobs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Told {
     load: Arc<Load>,
     probe: Arc<Probe>,
@@ -112,7 +112,6 @@ fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
-    let _ = steps_for(POLL);
     let (rt, fair) = ([Class::rt(50), Class::FAIR], [Class::FAIR, Class::BATCH]);
     let is_first = Want::First.is_given();
     let mut all = Vec::new();
@@ -147,9 +146,8 @@ fn group(stage: &Stage, name: &str, source: Source, all: Vec<Who>) -> Vec<Contes
         let variant = format!("{}, {}", who.how, source.name());
         let (name_of, begin) = (who.name, who.start);
         let start = move || start(&*begin, cpus, source);
-        Contestant::new(name_of, variant, start, run, stop)
-            .in_group(name)
-            .baseline_if(place == 0)
+        let one = Contestant::new(name_of, variant, start, run, stop);
+        one.in_group(name).baseline_if(place == 0)
     };
     all.into_iter().enumerate().map(one).collect()
 }
@@ -158,10 +156,7 @@ type Stop = Box<dyn FnOnce() -> Result<(), LabError>>;
 type Urgent = (Told, Stop, Option<Alarm>);
 
 fn start(begin: &Begin, cpus: [usize; 2], source: Source) -> Result<Urgent, LabError> {
-    let told = Told {
-        load: Arc::new(Load::default()),
-        probe: Probe::new(),
-    };
+    let told = Told::default();
     let running = begin(&Scene {
         cpus,
         source,

@@ -1,57 +1,34 @@
 //! Wakes the urgent task, and records how late it runs.
 
-use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
-use futures::task::AtomicWaker;
 
 use crate::error::LabError;
-use crate::measure::{Samples, spawn_pinned};
-use crate::peers::{Peer as _, Threads, Want, join};
-use crate::tools::locked;
+use crate::measure::Samples;
+use crate::peers::{Peer as _, Threads, Want, join, thread_on};
+use crate::tools::{End, Slot, locked};
 
 /// The time between two wakes of the urgent task.
 pub(super) const PERIOD: Duration = Duration::from_millis(1);
-const THREAD: &str = "urgent-waker";
 
-/// How the urgent task is notified of a wake.
+/// What a wake does beside filling the place: it makes the call that runs instead of an urgent task, or nothing.
 pub(super) type Way = Box<dyn Fn(&Arc<Probe>) + Send>;
 
 /// What the waking side and the urgent task share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Probe {
-    began: Instant,
-    /// When it was woken or is due, without having run since, in ns; else 0.
-    woken_ns: AtomicU64,
-    ends: AtomicBool,
-    /// The task or thread that must run.
-    task: AtomicWaker,
+    /// When it was woken or is due, without having run since.
+    woken: Slot<Instant>,
+    end: End,
     late: Mutex<Samples>,
 }
 
 impl Probe {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            began: Instant::now(),
-            woken_ns: AtomicU64::new(0),
-            ends: AtomicBool::new(false),
-            task: AtomicWaker::new(),
-            late: Mutex::new(Samples::with_room_for(20_000)),
-        })
-    }
-
-    fn now_ns(&self) -> u64 {
-        // Never 0, which means "not woken".
-        self.began.elapsed().as_nanos() as u64 + 1
-    }
-
-    fn record(&self, late_ns: u64) {
-        locked(&self.late).record(late_ns);
+    fn record(&self, woken: Instant) {
+        locked(&self.late).record(woken.elapsed().as_nanos() as u64);
     }
 
     /// Takes the records.
@@ -59,33 +36,18 @@ impl Probe {
         std::mem::take(&mut *locked(&self.late))
     }
 
-    fn ended(&self) -> bool {
-        // ORDER: Acquire pairs with the Release of `end`; seen with the next wake, or one poll later.
-        self.ends.load(Ordering::Acquire)
-    }
-
     /// Records that it runs, if it was woken.
     pub(super) fn run(&self) {
-        let _ = self.ran();
-    }
-
-    /// The same. Returns whether it was woken.
-    fn ran(&self) -> bool {
-        // ORDER: pairs with the Release of `wake`, which changes only a zero.
-        let woken_ns = self.woken_ns.load(Ordering::Acquire);
-        if woken_ns != 0 {
-            self.record(self.now_ns() - woken_ns);
-            // ORDER: Release pairs with the Acquire of `wait_for_last`, which reads the record after it.
-            self.woken_ns.store(0, Ordering::Release);
+        if let Some(woken) = self.woken.peek() {
+            self.record(woken);
+            // Afterwards, as `wait_for_last` looks for the record then.
+            self.woken.empty();
         }
-        woken_ns != 0
     }
 
     /// Wakes it, unless it has not run since the last wake: then that run is later.
     fn wake(self: &Arc<Self>, way: &dyn Fn(&Arc<Probe>)) {
-        // ORDER: Relaxed; only the urgent task makes it zero. The Release below pairs with its Acquire.
-        if self.woken_ns.load(Ordering::Relaxed) == 0 {
-            self.woken_ns.store(self.now_ns(), Ordering::Release);
+        if self.woken.put(Instant::now()) {
             way(self);
         }
     }
@@ -95,10 +57,8 @@ impl Probe {
     /// # Errors
     /// [`LabError::TaskLost`] if it is not recorded within `most`.
     pub(super) fn wait_for_last(&self, most: Duration) -> Result<(), LabError> {
-        // ORDER: pairs with the Release after the record.
-        let read = || self.woken_ns.load(Ordering::Acquire);
-        let (began, last) = (Instant::now(), read());
-        while last != 0 && read() == last {
+        let (began, last) = (Instant::now(), self.woken.peek());
+        while last.is_some() && self.woken.peek() == last {
             if began.elapsed() > most {
                 return Err(LabError::TaskLost);
             }
@@ -107,34 +67,16 @@ impl Probe {
         Ok(())
     }
 
-    /// Records that a sleep begins. Returns its deadline.
-    fn sleeps(&self) -> Instant {
-        // ORDER: Release pairs with the Acquire of `wait_for_last`, which only compares it.
-        let due = Instant::now() + PERIOD;
-        let due_ns = (due - self.began).as_nanos() as u64;
-        self.woken_ns.store(due_ns, Ordering::Release);
-        due
-    }
-
     /// Tells the urgent task to end.
     pub(super) fn end(&self) {
-        // ORDER: Release pairs with the Acquire of `ended`.
-        self.ends.store(true, Ordering::Release);
-        self.task.wake();
+        self.end.ask();
+        self.woken.close();
     }
 
     /// The urgent task.
     pub(super) async fn answer(self: Arc<Self>) {
-        while !self.ended() {
-            poll_fn(|cx| {
-                self.task.register(cx.waker());
-                if self.ran() || self.ended() {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
-                }
-            })
-            .await;
+        while self.woken.look().await.is_some() && !self.end.is_asked() {
+            self.run();
         }
     }
 
@@ -143,13 +85,12 @@ impl Probe {
         self: Arc<Self>,
         sleep_until: impl Fn(Instant) -> F,
     ) {
-        while !self.ended() {
-            let due = self.sleeps();
+        while !self.end.is_asked() {
+            let due = Instant::now() + PERIOD;
+            self.woken.put(due);
             sleep_until(due).await;
-            self.record(due.elapsed().as_nanos() as u64);
+            self.run();
         }
-        // ORDER: Release pairs with the Acquire of `wait_for_last`; nothing is pending any more.
-        self.woken_ns.store(0, Ordering::Release);
     }
 
     /// A task or thread that wakes the urgent task.
@@ -158,16 +99,11 @@ impl Probe {
         sleep: impl Fn() -> F,
         way: Way,
     ) {
-        while !self.ended() {
+        while !self.end.is_asked() {
             sleep().await;
             self.wake(&*way);
         }
     }
-}
-
-/// Wakes it as its runtime does.
-pub(super) fn tell(probe: &Arc<Probe>) {
-    probe.task.wake();
 }
 
 /// A waking thread, on a CPU of its choice.
@@ -179,21 +115,19 @@ pub(super) struct Alarm {
 
 impl Alarm {
     pub(super) fn start(probe: &Arc<Probe>, cpu: usize, way: Way) -> Result<Self, LabError> {
-        let theirs = Arc::clone(probe);
-        let thread = spawn_pinned(THREAD, cpu, move || {
+        let probe = Arc::clone(probe);
+        let theirs = Arc::clone(&probe);
+        let thread = thread_on("urgent-waker", Some(cpu), move || {
             Want::Waker.ask();
             let sleep = || Threads::sleep_until(Instant::now() + PERIOD);
             block_on(theirs.wake_by(sleep, way));
         })?;
-        Ok(Self {
-            probe: Arc::clone(probe),
-            thread,
-        })
+        Ok(Self { probe, thread })
     }
 
     pub(super) fn stop(self) -> Result<(), LabError> {
         self.probe.end();
-        join(self.thread, THREAD)
+        join(self.thread)
     }
 }
 
@@ -204,21 +138,22 @@ mod tests {
 
     #[test]
     fn each_wake_is_recorded_once() {
-        let probe = Probe::new();
-        assert!(!probe.ran());
+        let probe = Arc::new(Probe::default());
+        probe.run();
         let told = std::cell::Cell::new(0);
         let way = |_: &Arc<Probe>| told.set(told.get() + 1);
         probe.wake(&way);
         // It has not run yet, so this wake does not count.
         probe.wake(&way);
-        assert!(probe.ran() && !probe.ran());
+        probe.run();
+        probe.run();
         assert_eq!((probe.take().len(), told.get()), (1, 1));
         assert!(probe.take().is_empty());
     }
 
     #[test]
     fn a_wake_that_leads_to_no_run_is_lost() {
-        let probe = Probe::new();
+        let probe = Arc::new(Probe::default());
         let none = Duration::ZERO;
         probe.wait_for_last(none).expect("nothing is under way");
         probe.wake(&|_| {});
@@ -227,7 +162,7 @@ mod tests {
         probe.run();
         probe.wait_for_last(none).expect("it has run");
         assert_eq!(probe.take().len(), 1);
-        probe.sleeps();
+        probe.woken.put(Instant::now() + PERIOD);
         assert!(probe.wait_for_last(none).is_err());
     }
 
@@ -238,10 +173,10 @@ mod tests {
             |probe| Box::pin(probe.sleep(Threads::sleep_until)),
         ];
         for begin in begin {
-            let probe = Probe::new();
+            let probe = Arc::new(Probe::default());
             let task = begin(Arc::clone(&probe));
             let thread = std::thread::spawn(move || block_on(task));
-            probe.wake(&tell);
+            probe.wake(&|_| {});
             probe.end();
             thread.join().expect("it ends");
         }

@@ -15,7 +15,8 @@ use std::time::Duration;
 use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, Usage};
-use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, join, thread_on};
+use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, join_all, thread_on};
+use crate::scenario::simulated::plans::IDLE_CLAIM;
 use crate::tools::{Crew, counted, steps_for};
 use board::{Board, PERIOD};
 
@@ -24,17 +25,10 @@ const TENTHS: [u32; 2] = [20, 5];
 /// A worker's work.
 const WORK: Duration = Duration::from_micros(30);
 const SEED: u64 = 0x5C4B_E2C4;
-const MESSENGER: &str = "messenger";
 const MESSENGERS: usize = 8;
 
 /// How many workers each messenger has.
 const LOADS: [(&str, usize); 2] = [("light", 4), ("moderate", 16)];
-const CLAIMS: [&str; 4] = [
-    "idle_claim=on",
-    "idle_claim=off",
-    "idle_claim=mark",
-    "idle_claim=base",
-];
 
 /// How many workers each messenger has, and whether messengers are OS threads.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +45,6 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 fn contestants(stage: &Stage) -> Vec<Contestant> {
-    // Measured before the CPUs are busy.
-    let _ = steps_for(WORK);
     let [pinned, free] = [Workers::on(stage.cpus()), Workers::Free(stage.cpus().len())];
     let mut all = Vec::new();
     for (load, workers) in LOADS {
@@ -79,7 +71,7 @@ fn contestants(stage: &Stage) -> Vec<Contestant> {
             workers,
             by_threads: true,
         };
-        for claim in CLAIMS {
+        for claim in IDLE_CLAIM {
             let free = free.clone();
             let start = move || Doorbell::switched(&free, claim);
             let name = format!("{load}, {claim}");
@@ -108,9 +100,8 @@ fn work_on<P: Peer>(variant: Variant) -> impl Fn(&mut P, u32) -> Result<Outcome,
     let pass = Cell::new(0);
     move |peer, tenths| {
         counted(peer, |peer| {
-            measure(variant, tenths, &pass, |board| {
-                work(peer, board, variant.by_threads)
-            })
+            let work = |board: &Arc<Board>| work(peer, board, variant.by_threads);
+            measure(variant, tenths, &pass, work)
         })
     }
 }
@@ -124,12 +115,8 @@ fn measure(
 ) -> Result<Outcome, LabError> {
     let bursts = (TENTH * tenths).as_nanos() / PERIOD.as_nanos();
     let seed = SEED + pass.replace(pass.get() + 1);
-    let board = Arc::new(Board::new(
-        variant.workers,
-        bursts as u32,
-        steps_for(WORK),
-        seed,
-    ));
+    let (workers, steps) = (variant.workers, steps_for(WORK));
+    let board = Arc::new(Board::new(workers, bursts as u32, steps, seed));
     let before = Usage::now()?;
     let found = work(&board)?;
     let cpu = Usage::now()?.since(before).cpu;
@@ -160,16 +147,13 @@ fn work<P: Peer>(
             let messenger = move || {
                 futures::executor::block_on(board.messenger(number, Threads::sleep_until));
             };
-            threads.push(thread_on(MESSENGER, None, messenger)?);
+            threads.push(thread_on("messenger", None, messenger)?);
         } else {
             peer.spawn(async move { board.messenger(number, P::sleep_until).await })?;
         }
     }
     let found = crew.gather();
-    let joined = threads
-        .into_iter()
-        .try_for_each(|thread| join(thread, MESSENGER));
-    joined.and(found)
+    join_all(threads).and(found)
 }
 
 #[cfg(test)]
@@ -204,11 +188,14 @@ mod tests {
     #[test]
     fn each_setting_of_the_switch_has_a_row_beside_the_same_baseline() {
         let all = testing::contestants(&PLAN, &Options::default());
-        let claims = CLAIMS.map(|claim| claim.parse::<Switches>().expect("it is one").idle_claim);
+        let claims = IDLE_CLAIM
+            .iter()
+            .map(|claim| claim.parse::<Switches>().expect("it is one"));
+        let claims: Vec<_> = claims.map(|switches| switches.idle_claim).collect();
         assert_eq!(claims, IdleClaim::ALL);
         let rows = all.iter().filter(|one| one.variant.contains("idle_claim="));
         let groups = rows.map(|one| one.group.as_str()).collect::<Vec<_>>();
-        let of = |load| vec![load; CLAIMS.len()];
+        let of = |load| vec![load; IDLE_CLAIM.len()];
         let wanted = [
             of("light, by threads, unpinned"),
             of("moderate, by threads, unpinned"),

@@ -10,9 +10,8 @@ use super::MESSENGERS;
 use super::board::Board;
 use crate::error::LabError;
 use crate::measure::Samples;
-use crate::peers::{Workers, join, thread_on};
+use crate::peers::{Workers, join_all, thread_on};
 
-const THREAD: &str = "spinning";
 /// A worker that has not run by then has lost its wake.
 const LOST: Duration = Duration::from_secs(5);
 
@@ -36,10 +35,10 @@ pub(super) fn run(board: &Arc<Board>, workers: &Workers) -> Result<Vec<Samples>,
     let mut threads = Vec::new();
     for place in 0..workers.count() {
         let pool = Arc::clone(&pool);
-        threads.push(thread_on(THREAD, workers.cpu(place), move || pool.spin())?);
+        let spin = move || pool.spin();
+        threads.push(thread_on("spinning", workers.cpu(place), spin)?);
     }
-    let joined = threads.into_iter().map(|thread| join(thread, THREAD));
-    joined.collect()
+    join_all(threads)
 }
 
 impl Pool {

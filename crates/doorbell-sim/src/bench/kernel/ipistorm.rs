@@ -5,7 +5,7 @@
 //! interrupt, and waits for the end of the pass. How long interrupts are masked is the only unknown: a parameter.
 
 use super::{Cpus, NEED_RESCHED, NOTIFY, POLLING};
-use crate::bench::{Bench, BenchError};
+use crate::bench::{Bench, BenchError, Measured, Ratio, mean};
 use crate::scenario::spawn;
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, Machine, Ordering, Sim, ThreadError, ThreadHandle, Word};
@@ -49,11 +49,22 @@ pub struct Figures {
     pub interrupts: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.took_ns.extend(other.took_ns);
         self.interrupts += other.interrupts;
+    }
+
+    fn times_ns(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("", &self.took_ns)]
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        let calls = self.took_ns.len() as u64;
+        vec![
+            ("op_ns", mean(&self.took_ns)),
+            ("interrupts_per_1k", [1_000 * self.interrupts, calls]),
+        ]
     }
 }
 

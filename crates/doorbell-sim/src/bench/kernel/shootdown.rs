@@ -5,7 +5,7 @@
 //! works between two calls is the only unknown: a parameter.
 
 use super::Cpus;
-use crate::bench::{Bench, BenchError, sleep_until};
+use crate::bench::{Bench, BenchError, Measured, Ratio, SECOND_NS, sleep_until};
 use crate::scenario::spawn;
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, ThreadError, ThreadHandle};
@@ -42,12 +42,18 @@ pub struct Figures {
     pub span_ns: u64,
 }
 
-impl Figures {
-    /// Adds the figures of another seed.
-    pub fn add(&mut self, other: Self) {
+impl Measured for Figures {
+    fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.interrupts += other.interrupts;
         self.span_ns += other.span_ns;
+    }
+
+    fn ratios(&self, _: u64) -> Vec<Ratio> {
+        vec![
+            ("calls_per_s", [self.calls * SECOND_NS, self.span_ns]),
+            ("interrupts_per_1k", [1_000 * self.interrupts, self.calls]),
+        ]
     }
 }
 
