@@ -106,6 +106,19 @@ async fn an_idle_connection_of_http_2_makes_room_too() {
 }
 
 #[doorbell::test]
+async fn a_new_connection_of_http_2_was_idle_for_a_short_time() {
+    let site = Site::start(2);
+    let one = site.connect().await;
+    within(ask(&one)).await;
+    sleep(SHORT).await;
+    let (client, _connection) = client_2(site.address).await;
+    sleep(SHORT).await;
+    within(ask(&site.connect().await)).await;
+    within(closes(&one)).await;
+    assert_eq!(within(ask_2(&client, "/")).await.unwrap(), Hello::TEXT);
+}
+
+#[doorbell::test]
 async fn a_connection_with_a_request_in_flight_does_not_make_room() {
     let site = Site::start(2);
     let (one, two) = (site.slow().await, site.slow().await);

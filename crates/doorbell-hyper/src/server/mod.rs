@@ -99,8 +99,10 @@ impl<L: Listener> Server<L> {
     }
 
     /// Sets how many connections may be open at once. Further connections wait: one is accepted, the others
-    /// are in the listener's backlog. While one waits, connections without a request in flight are closed, the
-    /// one first that has been idle for the longest time. Default: no limit.
+    /// are in the listener's backlog. While one waits, idle connections are closed, the one first that has been idle
+    /// for the longest time. A connection is idle over HTTP/1 from its first answer on, over HTTP/2 from its begin on,
+    /// while no request is in flight. One that sends nothing, or half a head, keeps its place until
+    /// [`header_timeout`](Server::header_timeout). Default: no limit.
     pub fn connection_limit(mut self, limit: NonZeroUsize) -> Self {
         self.limit = Some(limit);
         self

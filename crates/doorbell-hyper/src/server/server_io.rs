@@ -8,6 +8,7 @@ use super::progress::{Phase, Progress};
 use crate::DoorbellIo;
 use crate::io::poll_read_seen;
 use doorbell::net::TcpStream;
+use doorbell::time::Instant;
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -87,10 +88,13 @@ impl<T: Transport> ServerIo<T> {
     }
 
     fn begins(&mut self, version: Version) {
-        self.progress.set(match version {
-            Version::Http1 => Phase::Head,
-            Version::Http2 => Phase::Idle2,
-        });
+        match version {
+            Version::Http1 => self.progress.set(Phase::Head),
+            Version::Http2 => {
+                let now_ms = self.progress.shared().millis(Instant::now());
+                self.progress.rests(Phase::Idle2, now_ms);
+            }
+        }
         self.frames = (version == Version::Http2).then(Box::default);
     }
 
