@@ -5,7 +5,7 @@
 //! They run when nothing else is ready, after a pass if the last one is old ([`Pace::is_old`]). While other tasks are
 //! always ready, they get half of the worker's time (less if their polls take more than 10 ms), in slices. The next slice
 //! comes when the others have run as long as the last slice took, and at least [`SLICE_NS`]. Of a poll that is first found
-//! long, an eighth counts. A slice lasts `SLICE_NS`, or one poll if that is longer.
+//! long, an eighth counts. Polls of other groups do not count. A slice lasts `SLICE_NS`, or one poll if that is longer.
 
 use super::Local;
 use crate::link::Node;
@@ -109,6 +109,13 @@ impl<M: Machine> Deferred<M> {
         self.has_slice.set(false);
     }
 
+    /// A poll of another group took so long: that is time neither of what is ready in the default group nor of what is
+    /// deferred.
+    fn leave_out(&self, took_ns: u64) {
+        self.turned_out_long.set(false);
+        self.since_ns.set(self.since_ns.get() + took_ns);
+    }
+
     /// Whether a poll with this CPU time is long. Beside deferred tasks that compute for milliseconds, one that reads a
     /// request and wakes a handler is short, also where the system makes that dear.
     fn is_long(&self, ran_ns: u64) -> bool {
@@ -165,6 +172,11 @@ impl<M: Machine> Local<M> {
         }
         self.deferred
             .note_time(now_ns, passed, self.is_deferred_empty());
+    }
+
+    /// A poll of a task of another group than the default one took so long.
+    pub(in crate::worker) fn note_grouped(&self, took_ns: u64) {
+        self.deferred.leave_out(took_ns);
     }
 
     /// Whether the queue has no task.
@@ -356,6 +368,21 @@ mod tests {
         assert!(deferred.has_slice.get());
         deferred.has_run.set(true);
         deferred.note_time(ns + 1, Passed { ns: 1, polls }, false);
+        assert!(!deferred.has_slice.get());
+    }
+
+    /// A poll of another group computes, and is first found long.
+    #[test]
+    fn polls_of_other_groups_count_for_neither_side() {
+        let deferred = Deferred::<Host>::default();
+        let (ns, polls) = (5 * LONG_NS, 1);
+        deferred.note_slice(ns, 0);
+        for poll in 1..=10 {
+            deferred.turned_out_long.set(true);
+            deferred.leave_out(ns);
+            deferred.note_time(poll * ns, Passed { ns, polls }, false);
+            assert_eq!(deferred.since_ns.get(), poll * ns);
+        }
         assert!(!deferred.has_slice.get());
     }
 

@@ -145,6 +145,7 @@ impl<M: Machine> Local<M> {
         unsafe { table.charge(group, self.remote().worker(), from_ns, now_ns) };
         if let Some(slot) = counts_in {
             slot.leave();
+            self.note_grouped(now_ns.saturating_sub(from_ns));
         }
         // Last, because drops at the end of the task may spawn, and such a task belongs to the same group.
         self.turns.groups.set_running(DEFAULT);

@@ -2,6 +2,7 @@
 
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
+use crate::scenario::timer::Sleep;
 use doorbell_core::task::{About, Kind};
 use doorbell_machine::sim;
 use std::future::poll_fn;
@@ -100,6 +101,41 @@ async fn work_within(begin_ns: u64, end_ns: u64, poll_ns: u64) -> u64 {
     worked_ns
 }
 
+/// Tasks of a group compute, and tasks of the default group do. Returns how often one that sleeps for 1 ms each time ran
+/// beside them, and those of the default group that compute.
+fn beside_a_group(workers: &Arc<Workers<0>>, weight: u32, poll_ns: u64) -> [u64; 2] {
+    const COMPUTING: usize = 2;
+    let groups = workers.remote(0).scheduler().groups();
+    // SAFETY: no other thread opens a group, and the group has no tasks yet.
+    unsafe { groups.open(workers.len(), 1, weight) };
+    let until_ns = sim::time_ns() + 10 * SPAN_NS;
+    let compute = |group| {
+        groups.reserve(group);
+        let about = About {
+            group: Some(group),
+            ..About::default()
+        };
+        workers.launch_about(0, Kind::Task, about, work_within(0, until_ns, poll_ns))
+    };
+    let grouped = [1; COMPUTING].map(compute);
+    let plain = [0; COMPUTING].map(compute);
+    let its = Arc::clone(workers);
+    let sleeper = workers.launch(0, Kind::Task, async move {
+        let mut ran = 0;
+        while sim::time_ns() < until_ns {
+            Sleep::new(&its, 0, MS).await;
+            ran += 1;
+        }
+        ran
+    });
+    let [_, computed_ns] = [grouped, plain].map(|joins| {
+        let worked = joins.map(|join| workers.wait_for(join, 0).expect("it ends"));
+        worked.into_iter().sum::<u64>()
+    });
+    let slept = workers.wait_for(sleeper, 0).expect("it ends");
+    [slept, computed_ns / poll_ns]
+}
+
 fn tasks(weight: u32, worker: Option<usize>, count: usize, poll_ns: u64) -> Tasks {
     Tasks {
         weight,
@@ -160,4 +196,20 @@ fn what_waits_behind_a_long_poll_is_taken() {
         tasks(10_000, Some(0), 1, PACE_NS + SPAN_NS),
     ];
     parts(2, all, |parts| parts[0] > 450);
+}
+
+#[test]
+fn w48_what_is_short_has_its_turns_beside_a_group_that_computes() {
+    for (weight, poll_ns) in [(100, 5 * MS), (300, 4 * MS), (1_000, MS), (10_000, MS)] {
+        with_workers(one_scheduler(1), move |workers, close| {
+            let [short, long] = beside_a_group(workers, weight, poll_ns);
+            // It sleeps through one turn of the default group in two.
+            if long == 0 || short < long / 4 {
+                sim::fail(format!(
+                    "weight {weight}, polls of {poll_ns}: {short} and {long}"
+                ));
+            }
+            close();
+        });
+    }
 }
