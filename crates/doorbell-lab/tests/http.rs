@@ -13,11 +13,12 @@ use serde_json::Value;
 const LONG: Duration = Duration::from_secs(30);
 
 /// Those with a timeout, both versions of HTTP on one port, and an orderly end.
-const WHOLE: [&str; 7] = [
+const WHOLE: [&str; 8] = [
     "tokio",
     "tokio-blocking",
     "tokio-idle-threads",
     "two-tokios",
+    "two-doorbells",
     "doorbell",
     "doorbell-urgent-hello",
     "doorbell-one-class",
@@ -333,15 +334,21 @@ fn assert_metrics(rows: &[Value], metrics: &[&str]) {
 
 #[test]
 fn greetings_are_compared_with_tokio() {
-    let rows = rows("raw epoll (hello");
+    let rows = rows("two doorbell runtimes (hello, bound, one client");
     if rows.is_empty() {
         return;
     }
     let names: Vec<_> = rows.iter().map(|row| &row["contestant"]).collect();
-    assert_eq!(names, ["tokio", "raw epoll"]);
+    assert_eq!(names, ["tokio", "two doorbell runtimes"]);
     assert_metrics(
         &rows,
         &["rate_per_s", "p99_us", "server_cpu_us_per_op", "ratio_x"],
+    );
+    // Only doorbell says them.
+    let counts = rows.iter().map(|row| row["metrics"].get("rings_per_op"));
+    assert_eq!(
+        counts.map(|it| it.is_some()).collect::<Vec<_>>(),
+        [false, true]
     );
     for row in &rows {
         assert_eq!(row["metrics"]["errors_count"], 0.0, "{row}");

@@ -307,10 +307,7 @@ async fn answer<B, W: Future<Output = ()>>(
             let us = us.map(|ns| (ns.unwrap_or(f64::NAN) / 1e3).to_string());
             text(us.join(" ").into())
         }
-        COUNTS => {
-            let counts = counts().map(|count| count.to_string());
-            text(counts.join(" ").into())
-        }
+        COUNTS => text(counts().unwrap_or_default().into()),
         _ => {
             let mut response = text(Bytes::new());
             *response.status_mut() = StatusCode::NOT_FOUND;
@@ -319,14 +316,13 @@ async fn answer<B, W: Future<Output = ()>>(
     })
 }
 
-/// The rings and the stolen tasks of all runtimes of doorbell.
-fn counts() -> [u64; 2] {
+/// The rings and the stolen tasks of all runtimes of doorbell; `None` where there is none.
+fn counts() -> Option<String> {
     let runtimes = locked(&RUNTIMES);
     let workers = runtimes.iter().flat_map(|one| one.metrics().workers);
-    workers.fold([0, 0], |[rings, stolen], worker| {
-        let raw = worker.raw();
-        [rings + raw.rings, stolen + raw.stolen]
-    })
+    let each = workers.map(|worker| [worker.raw().rings, worker.raw().stolen]);
+    let [rings, stolen] = each.reduce(|sum, one| [sum[0] + one[0], sum[1] + one[1]])?;
+    Some(format!("{rings} {stolen}"))
 }
 
 fn by_route(path: &str) -> Class {
