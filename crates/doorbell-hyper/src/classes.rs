@@ -22,8 +22,8 @@ use std::sync::Arc;
 ///
 /// `class_of` returns the class of a request from its head. If the class is of the connection's kind (Rt,
 /// Fair or Batch), the handler runs in the connection's task over HTTP/1, and in the task that hyper makes for
-/// each request over HTTP/2, as without `ByClass`; the numbers of two Rt classes do not matter. Otherwise the handler runs in a task of its own, which also produces the body of
-/// the answer, a frame when hyper asks for it. A stream whose client takes nothing holds one frame of its
+/// each request over HTTP/2, as without `ByClass`; the numbers of two Rt classes do not matter. Otherwise the
+/// handler runs in a task of its own, which also produces the body of the answer, a frame when hyper asks for it. A stream whose client takes nothing holds one frame of its
 /// answer, as on routes of the connection's class and as with tokio. If the connection ends before the answer
 /// is complete, that task is aborted at its next `await`.
 ///

@@ -104,8 +104,8 @@
 //! class Rt: `doorbell::task().class(Class::rt(50)).spawn(server.serve_tower(router))`. Its connections read and
 //! write in class Rt, and the handlers run in the classes of their routes (a test compares the fastest tenth:
 //! `an_answer_on_a_connection_in_class_rt_waits_for_no_poll_of_fair`). What clients send there takes CPU time
-//! from class Fair, up to `Builder::rt_budget`: set it where the port is public. A server with only urgent requests, such
-//! as metrics and probes, can be spawned in class Rt and listen on its own port. Its connections do not wait
+//! from class Fair, up to `Builder::rt_budget`: set it where the port is public. A server with only urgent
+//! requests, such as metrics and probes, can be spawned in class Rt and listen on its own port. Its connections do not wait
 //! for polls of class Fair. How soon they get a CPU depends on the OS
 //! ([`Handle::policies`](doorbell::Handle::policies)) and on
 //! [`Builder::rt_budget`](doorbell::Builder::rt_budget).

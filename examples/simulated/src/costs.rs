@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 /// Batches of operations that take less than a microsecond; the median of their means counts.
 const BATCHES: u64 = 20;
 
-/// Operations of which each is timed by itself.
+/// How many operations are made, each timed alone.
 const SINGLE: u64 = 60;
 
 /// How long a core is left alone until it sleeps.

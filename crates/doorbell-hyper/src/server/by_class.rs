@@ -52,8 +52,8 @@ impl<L: Listener> Server<L> {
     /// read and write there, and handlers of class Fair are tasks of their own. That costs a Fair route two
     /// wakes. All that clients send is read and parsed in class Rt, and takes that CPU time from class Fair, up to
     /// [`Builder::rt_budget`](doorbell::Builder::rt_budget). Handlers of class Rt run in place there over HTTP/1, so
-    /// they must be short: one of 5 ms holds up all connections of its worker. Or serve urgent requests on a port of their own
-    /// ([crate docs](crate#urgent-connections)).
+    /// they must be short: one of 5 ms holds up all connections of its worker. Or serve urgent requests on a port of
+    /// their own ([crate docs](crate#urgent-connections)).
     ///
     /// The workers of class Rt start before the first connection is accepted. Those of class Batch start with
     /// the first request of that class, as [`ByClass`] says. To start them earlier, call

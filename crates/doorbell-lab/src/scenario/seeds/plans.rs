@@ -146,7 +146,7 @@ pub(in crate::scenario) fn scale(_: &Profile, workers: Option<usize>) -> Result<
     Ok(Plan::of(&[AS_THEY_STAND], cases))
 }
 
-/// A program of which only this counts.
+/// A program, and the one figure of it that is shown.
 fn cost<S: Copy + Sync + 'static, F: Measured + Send + 'static>(
     variant: String,
     workers: usize,

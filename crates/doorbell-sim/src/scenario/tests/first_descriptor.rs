@@ -89,23 +89,37 @@ fn program(workers: &Arc<Workers<0>>, who: Who, kind: Kind, busy_ns: u64) {
         drop(kept);
     });
     let (mine, waits) = (Arc::clone(workers), Arc::clone(&woken));
-    let cpu = workers.cores() + 1;
-    let world = outside(cpu, move || {
-        while inside.get() == 0 {
-            sim::sleep(50_000);
-        }
+    let world = outside(workers.cores() + 1, move || {
+        wait_until_inside(&inside);
         let kept = (who == Who::Outside).then(|| register(&mine, fd, &waits));
-        sim::sleep(READY_NS);
-        let ready_ns = sim::time_ns();
-        fd.set_ready(Readiness::READABLE);
-        sim::sleep(LATE_NS);
-        if waits.0.get() < ready_ns {
-            sim::fail(format!("{who:?}, {kind:?}, {busy_ns}: nobody has looked"));
-        }
+        becomes_ready(
+            fd,
+            READY_NS,
+            &waits,
+            &format!("{who:?}, {kind:?}, {busy_ns}"),
+        );
         drop(kept);
     });
     world.join().unwrap();
     workers.wait_for(stuck, 0).unwrap();
+}
+
+/// Waits until the worker is inside the poll that takes long.
+fn wait_until_inside(inside: &SimCounter) {
+    while inside.get() == 0 {
+        sim::sleep(50_000);
+    }
+}
+
+/// After a time the descriptor becomes ready; then its task must be woken in time.
+fn becomes_ready(fd: SimFd, after_ns: u64, woken: &Woken, case: &str) {
+    sim::sleep(after_ns);
+    let ready_ns = sim::time_ns();
+    fd.set_ready(Readiness::READABLE);
+    sim::sleep(LATE_NS);
+    if woken.0.get() < ready_ns {
+        sim::fail(format!("{case}: nobody has looked"));
+    }
 }
 
 fn check(who: Who, kind: Kind, busy_ns: u64) {
@@ -148,16 +162,13 @@ fn behind_a_known_task(workers: &Arc<Workers<0>>, ready_after_ns: u64) {
         sim::work(STUCK_NS);
     });
     let world = outside(workers.cores() + 1, move || {
-        while inside.get() == 0 {
-            sim::sleep(50_000);
-        }
-        sim::sleep(ready_after_ns);
-        let ready_ns = sim::time_ns();
-        fd.set_ready(Readiness::READABLE);
-        sim::sleep(LATE_NS);
-        if woken.0.get() < ready_ns {
-            sim::fail(format!("ready after {ready_after_ns}: nobody has looked"));
-        }
+        wait_until_inside(&inside);
+        becomes_ready(
+            fd,
+            ready_after_ns,
+            &woken,
+            &format!("ready after {ready_after_ns}"),
+        );
         drop(kept);
     });
     world.join().unwrap();
