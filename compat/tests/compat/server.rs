@@ -17,7 +17,7 @@ use tower_http::timeout::TimeoutLayer;
 fn serve(app: Router) -> SocketAddr {
     let listener = doorbell::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    drop(doorbell::spawn(Server::new(listener).serve_tower(app)));
+    drop(doorbell::spawn(Server::new(listener).connection_info(true).serve_tower(app)));
     address
 }
 

@@ -40,15 +40,19 @@
 //! Handlers use doorbell's timers, sockets and `spawn`. Code that calls those of tokio (`tokio::time`,
 //! `tokio::net`, `tokio::spawn`) needs the crate `doorbell-tokio`. `tokio::sync` works without it.
 //!
-//! The address of the client is in the request's extensions ([`ConnectionInfo`]). With the feature `axum`,
-//! axum's own extractor works too, without `into_make_service_with_connect_info`:
+//! With [`Server::connection_info`] the address of the client is in the request's extensions ([`ConnectionInfo`]). With
+//! the feature `axum`, axum's own extractor works then, without `into_make_service_with_connect_info`:
 //!
-//! ```
+//! ```no_run
 //! use axum::{Router, extract::ConnectInfo, routing::get};
 //! use std::net::SocketAddr;
 //!
+//! # async fn serve(listener: doorbell::net::TcpListener) -> Result<(), doorbell_hyper::ServeError> {
 //! let peer = async |ConnectInfo(peer): ConnectInfo<SocketAddr>| format!("hello, {peer}");
-//! let router: Router = Router::new().route("/", get(peer));
+//! let router = Router::new().route("/", get(peer));
+//! doorbell_hyper::Server::new(listener).connection_info(true).serve_tower(router).await?;
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # tonic
@@ -135,8 +139,8 @@
 //! When the future given to [`shutdown_on`](Server::shutdown_on) is ready, the server stops accepting, closes
 //! idle connections, and waits for requests in flight and upgraded connections for up to
 //! [`drain_timeout`](Server::drain_timeout) (default: 30 s). Then it drops the remaining connections, except
-//! upgraded ones. [`ServerEnd`], in the request's extensions, tells of the end to handlers whose answer would
-//! go on for ever, and to tasks with an upgraded connection.
+//! upgraded ones. [`ServerEnd`], which a connection has ([`ConnectionInfo::server_end`]), tells of the end to
+//! handlers whose answer would go on for ever, and to tasks with an upgraded connection.
 //!
 //! ```
 //! use doorbell::net::TcpListener;

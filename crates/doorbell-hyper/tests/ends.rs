@@ -8,7 +8,7 @@ use doorbell::sync::CancellationToken;
 use doorbell::time::{Duration, Instant, sleep};
 use doorbell::{Builder, Class, current_class};
 use doorbell_hyper::{
-    ConnectionInfo, DoorbellIo, Listener, RequestBody, ServeError, Served, Server, ServerEnd,
+    ConnectionInfo, DoorbellIo, Listener, RequestBody, ServeError, Served, Server,
 };
 use futures::{StreamExt as _, poll, stream};
 use http_body_util::{Full, StreamBody};
@@ -400,12 +400,11 @@ async fn an_answer_that_would_go_on_for_ever_learns_of_the_end() {
     let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
     let begun = CancellationToken::new();
     let theirs = begun.clone();
-    let events = move || {
-        let begun = theirs.clone();
+    let events = move |info: &ConnectionInfo| {
+        let (begun, end) = (theirs.clone(), info.server_end());
         service_fn(move |request: Request<RequestBody>| {
-            let begun = begun.clone();
+            let (begun, end) = (begun.clone(), end.clone());
             async move {
-                let end = request.extensions().get::<ServerEnd>().cloned().unwrap();
                 assert!(!end.is_cancelled());
                 if request.version() == Version::HTTP_2 {
                     begun.cancel();
@@ -422,7 +421,7 @@ async fn an_answer_that_would_go_on_for_ever_learns_of_the_end() {
             }
         })
     };
-    let server = doorbell::spawn(server.serve(events));
+    let server = doorbell::spawn(server.serve_with(events));
     let stream = connect(address).await;
     stream.write_all(REQUEST).await.unwrap();
     let (client, connection) = client_2(address).await;

@@ -56,7 +56,8 @@ async fn ask_1(address: SocketAddr, path: &str) -> (Bytes, SocketAddr, SocketAdd
 async fn handlers_learn_both_addresses_over_both_versions_and_in_every_class() {
     let server = |class: Class| {
         let (listener, address) = bind();
-        let server = Server::new(listener).classes(move |_| class);
+        let server = Server::new(listener).connection_info(true);
+        let server = server.classes(move |_| class);
         (
             doorbell::spawn(server.serve(|| service_fn(answer))),
             address,
@@ -96,7 +97,9 @@ async fn the_maker_of_services_learns_of_the_connection_and_class_routes_do_too(
         assert!(info.peer_addr().unwrap().ip().is_loopback());
         Class::BATCH
     };
-    let server = Server::new(by_class).classes(class_of);
+    let server = Server::new(by_class)
+        .connection_info(true)
+        .classes(class_of);
     let by_class: Serving = doorbell::spawn(server.serve_with(|info: &_| service_fn(told(info))));
     for address in [first, second] {
         let (body, ours, theirs) = ask_1(address, "/").await;
@@ -111,8 +114,25 @@ async fn the_extractor_of_axum_gets_the_peers_address() {
     let peer = async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string();
     let (listener, address) = bind();
     let router = Router::new().route("/", get(peer));
-    let server = doorbell::spawn(Server::new(listener).serve_tower(router));
+    let server = Server::new(listener).connection_info(true);
+    let server = doorbell::spawn(server.serve_tower(router));
     let (body, ours, _) = ask_1(address, "/").await;
     assert_eq!(body, ours.to_string());
     server.abort();
+}
+
+#[doorbell::test]
+async fn requests_have_no_extension_unless_the_server_is_asked_for_it() {
+    let count = async |request: Request<RequestBody>| {
+        let count = request.extensions().len().to_string();
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(count)))
+    };
+    for (is_wanted, expected) in [(false, "0"), (true, "2")] {
+        let (listener, address) = bind();
+        let server = Server::new(listener).connection_info(is_wanted);
+        let server = doorbell::spawn(server.serve(move || service_fn(count)));
+        let (body, _, _) = ask_1(address, "/").await;
+        assert_eq!(body, expected);
+        server.abort();
+    }
 }

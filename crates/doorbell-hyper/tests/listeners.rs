@@ -208,6 +208,7 @@ fn serve(
         .route("/late", get(late))
         .route("/big", get(big));
     let mut server = Server::new(listener)
+        .connection_info(true)
         .header_timeout(settings.header)
         .write_timeout(settings.write)
         .minimum_rate(settings.rate)

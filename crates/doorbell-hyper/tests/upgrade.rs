@@ -16,7 +16,7 @@ use doorbell::net::TcpListener;
 use doorbell::sync::CancellationToken;
 use doorbell::time::sleep;
 use doorbell::{Class, ClassKind, JoinHandle, Runtime, current_class};
-use doorbell_hyper::{RequestBody, ServeError, Served, Server, ServerEnd, ServerIo};
+use doorbell_hyper::{ConnectionInfo, RequestBody, ServeError, Served, Server, ServerIo};
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::header::{CONNECTION, UPGRADE};
@@ -104,7 +104,11 @@ async fn handle(
         return Ok(Response::new(Empty::new()));
     }
     let upgrading = hyper::upgrade::on(&mut request);
-    let end = request.extensions().get::<ServerEnd>().cloned().unwrap();
+    let end = request
+        .extensions()
+        .get::<ConnectionInfo>()
+        .unwrap()
+        .server_end();
     if what == "late" {
         seen.late.fetch_add(1, SeqCst);
         seen.go.clone().cancelled_owned().await;
@@ -162,7 +166,8 @@ impl Echoes {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, end) = (Arc::new(Seen::default()), CancellationToken::new());
-        let server = with(Server::new(listener)).shutdown_on(end.clone().cancelled_owned());
+        let server = with(Server::new(listener).connection_info(true))
+            .shutdown_on(end.clone().cancelled_owned());
         let theirs = Arc::clone(&seen);
         let service = move || {
             let seen = Arc::clone(&theirs);

@@ -44,6 +44,7 @@ async fn one(
     end: CancellationToken,
 ) -> Result<Served, ServeError> {
     let served = Server::new(listener)
+        .connection_info(true)
         .shutdown_on(end.clone().cancelled_owned())
         .classes(|request| class_of(request.uri().path()))
         .serve_tower(router)

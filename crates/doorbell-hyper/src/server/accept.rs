@@ -133,6 +133,7 @@ where
         let progress = Progress::new(Arc::clone(&shared));
         self.idle
             .add(Arc::clone(&progress), shared.open().sockets());
+        info.set_server(Arc::clone(&shared));
         let service = (self.make_service)(&info);
         let connection = Connection::new(shared, io, progress, service, info);
         drop(doorbell::spawn(connection));

@@ -21,7 +21,7 @@ const SHORT: u64 = 16 << 10;
 const TURN: u64 = 64 << 10;
 
 /// What hyper and h2 hold of a request's answer. The request's task, its answer and the pieces of its answer
-/// share this.
+/// share this; over HTTP/1 all requests of a connection do, where nothing but `progress` is asked.
 #[derive(Debug)]
 pub(super) struct Account {
     progress: Arc<Progress>,
@@ -125,9 +125,14 @@ impl Account {
 pub(super) struct InFlight(Arc<Account>);
 
 impl InFlight {
-    pub(super) fn new(progress: &Arc<Progress>, is_two: bool) -> InFlight {
-        progress.request_begins();
-        InFlight(Account::new(Arc::clone(progress), is_two))
+    /// One over HTTP/2, with an account of its own.
+    pub(super) fn two(progress: &Arc<Progress>) -> InFlight {
+        InFlight::new(Account::new(Arc::clone(progress), true))
+    }
+
+    pub(super) fn new(account: Arc<Account>) -> InFlight {
+        account.progress.request_begins();
+        InFlight(account)
     }
 
     pub(super) fn progress(&self) -> &Progress {
@@ -152,8 +157,7 @@ impl InFlight {
 /// The request is in flight until both are dropped.
 impl Clone for InFlight {
     fn clone(&self) -> Self {
-        self.0.progress.request_begins();
-        InFlight(Arc::clone(&self.0))
+        InFlight::new(Arc::clone(&self.0))
     }
 }
 
@@ -204,7 +208,7 @@ mod tests {
         let progress = Progress::new(shared);
         let cx = Context::from_waker(Waker::noop());
         for is_two in [false, true] {
-            let request = InFlight::new(&progress, is_two);
+            let request = InFlight::new(Account::new(Arc::clone(&progress), is_two));
             let _held = request.piece(AHEAD);
             assert_eq!(request.account().poll_room(&cx).is_pending(), is_two);
         }

@@ -57,6 +57,11 @@ impl Shared {
         &self.open
     }
 
+    /// Whether each request has what is known of its connection in its extensions.
+    pub(super) fn tells_requests(&self) -> bool {
+        self.settings.connection_info
+    }
+
     /// The time in milliseconds since the server began.
     pub(super) fn millis(&self, now: Instant) -> u64 {
         u64::try_from((now - self.start).as_millis()).unwrap_or(u64::MAX)
@@ -171,7 +176,8 @@ where
     ) -> Self {
         let open = OpenTask::new(Arc::clone(&progress));
         let io = ServerIo::new(io, Arc::clone(&progress));
-        let service = Counting::new(service, Arc::clone(&progress), info);
+        let info = shared.tells_requests().then_some(info);
+        let service = Counting::new(service, &progress, info);
         Connection {
             protocol: Protocol::new(io, service),
             alarm: Alarm::new(progress),

@@ -1,9 +1,8 @@
 //! [`Counting`]: a service whose requests count as in flight until their answers are written.
 
-use super::account::{InFlight, Piece};
+use super::account::{Account, InFlight, Piece};
 use super::progress::{Phase, Progress};
 use super::request_body::{Answered, RequestBody};
-use super::server_end::ServerEnd;
 use super::{ConnectionInfo, tasks};
 use crate::ending::Ending;
 use doorbell::coop::consume_budget;
@@ -23,14 +22,18 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Counting<S> {
     service: S,
     progress: Arc<Progress>,
-    info: ConnectionInfo,
+    /// Of the answers over HTTP/1.
+    account: Arc<Account>,
+    /// For the extensions of each request.
+    info: Option<ConnectionInfo>,
 }
 
 impl<S> Counting<S> {
-    pub(super) fn new(service: S, progress: Arc<Progress>, info: ConnectionInfo) -> Self {
+    pub(super) fn new(service: S, progress: &Arc<Progress>, info: Option<ConnectionInfo>) -> Self {
         Counting {
             service,
-            progress,
+            progress: Arc::clone(progress),
+            account: Account::new(Arc::clone(progress), false),
             info,
         }
     }
@@ -44,21 +47,31 @@ where
     type Error = S::Error;
     type Future = Answering<S::Future>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let is_two = request.version() == Version::HTTP_2;
         let phase = if is_two { Phase::Busy2 } else { Phase::Busy };
         self.progress.begins(phase);
-        let in_flight = InFlight::new(&self.progress, is_two);
-        let (mut head, incoming) = request.into_parts();
-        let extensions = &mut head.extensions;
-        extensions.insert(ServerEnd::new(Arc::clone(&self.progress)));
-        extensions.insert(self.info.clone());
-        #[cfg(feature = "axum")]
-        if let Some(peer) = self.info.peer_addr() {
-            extensions.insert(axum::extract::ConnectInfo(peer));
+        let in_flight = if is_two {
+            InFlight::two(&self.progress)
+        } else {
+            InFlight::new(Arc::clone(&self.account))
+        };
+        if let Some(info) = &self.info {
+            let extensions = request.extensions_mut();
+            extensions.insert(info.clone());
+            #[cfg(feature = "axum")]
+            if let Some(peer) = info.peer_addr() {
+                extensions.insert(axum::extract::ConnectInfo(peer));
+            }
         }
-        let (body, answered) = RequestBody::new(incoming, self.progress.shared().limits());
-        let answer = Box::pin(self.service.call(Request::from_parts(head, body)));
+        let mut answered = None;
+        let request = request.map(|incoming| {
+            let limits = self.progress.shared().limits();
+            let (body, told) = RequestBody::new(incoming, limits);
+            answered = told;
+            body
+        });
+        let answer = Box::pin(self.service.call(request));
         if is_two {
             tasks::has_next(in_flight.clone());
         }

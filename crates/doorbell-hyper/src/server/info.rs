@@ -1,15 +1,17 @@
 //! [`ConnectionInfo`].
 
+use super::connection::Shared;
+use super::server_end::ServerEnd;
 #[cfg(feature = "tls")]
 use crate::TlsInfo;
-#[cfg(feature = "tls")]
 use async_lock::OnceCell;
 use doorbell::net::PeerCred;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a server knows of a connection: who is at its other end. Each request has one in its extensions, and
-/// [`Server::serve_with`](crate::Server::serve_with) passes it to the function that makes services.
+/// What a server knows of a connection: who is at its other end, and whether the server ends.
+/// [`Server::serve_with`](crate::Server::serve_with) passes it to the function that makes services. With
+/// [`Server::connection_info`](crate::Server::connection_info) each request has it in its extensions:
 ///
 /// ```
 /// use doorbell_hyper::{ConnectionInfo, RequestBody};
@@ -31,6 +33,8 @@ struct Info {
     peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
     cred: Option<PeerCred>,
+    /// Set when a server begins to serve the connection.
+    server: OnceCell<Arc<Shared>>,
     /// Set at the end of the handshake.
     #[cfg(feature = "tls")]
     tls: OnceCell<Box<TlsInfo>>,
@@ -56,6 +60,7 @@ impl ConnectionInfo {
             peer,
             local,
             cred,
+            server: OnceCell::new(),
             #[cfg(feature = "tls")]
             tls: OnceCell::new(),
         }))
@@ -75,6 +80,21 @@ impl ConnectionInfo {
     /// The process and user that connected, over a Unix socket.
     pub fn peer_cred(&self) -> Option<PeerCred> {
         self.0.cred
+    }
+
+    /// Tells of the end of the server. Made by hand ([`ConnectionInfo::new`]) and given to no server, it tells nothing.
+    pub fn server_end(&self) -> ServerEnd {
+        ServerEnd::new(self.clone())
+    }
+
+    pub(super) fn server(&self) -> Option<&Shared> {
+        self.0.server.get().map(|server| &**server)
+    }
+
+    /// A server begins to serve the connection.
+    pub(super) fn set_server(&self, server: Arc<Shared>) {
+        // A listener of one's own may give one info to several connections of its server.
+        let _ = self.0.server.set_blocking(server);
     }
 
     /// What the TLS handshake told; `None` without TLS. A service is made before the handshake, so the function

@@ -228,6 +228,15 @@ impl<L: Listener> Server<L> {
         self
     }
 
+    /// Sets whether each request has the [`ConnectionInfo`] in its extensions, and with the feature `axum` what axum's
+    /// `ConnectInfo<SocketAddr>` extracts. Default: `false`, because it costs each request four or five small
+    /// allocations. [`serve_with`](Server::serve_with) gets it once for each connection.
+    #[doc(alias = "into_make_service_with_connect_info")]
+    pub fn connection_info(mut self, is_wanted: bool) -> Self {
+        self.settings.connection_info = is_wanted;
+        self
+    }
+
     /// Ends the server when `signal` is ready: it stops accepting and closes connections without a request in
     /// flight. The others are closed after their request. A client that has begun a request's head has 5 s to
     /// complete it.

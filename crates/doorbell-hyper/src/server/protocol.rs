@@ -22,6 +22,8 @@ pub(super) type Http2 = Box<dyn Fn(&mut http2::Builder<ServerExecutor>) + Send +
 pub(super) struct Settings {
     pub(super) http1: http1::Builder,
     pub(super) http2: Vec<Http2>,
+    /// Each request has the [`ConnectionInfo`](super::ConnectionInfo) in its extensions.
+    pub(super) connection_info: bool,
 }
 
 impl fmt::Debug for Settings {
@@ -40,6 +42,7 @@ impl Settings {
         Settings {
             http1,
             http2: Vec::new(),
+            connection_info: false,
         }
     }
 

@@ -1,10 +1,11 @@
 //! [`ServerEnd`].
 
-use super::progress::Progress;
+use super::ConnectionInfo;
+use super::connection::Shared;
 use std::fmt;
-use std::sync::Arc;
+use std::future::pending;
 
-/// Tells a handler that its server ends. Each request has one in its extensions.
+/// Tells a handler that its server ends: see [`ConnectionInfo::server_end`].
 ///
 /// A server that was told to end waits for its requests in flight and for upgraded connections, at most for
 /// its drain timeout. A handler with a long answer, or a task with an upgraded connection, should end by
@@ -14,10 +15,7 @@ use std::sync::Arc;
 /// use doorbell_hyper::{RequestBody, ServerEnd};
 /// use hyper::Request;
 ///
-/// async fn chat(mut request: Request<RequestBody>) {
-///     let Some(end) = request.extensions_mut().remove::<ServerEnd>() else {
-///         return;
-///     };
+/// async fn chat(request: Request<RequestBody>, end: ServerEnd) {
 ///     let upgraded = hyper::upgrade::on(request);
 ///     drop(doorbell::spawn(async move {
 ///         let Ok(connection) = upgraded.await else {
@@ -31,22 +29,25 @@ use std::sync::Arc;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct ServerEnd(Arc<Progress>);
+pub struct ServerEnd(ConnectionInfo);
 
 impl ServerEnd {
-    /// The connection's own counter of references is one that other cores do not write.
-    pub(super) fn new(progress: Arc<Progress>) -> ServerEnd {
-        ServerEnd(progress)
+    /// By the connection, whose counter of references other cores do not write.
+    pub(super) fn new(connection: ConnectionInfo) -> ServerEnd {
+        ServerEnd(connection)
     }
 
     /// Returns whether the server was told to end.
     pub fn is_cancelled(&self) -> bool {
-        self.0.shared().is_stopped()
+        self.0.server().is_some_and(Shared::is_stopped)
     }
 
     /// Waits until the server is told to end.
     pub async fn cancelled(&self) {
-        self.0.shared().stopped().await;
+        match self.0.server() {
+            Some(server) => server.stopped().await,
+            None => pending().await,
+        }
     }
 
     /// [`ServerEnd::cancelled`], as a future that borrows nothing.

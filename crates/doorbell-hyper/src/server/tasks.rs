@@ -43,7 +43,7 @@ where
     fn execute(&self, future: F) {
         // A tunnel is none of the requests that the connection's service was called for.
         let next = take_next(&self.progress);
-        let in_flight = next.unwrap_or_else(|| InFlight::new(&self.progress, true));
+        let in_flight = next.unwrap_or_else(|| InFlight::two(&self.progress));
         drop(doorbell::spawn(Limited::new(future, in_flight)));
     }
 }
@@ -63,13 +63,13 @@ mod tests {
     fn an_account_is_taken_by_the_connection_and_the_thread_that_it_was_made_in() {
         let shared = Shared::new(Limits::DEFAULT, Settings::new());
         let [one, other] = [(); 2].map(|()| Progress::new(Arc::clone(&shared)));
-        has_next(InFlight::new(&one, true));
+        has_next(InFlight::two(&one));
         std::thread::scope(|scope| {
             let is_taken = scope.spawn(|| take_next(&one).is_some());
             assert!(!is_taken.join().unwrap());
         });
         assert!(take_next(&one).is_some());
-        has_next(InFlight::new(&one, true));
+        has_next(InFlight::two(&one));
         assert!(take_next(&other).is_none());
         assert_eq!(one.requests(), 0);
     }
