@@ -1,8 +1,6 @@
 //! Answers that are complete, and that their clients have not taken yet.
 
-mod common;
-
-use common::{Client2, REQUEST, Site, client_2, request, within};
+use crate::common::{Client2, REQUEST, Site, client_2, request, within};
 use doorbell::net::TcpStream;
 use doorbell::time::{Duration, Instant, sleep};
 use doorbell::{JoinHandle, spawn};
@@ -28,7 +26,7 @@ const LITTLE: usize = 512;
 
 impl Site {
     /// A server whose every answer is long, and in memory.
-    fn start(with: impl FnOnce(Server) -> Server) -> Site {
+    fn owing(with: impl FnOnce(Server) -> Server) -> Site {
         let bytes = Bytes::from(vec![b'x'; LEN]);
         let long = move || {
             let bytes = bytes.clone();
@@ -49,7 +47,7 @@ impl Site {
     }
 
     /// Like [`Site::one`], over HTTP/2.
-    async fn two(&self) -> Two {
+    async fn client_of_two(&self) -> Two {
         let (client, connection) = client_2(self.address).await;
         let answer = client.clone().send_request(request("/")).await.unwrap();
         Two {
@@ -86,8 +84,8 @@ async fn rest(stream: &TcpStream, wanted: usize) -> usize {
 
 #[doorbell::test]
 async fn a_client_that_pauses_in_an_answer_is_not_idle() {
-    let site = Site::start(|server| server.keep_alive_timeout(Some(SHORT)));
-    let (one, two) = (site.one().await, site.two().await);
+    let site = Site::owing(|server| server.keep_alive_timeout(Some(SHORT)));
+    let (one, two) = (site.one().await, site.client_of_two().await);
     sleep(SHORT).await;
     assert!(within(rest(&one, LEN - LITTLE)).await >= LEN - LITTLE);
     assert_eq!(within(two.rest()).await.unwrap(), LEN);
@@ -98,9 +96,9 @@ async fn a_client_that_pauses_in_an_answer_is_not_idle() {
 #[doorbell::test]
 async fn at_the_end_of_a_server_an_answer_in_memory_is_in_flight() {
     // One reads on within the time, and one does not.
-    let site = Site::start(|server| server.drain_timeout(DRAINS));
+    let site = Site::owing(|server| server.drain_timeout(DRAINS));
     let (one, stuck) = (site.one().await, site.one().await);
-    let (two, stuck_two) = (site.two().await, site.two().await);
+    let (two, stuck_two) = (site.client_of_two().await, site.client_of_two().await);
     let start = Instant::now();
     site.end.cancel();
     sleep(LONG).await;
@@ -115,8 +113,8 @@ async fn at_the_end_of_a_server_an_answer_in_memory_is_in_flight() {
 
 #[doorbell::test]
 async fn a_client_that_takes_nothing_is_dropped_and_counted() {
-    let site = Site::start(|server| server.write_timeout(Some(SHORT)));
-    let (one, two) = (site.one().await, site.two().await);
+    let site = Site::owing(|server| server.write_timeout(Some(SHORT)));
+    let (one, two) = (site.one().await, site.client_of_two().await);
     // Both servers' ends go away without a byte read.
     sleep(SHORT * 20).await;
     assert!(within(rest(&one, LEN)).await < LEN - LITTLE);
@@ -127,7 +125,7 @@ async fn a_client_that_takes_nothing_is_dropped_and_counted() {
 
 #[doorbell::test]
 async fn a_client_that_takes_little_at_a_time_is_not_dropped() {
-    let site = Site::start(|server| server.write_timeout(Some(SHORT * 20)));
+    let site = Site::owing(|server| server.write_timeout(Some(SHORT * 20)));
     let one = site.one().await;
     let mut some = vec![0; 1 << 16];
     // All that it reads was in the OS's buffers from the beginning: the server cannot write meanwhile.
@@ -142,11 +140,15 @@ async fn a_client_that_takes_little_at_a_time_is_not_dropped() {
 
 #[doorbell::test]
 async fn a_client_that_takes_less_than_the_minimum_rate_is_dropped() {
-    let site = Site::start(|server| {
+    let site = Site::owing(|server| {
         let server = server.write_timeout(None);
         server.minimum_rate((4 << 20).try_into().ok())
     });
-    let (one, quick, two) = (site.one().await, site.one().await, site.two().await);
+    let (one, quick, two) = (
+        site.one().await,
+        site.one().await,
+        site.client_of_two().await,
+    );
     assert!(within(rest(&quick, LEN - LITTLE)).await >= LEN - LITTLE);
     // About 400 kB a second. What the OS holds already comes in any case.
     let start = Instant::now();

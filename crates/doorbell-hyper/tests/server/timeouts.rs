@@ -1,8 +1,6 @@
 //! Connections that take too long, and others that do not.
 
-mod common;
-
-use common::{Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
+use crate::common::{Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
 use doorbell::net::TcpStream;
 use doorbell::time::{Duration, Instant, sleep, timeout};
 use doorbell_hyper::{DoorbellIo, DoorbellTimer, RequestBody, Server};

@@ -1,11 +1,9 @@
 //! What handlers and the makers of services learn of a connection.
 
-mod common;
-
+use crate::common::{ask_2, bind, request, within};
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
-use common::{ask_2, bind, request, within};
 use doorbell::net::TcpStream;
 use doorbell::{Class, JoinHandle};
 use doorbell_hyper::{

@@ -1,8 +1,6 @@
 //! The pooled client of hyper-util with `DoorbellConnector`.
 
-mod common;
-
-use common::{Hello, bind, hello, within};
+use crate::common::{Hello, bind, hello, within};
 use doorbell::sync::CancellationToken;
 use doorbell_hyper::{
     ConnectError, DoorbellConnector, DoorbellExecutor, DoorbellTimer, HttpInfo, Served, Server,

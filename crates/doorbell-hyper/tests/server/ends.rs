@@ -1,8 +1,8 @@
 //! How a server ends, and what ends without it.
 
-mod common;
-
-use common::{Client2, Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
+use crate::common::{
+    Client2, Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within,
+};
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::sync::CancellationToken;
 use doorbell::time::{Duration, Instant, sleep};

@@ -1,8 +1,6 @@
 //! hyper's own settings of a server.
 
-mod common;
-
-use common::{Hello, REQUEST, answer, bind, client_2, closes, hello, request, within};
+use crate::common::{Hello, REQUEST, answer, bind, client_2, closes, hello, request, within};
 use doorbell::net::TcpStream;
 use doorbell::spawn;
 use doorbell::time::Duration;

@@ -1,8 +1,6 @@
 //! A greeting server, tested with plain sockets and with hyper's client.
 
-mod common;
-
-use common::{Hello, REQUEST, answer, ask_2, bind, client_2, hello, request, within};
+use crate::common::{Hello, REQUEST, answer, ask_2, bind, client_2, hello, request, within};
 use doorbell::net::TcpStream;
 use doorbell_hyper::{DoorbellIo, Server};
 use http_body_util::BodyExt;

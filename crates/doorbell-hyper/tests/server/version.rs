@@ -1,8 +1,6 @@
 //! How the first bytes determine a connection's HTTP version.
 
-mod common;
-
-use common::{REQUEST, answer, bind, closes, hello, within};
+use crate::common::{REQUEST, answer, bind, closes, hello, within};
 use doorbell::JoinHandle;
 use doorbell::net::TcpStream;
 use doorbell::sync::CancellationToken;

@@ -1,11 +1,9 @@
 //! Servers over TCP, Unix sockets and TLS: one and the same server, with its limits and its drain.
 
-mod common;
-
+use crate::common::{request, within};
 use axum::extract::Extension;
 use axum::routing::get;
 use axum::{Router, body::Body};
-use common::{request, within};
 use doorbell::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use doorbell::sync::CancellationToken;
 use doorbell::time::{sleep, timeout};
@@ -28,8 +26,8 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
 /// A test's own certificate for `localhost`, which signs itself, and its key.
-const CERTIFICATE: &[u8] = include_bytes!("tls/certificate.pem");
-const KEY: &[u8] = include_bytes!("tls/key.pem");
+const CERTIFICATE: &[u8] = include_bytes!("../tls/certificate.pem");
+const KEY: &[u8] = include_bytes!("../tls/key.pem");
 
 /// The length of `/big`'s body: more than the sockets and rustls hold.
 const BIG: usize = 8 << 20;
@@ -268,7 +266,7 @@ async fn each_kind_greets_over_both_versions_in_every_class_and_knows_its_client
         let (client, connection) = http2::handshake(DoorbellExecutor, io).await.unwrap();
         drop(doorbell::spawn(connection));
         for path in ["/", "/batch", "/"] {
-            let body = within(common::ask_2(&client, path)).await.unwrap();
+            let body = within(crate::common::ask_2(&client, path)).await.unwrap();
             assert_eq!(body, expected(kind, "h2"), "{kind:?}");
         }
         assert_eq!(within(site.ask("/big")).await.len(), BIG);
@@ -353,7 +351,7 @@ async fn what_is_no_handshake_ends_its_connection_and_nothing_else() {
         DEFAULT,
     );
     let mut plain = site.connect().await;
-    plain.write_all(common::REQUEST).await.unwrap();
+    plain.write_all(crate::common::REQUEST).await.unwrap();
     let mut said = Vec::new();
     let _ = within(plain.read_to_end(&mut said)).await;
     // An alert of TLS, if it comes before the reset.

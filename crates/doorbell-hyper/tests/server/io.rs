@@ -1,8 +1,6 @@
 //! [`DoorbellIo`] as hyper's connection.
 
-mod common;
-
-use common::bind;
+use crate::common::bind;
 use doorbell::Builder;
 use doorbell::net::TcpStream;
 use doorbell_hyper::DoorbellIo;

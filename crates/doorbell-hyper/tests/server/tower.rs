@@ -1,11 +1,9 @@
 //! axum and tonic, each served by one call.
 
-mod common;
-
+use crate::common::{ask_2, bind, client_2, within};
 use axum::Router;
 use axum::extract::Path;
 use axum::routing::{get, post};
-use common::{ask_2, bind, client_2, within};
 use doorbell_hyper::{DoorbellConnector, DoorbellExecutor, DoorbellTimer, Server};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;

@@ -1,8 +1,6 @@
 //! Limits of requests in flight, and what lives on although they are set.
 
-mod common;
-
-use common::{Hello, REQUEST, Site, answer, ask, ask_2, client_2, closes, within};
+use crate::common::{Hello, REQUEST, Site, answer, ask, ask_2, client_2, closes, within};
 use doorbell::net::TcpStream;
 use doorbell::spawn;
 use doorbell::time::{Duration, Instant, sleep};
