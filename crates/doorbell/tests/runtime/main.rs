@@ -1,0 +1,16 @@
+//! The runtime as its users call it. One program, because each would link the runtime anew. Tests that measure the whole
+//! process, change what it has, or are about urgent threads are programs of their own.
+
+mod abort_handle;
+mod auto_traits;
+mod bad_input;
+mod bugs;
+mod call_class;
+mod cancel;
+mod dump;
+mod features;
+mod groups;
+mod large;
+mod macros;
+mod net_fd;
+mod net_names;
