@@ -69,6 +69,9 @@ pub struct Config {
     /// returned, except where it waits or [works](super::work). So locks that the machine does not know are free
     /// whenever another thread runs.
     pub whole_polls: bool,
+    /// Whether the cache line of something that is dropped comes back as an allocator's memory does: to the CPU that
+    /// dropped it, whose cache has it. Else whatever is made lies in no cache yet.
+    pub lines_reused: bool,
 }
 
 impl Config {
@@ -92,6 +95,7 @@ impl Default for Config {
             stack_bytes: 256 << 10,
             races: false,
             whole_polls: false,
+            lines_reused: false,
         }
     }
 }

@@ -6,6 +6,9 @@ use super::spec::{Costs, MachineSpec};
 /// No CPU or no thread.
 pub(super) const NOBODY: u32 = u32::MAX;
 
+/// How many freed lines a CPU keeps, if they come back: as many as a second-level cache of 1 MiB has.
+const KEPT_MAX: usize = 16_384;
+
 /// One line.
 #[derive(Clone, Copy, Debug)]
 struct Line {
@@ -42,7 +45,10 @@ pub(super) struct Lines {
     sharers: Vec<u64>,
     words: usize,
     near: Vec<Near>,
+    /// Lines to which nothing refers.
     free: Vec<u32>,
+    /// Those that each CPU keeps, the last one at the end. Empty if a line that is freed leaves all caches.
+    kept: Vec<Vec<u32>>,
     costs: Costs,
     jitter_percent: u64,
     /// How often a CPU got a line that another one had, or took it from all others.
@@ -50,7 +56,9 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(spec: &MachineSpec) -> Self {
+    /// `reused` is whether a line that is freed comes back as an allocator's memory does: to the CPU that freed it, whose
+    /// cache has it.
+    pub(super) fn new(spec: &MachineSpec, reused: bool) -> Self {
         let range = |cpu: usize, size: usize| {
             let first = cpu / size * size;
             (first as u32, (first + size) as u32)
@@ -66,6 +74,7 @@ impl Lines {
             words: spec.cpus().div_ceil(64),
             near: (0..spec.cpus()).map(near).collect(),
             free: Vec::new(),
+            kept: vec![Vec::new(); if reused { spec.cpus() } else { 0 }],
             costs: spec.costs,
             jitter_percent: spec.jitter_percent,
             moved: 0,
@@ -77,9 +86,10 @@ impl Lines {
         self.moved
     }
 
-    /// A line that no cache has.
-    pub(super) fn add(&mut self) -> u32 {
-        if let Some(line) = self.free.pop() {
+    /// A line for something new that a CPU makes.
+    pub(super) fn add(&mut self, cpu: u32) -> u32 {
+        let kept = self.kept.get_mut(cpu as usize).and_then(Vec::pop);
+        if let Some(line) = kept.or_else(|| self.free.pop()) {
             return line;
         }
         let line = self.all.len() as u32;
@@ -89,7 +99,13 @@ impl Lines {
     }
 
     /// Removes a line to which nothing refers any more. Its number is used again.
-    pub(super) fn remove(&mut self, line: u32) {
+    pub(super) fn remove(&mut self, line: u32, cpu: u32) {
+        if let Some(kept) = self.kept.get_mut(cpu as usize)
+            && kept.len() < KEPT_MAX
+        {
+            self.all[line as usize].spinner = NOBODY;
+            return kept.push(line);
+        }
         let version = self.all[line as usize].version;
         self.all[line as usize] = Line { version, ..COLD };
         self.sharers_mut(line).fill(0);
@@ -229,7 +245,7 @@ fn any_outside(sharers: &[u64], range: (u32, u32)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lines, NOBODY, mask};
+    use super::{KEPT_MAX, Lines, NOBODY, mask};
     use crate::sim::rng::Rng;
     use crate::sim::spec::MachineSpec;
 
@@ -243,14 +259,18 @@ mod tests {
     }
 
     /// Two sockets, each with two caches of two cores, each with two hardware threads.
-    fn lines() -> Lines {
-        Lines::new(&MachineSpec {
+    fn spec() -> MachineSpec {
+        MachineSpec {
             sockets: 2,
             llc_groups_per_socket: 2,
             smt: 2,
             jitter_percent: 0,
             ..MachineSpec::default()
-        })
+        }
+    }
+
+    fn lines() -> Lines {
+        Lines::new(&spec(), false)
     }
 
     #[test]
@@ -264,7 +284,7 @@ mod tests {
             (8, costs.cross_socket_ns),
             (15, costs.cross_socket_ns),
         ] {
-            let line = lines.add();
+            let line = lines.add(0);
             assert_eq!(lines.write(line, 0, 0, &mut rng), costs.memory_ns);
             assert_eq!(lines.write(line, 0, 0, &mut rng), costs.own_hit_ns);
             assert_eq!(lines.read(line, 0, 0, &mut rng), costs.own_hit_ns);
@@ -281,7 +301,7 @@ mod tests {
     #[test]
     fn the_nearest_gives_and_the_farthest_is_waited_for() {
         let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
-        let (line, costs) = (lines.add(), lines.costs);
+        let (line, costs) = (lines.add(0), lines.costs);
         for cpu in [0, 8] {
             let _ = lines.read(line, cpu, 0, &mut rng);
         }
@@ -292,7 +312,7 @@ mod tests {
     #[test]
     fn lines_that_move_between_cpus_are_counted() {
         let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
-        let line = lines.add();
+        let line = lines.add(0);
         // From memory; at home; to a reader; back to the writer, at once and from a buffer.
         for (cpu, writes, moved) in [
             (0, true, 0),
@@ -314,7 +334,7 @@ mod tests {
     #[test]
     fn writers_of_one_line_get_it_one_after_the_other() {
         let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
-        let (line, costs) = (lines.add(), lines.costs);
+        let (line, costs) = (lines.add(0), lines.costs);
         let first = lines.write(line, 0, 0, &mut rng);
         let second = lines.write(line, 2, 0, &mut rng);
         assert_eq!(second, first + costs.llc_ns);
@@ -327,15 +347,41 @@ mod tests {
     #[test]
     fn a_line_that_is_gone_is_cold_when_it_comes_again() {
         let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
-        let line = lines.add();
+        let line = lines.add(0);
         let _ = lines.write(line, 0, 0, &mut rng);
         let version = lines.version(line);
-        lines.remove(line);
-        assert_eq!(lines.add(), line);
+        lines.remove(line, 0);
+        assert_eq!(lines.add(0), line);
         assert_eq!(
             (lines.version(line), lines.spinner(line)),
             (version, NOBODY)
         );
         assert_eq!(lines.read(line, 0, 0, &mut rng), lines.costs.memory_ns);
+    }
+
+    #[test]
+    fn a_line_that_is_reused_comes_from_the_cache_of_the_cpu_that_freed_it() {
+        let (mut lines, mut rng) = (Lines::new(&spec(), true), Rng::new(0, 0));
+        let costs = lines.costs;
+        let line = lines.add(0);
+        assert_eq!(lines.write(line, 0, 0, &mut rng), costs.memory_ns);
+        lines.remove(line, 0);
+        assert_eq!(lines.add(0), line);
+        assert_eq!(lines.write(line, 0, 10_000, &mut rng), costs.own_hit_ns);
+        lines.remove(line, 2);
+        assert_ne!(lines.add(0), line);
+        assert_eq!(lines.add(2), line);
+        assert_eq!(lines.write(line, 2, 10_000, &mut rng), costs.llc_ns);
+    }
+
+    #[test]
+    fn a_cpu_keeps_no_more_lines_than_it_has_room_for() {
+        let mut lines = Lines::new(&spec(), true);
+        let made: Vec<u32> = (0..=KEPT_MAX).map(|_| lines.add(0)).collect();
+        for line in &made {
+            lines.remove(*line, 1);
+        }
+        assert_eq!(lines.add(0), made[KEPT_MAX]);
+        assert_eq!(lines.add(1), made[KEPT_MAX - 1]);
     }
 }

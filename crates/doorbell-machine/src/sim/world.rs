@@ -319,7 +319,7 @@ impl World {
             next: None,
             rng: Rng::new(config.seed, 1),
             program_rng: Rng::new(config.seed, 2),
-            lines: Lines::new(spec),
+            lines: Lines::new(spec, config.lines_reused),
             races: config.looks_for_races().then(Box::default),
             io: Io::default(),
             cpus,
@@ -556,7 +556,7 @@ impl World {
         if !tag.belongs(self.home) {
             self.refuse();
         }
-        let line = self.lines.add();
+        let line = self.lines.add(self.cpu);
         tag.set_own(self.number, line);
         line
     }

@@ -272,6 +272,7 @@ impl Config {
             time_max_ns: u64::try_from(self.time_max.as_nanos()).unwrap_or(u64::MAX),
             stack_bytes: STACK_BYTES,
             whole_polls: true,
+            lines_reused: true,
             ..machine::Config::default()
         }
     }
