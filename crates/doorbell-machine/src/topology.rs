@@ -37,7 +37,9 @@ impl Topology {
     /// The CPU with this number, if the process may use it.
     #[must_use]
     pub fn cpu(&self, os_id: usize) -> Option<&Cpu> {
-        self.cpus.iter().find(|cpu| cpu.os_id == os_id)
+        // Mostly all CPUs have their numbers as their places.
+        let placed = self.cpus.get(os_id).filter(|cpu| cpu.os_id == os_id);
+        placed.or_else(|| self.cpus.iter().find(|cpu| cpu.os_id == os_id))
     }
 }
 
