@@ -226,6 +226,8 @@ pub struct Outcome {
     pub threads: Vec<ThreadReport>,
     /// The first panics of a run of [`run_apart`](super::run_apart()): their places and messages.
     pub panics: Vec<String>,
+    /// If the run had no end, the tasks that have not ended, on lines of their own.
+    pub tasks: String,
     /// The first failure, which ended the run.
     pub failure: Option<Failure>,
 }

@@ -36,6 +36,7 @@ mod races;
 mod rng;
 mod run;
 mod sched;
+pub mod seeds;
 mod smt;
 mod spec;
 #[cfg(test)]
@@ -66,8 +67,6 @@ pub use words::{SimPtr, SimU32, SimU64};
 use crate::{
     Bug, Fenced, Machine, Mark, PolicyError, Spun, ThreadError, ThreadSpec, Topology, slots,
 };
-use std::any::Any;
-use std::sync::Arc;
 use thread::{Doing, Wait};
 use world::{Waits, look, step, wait as give_up_cpu};
 
@@ -121,19 +120,6 @@ pub fn note(number: u32) {
 /// Ends the run with a failure.
 pub fn fail(why: impl Into<String>) {
     let _ = step(|world| world.fail(Failure::Oracle(why.into())));
-}
-
-/// Keeps a value for the rest of the run, in place of the one before. Neither this nor [`kept`] is an event.
-pub fn keep(value: Arc<dyn Any + Send + Sync>) {
-    let before = look(|world| world.kept.replace(value));
-    drop(before);
-}
-
-/// The value that the run keeps, if it is of this type.
-#[must_use]
-pub fn kept<T: Any + Send + Sync>() -> Option<Arc<T>> {
-    let kept = world::look_anyway(|world| world.kept.clone()).flatten();
-    kept?.downcast().ok()
 }
 
 /// Ends all faults, so that from here on the program can finish what it has begun.

@@ -294,6 +294,10 @@ impl World {
         self.leave_cpu(cpu, self.now_ns);
     }
 
+    fn has_ended(&self) -> bool {
+        self.threads.iter().all(|it| it.doing == Doing::Ended)
+    }
+
     /// Nothing happens any more. The run fails with a deadlock, unless all threads have ended.
     fn check_end(&mut self) {
         let left = self.threads.iter().filter(|it| it.doing != Doing::Ended);
@@ -307,7 +311,7 @@ impl World {
 
     /// What is due next comes after the last moment of the run. If all threads have ended, nobody waits for it any more.
     fn check_time(&mut self) {
-        if self.threads.iter().any(|it| it.doing != Doing::Ended) {
+        if !self.has_ended() {
             self.fail(Failure::Time(self.config.time_max_ns));
         }
     }
@@ -319,7 +323,7 @@ impl World {
             doing: it.doing.name(),
             last: it.last(),
         };
-        Outcome {
+        let mut outcome = Outcome {
             hash: self.hash,
             events: self.events,
             time_ns: self.now_ns,
@@ -333,8 +337,17 @@ impl World {
             marks: self.tally.marks,
             threads: self.threads.iter().map(report).collect(),
             panics: self.panics,
+            tasks: String::new(),
             failure: self.failure,
+        };
+        let has_no_end = matches!(
+            outcome.failure,
+            Some(Failure::Deadlock(_) | Failure::Events(_) | Failure::Time(_))
+        );
+        if has_no_end {
+            outcome.tasks = self.tasks.shown(outcome.end_ns());
         }
+        outcome
     }
 }
 

@@ -7,11 +7,11 @@ use super::queue::{Due, Queue, What};
 use super::races::Races;
 use super::rng::Rng;
 use super::sched::Cpu;
+use super::seeds::Tasks;
 use super::thread::{Doing, Thread};
 use super::{Sink, words};
 use crate::mark::Marks;
 use corosensei::Yielder;
-use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -276,8 +276,8 @@ pub(super) struct World {
     pub(super) is_faulty: bool,
     /// How far the program's clock has jumped.
     pub(super) clock_ahead_ns: u64,
-    /// What the program keeps for the whole run.
-    pub(super) kept: Option<Arc<dyn Any + Send + Sync>>,
+    /// The tasks of the program.
+    pub(super) tasks: Tasks,
     pub(super) tally: Tally,
     /// The first panics.
     pub(super) panics: Vec<String>,
@@ -338,7 +338,7 @@ impl World {
             planned: 0,
             is_faulty: true,
             clock_ahead_ns: 0,
-            kept: None,
+            tasks: Tasks::default(),
             tally: Tally::default(),
             panics: Vec::new(),
             failure: None,

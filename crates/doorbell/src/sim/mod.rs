@@ -27,25 +27,24 @@
 //! in a function of doorbell. The same holds for wakers, destructors and closures. `docs/guide/simulation.md` says what
 //! is simulated, what is not seen, and what a program may not do.
 
-mod alive;
 mod config;
-mod failed;
-pub(crate) mod locks;
 mod offline;
 mod plan;
 mod run;
-mod smaller;
-mod test;
 mod verdict;
+pub(crate) mod watch;
 
-pub use config::{Config, Fault};
+pub use config::Config;
 #[doc(hidden)]
 pub use doorbell_machine::sim::os;
-pub use doorbell_machine::sim::{Costs, MachineSpec, NotSimulated, Range as CostRange};
-pub use failed::{Failed, Found, Problem};
-pub use run::{Report, run};
 #[doc(hidden)]
-pub use test::{Place, test};
+pub use doorbell_machine::sim::seeds::Place;
+#[doc(inline)]
+pub use doorbell_machine::sim::seeds::{Failed, Fault, Found, Problem, Report};
+pub use doorbell_machine::sim::{Costs, MachineSpec, NotSimulated, Range as CostRange};
+pub use run::run;
+#[doc(hidden)]
+pub use run::test;
 pub use verdict::Verdict;
 
 use crate::here::on_its_machine;

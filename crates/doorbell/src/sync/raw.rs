@@ -22,7 +22,7 @@ pub(super) use either::{RawLock, Wait, wait_of};
 mod either {
     use super::{Host, lock};
     use crate::TaskId;
-    use crate::sim::locks;
+    use crate::sim::watch;
     use doorbell_core::lock::TryLock;
     use doorbell_machine::{Sim, sim};
     use std::task::{Context, Poll};
@@ -66,7 +66,7 @@ mod either {
                 RawLock::Sim(raw) => {
                     let tried = raw.try_lock();
                     if tried == TryLock::Locked {
-                        locks::taken(self.address());
+                        watch::taken(self.address());
                     }
                     tried
                 }
@@ -84,8 +84,8 @@ mod either {
                 (RawLock::Sim(raw), Wait::Sim(wait, task)) => {
                     let polled = raw.poll_lock(wait, urgency, cx);
                     match polled {
-                        Poll::Ready(()) => locks::taken(self.address()),
-                        Poll::Pending => *task = locks::waited_for(self.address()),
+                        Poll::Ready(()) => watch::taken(self.address()),
+                        Poll::Pending => *task = watch::waited_for(self.address()),
                     }
                     polled
                 }
@@ -97,7 +97,7 @@ mod either {
             match (self, wait) {
                 (RawLock::Host(raw), Wait::Host(wait)) => raw.withdraw(wait),
                 (RawLock::Sim(raw), Wait::Sim(wait, task)) => {
-                    locks::given_up(self.address(), task.take());
+                    watch::given_up(self.address(), task.take());
                     raw.withdraw(wait);
                 }
                 _ => unreachable!("a wait is made for its lock"),
@@ -111,7 +111,7 @@ mod either {
                 // SAFETY: passed on from the caller.
                 RawLock::Host(raw) => unsafe { raw.unlock() },
                 RawLock::Sim(raw) => {
-                    locks::let_go(self.address());
+                    watch::let_go(self.address());
                     // SAFETY: passed on from the caller.
                     unsafe { raw.unlock() }
                 }

@@ -1,9 +1,9 @@
 //! [`smallest`]: a failure made smaller, by fewer faults and then by fewer cores.
 
 use super::run::Bad;
-use super::{Config, Failed, Fault, Found};
-use doorbell_machine::sim::Failure;
-use doorbell_machine::{Host, Machine};
+use super::{Failed, Fault, Found, Setup};
+use crate::sim::Failure;
+use crate::{Host, Machine};
 
 /// The numbers of cores that are tried, if they are fewer than those of the failure.
 const CORES: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512];
@@ -41,11 +41,11 @@ impl Fails {
 /// The smallest run that is found to fail in the same way, within the time that the configuration gives: that with the
 /// fewest faults, and of those that on the fewest cores. `took_ns` is how long the first failure took, by the OS's clock.
 pub(super) fn smallest(
-    config: &Config,
+    setup: &Setup,
     failed: Failed,
     fails: &Fails,
     took_ns: u64,
-    again: impl Fn(&Config, u64) -> Option<Box<Bad>>,
+    again: impl Fn(&Setup, u64) -> Option<Box<Bad>>,
 ) -> Failed {
     let first = Box::new(Found {
         seed: failed.seed,
@@ -53,39 +53,52 @@ pub(super) fn smallest(
         faults: failed.faults.clone(),
     });
     let begun_ns = Host::now_ns();
-    let within_ns = u64::try_from(config.shrink_within.as_nanos()).unwrap_or(u64::MAX);
+    let within_ns = u64::try_from(setup.shrink_within.as_nanos()).unwrap_or(u64::MAX);
     let mut longest_ns = took_ns;
     // Runs a candidate, unless it could end after a share of the time.
-    let mut fails_so = |candidate: &Config, seed: u64, share_ns: u64| {
+    let mut fails_so = |candidate: &Setup, seed: u64, share_ns: u64| {
+        let events_max = candidate.events_max.min(fails.events_max);
+        let candidate = Setup {
+            events_max,
+            ..candidate.clone()
+        };
         let passed_ns = Host::now_ns().saturating_sub(begun_ns);
         if passed_ns.saturating_add(longest_ns) > share_ns {
             return None;
         }
-        let bad = again(&candidate.clone().give_up_after(fails.events_max), seed);
+        let bad = again(&candidate, seed);
         let took_ns = Host::now_ns().saturating_sub(begun_ns + passed_ns);
         longest_ns = longest_ns.max(took_ns);
         let bad = bad.filter(|bad| bad.fails.as_ref().is_some_and(|it| it.text == fails.text))?;
         Some(Failed {
             seed,
             cores: candidate.cores,
-            faults: candidate.faults.clone(),
+            faults: candidate.faults,
             problem: bad.problem,
             first: Some(first.clone()),
         })
     };
-    let mut of_seeds = |candidate: &Config, first: u64, share_ns: u64| {
+    let mut of_seeds = |candidate: &Setup, first: u64, share_ns: u64| {
         let mut seeds = first..first.saturating_add(SEEDS);
         seeds.find_map(|seed| fails_so(candidate, seed, share_ns))
     };
     let mut best = failed;
-    let fewer_faults = subsets(&config.faults).into_iter().find_map(|faults| {
-        let candidate = config.clone().faults(faults);
+    let fewer_faults = subsets(&setup.faults).into_iter().find_map(|faults| {
+        let candidate = Setup {
+            faults,
+            ..setup.clone()
+        };
         of_seeds(&candidate, best.seed, within_ns / 2)
     });
     best = fewer_faults.unwrap_or(best);
-    let mut fewer_cores = CORES.into_iter().filter(|cores| *cores < config.cores);
+    let mut fewer_cores = CORES.into_iter().filter(|cores| *cores < setup.cores);
     let fewer_cores = fewer_cores.find_map(|cores| {
-        let candidate = config.clone().faults(best.faults.clone()).cores(cores);
+        let faults = best.faults.clone();
+        let candidate = Setup {
+            cores,
+            faults,
+            ..setup.clone()
+        };
         of_seeds(&candidate, best.seed, within_ns)
     });
     fewer_cores.unwrap_or(best)

@@ -1,7 +1,9 @@
-//! What `#[doorbell::test(sim)]` calls, and how a failure is repeated.
+//! [`test()`]: a program that is a test, and how its failure is repeated.
 
-use super::{Config, Failed, Fault, Verdict, run};
+use super::{Failed, Fault, Setup, run};
+use crate::sim::Witness;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The environment variables that repeat a run: the one seed to run, and the number of cores and the faults that replace
@@ -14,7 +16,6 @@ const FAULTS: &str = "DOORBELL_SIM_FAULTS";
 const NONE: &str = "none";
 
 /// Where a test stands.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The package, if cargo builds it.
@@ -25,36 +26,35 @@ pub struct Place {
     pub name: &'static str,
 }
 
-/// What `#[doorbell::test(sim)]` calls.
+/// As [`run()`], for a test. The environment may name one run to repeat.
 ///
 /// # Panics
 /// If a run fails: with the seed, what failed, and the command that repeats it.
-#[doc(hidden)]
 #[track_caller]
-pub fn test<F, R>(config: Config, place: Place, program: F)
-where
-    F: Fn() -> R + Send + Sync + 'static,
-    R: Future<Output: Verdict>,
-{
-    let of_test = (config.cores, config.faults.clone());
-    let config = match repeated(config, place, |name| std::env::var(name).ok()) {
-        Ok(config) => config,
+pub fn test(
+    setup: Setup,
+    place: Place,
+    live: &Arc<impl Fn(&Setup, Option<Witness>) + Send + Sync + 'static>,
+) {
+    let of_test = (setup.cores, setup.faults.clone());
+    let setup = match repeated(setup, place, |name| std::env::var(name).ok()) {
+        Ok(setup) => setup,
         Err(wrong) => panic!("{wrong}"),
     };
-    if let Err(failed) = run(config, program) {
+    if let Err(failed) = run(&setup, live) {
         panic!("{failed}\n{}", once_more(&failed, &of_test, place));
     }
 }
 
-/// The configuration that the environment asks for.
+/// The setup that the environment asks for.
 fn repeated(
-    mut config: Config,
+    mut setup: Setup,
     place: Place,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<Config, String> {
+) -> Result<Setup, String> {
     if let Some(cores) = variable(CORES) {
         let cores = cores.parse();
-        config = config.cores(cores.map_err(|error| format!("{CORES} is no number: {error}"))?);
+        setup.cores = cores.map_err(|error| format!("{CORES} is no number: {error}"))?;
     }
     if let Some(faults) = variable(FAULTS) {
         let words = faults.split(',').map(str::trim);
@@ -62,7 +62,7 @@ fn repeated(
         let faults: Result<Vec<Fault>, String> = words
             .map(|word| Fault::named(word).ok_or_else(|| format!("{FAULTS}: no fault `{word}`")))
             .collect();
-        config = config.faults(faults?);
+        setup.faults = faults?;
     }
     if let Some(seed) = variable(SEED) {
         let seed: u64 = seed
@@ -74,10 +74,11 @@ fn repeated(
         // It is the run to look at, so no other is looked for.
         let name = format!("{}-{}-{seed}.json", place.module, place.name);
         let trace = std::env::temp_dir().join(name.replace("::", "-"));
-        config = config.seeds(seed..end).shrink_within(Duration::ZERO);
-        config = config.trace(trace);
+        setup.seeds = seed..end;
+        setup.shrink_within = Duration::ZERO;
+        setup.trace = Some(trace);
     }
-    Ok(config)
+    Ok(setup)
 }
 
 /// The command that repeats a failure of a test with so many cores and these faults.

@@ -51,7 +51,7 @@ fn found_by(first: Option<&Found>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A [`check`](super::check), an error that the program returned, a panic of the program, a wait that never ends, or
+    /// A check that does not hold, an error that the program returned, a panic of the program, a wait that never ends, or
     /// no end within the limits.
     #[error("{what}{tasks}{last}")]
     Program {
