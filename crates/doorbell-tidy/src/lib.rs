@@ -17,13 +17,11 @@
 //!
 //! - [`Tree`]: the paths and texts, from disk or (in unit tests) from memory.
 //! - [`parsed`]: what the rules look at in one Rust file.
-//! - [`modules`]: which files are test code.
 //! - [`rules`]: one file per rule, each with unit tests of what it catches and what it passes.
 //! - [`orderings`]: the sweep that weakens one ordering at a time, a separate program.
 
 pub mod finding;
 pub mod markdown;
-pub mod modules;
 pub mod orderings;
 pub mod parsed;
 pub mod rules;

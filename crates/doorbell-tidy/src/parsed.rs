@@ -1,4 +1,4 @@
-//! What the rules look at in one Rust file: calls with what is passed to them, paths, and modules in other files.
+//! What the rules look at in one Rust file: calls with what is passed to them, and paths.
 //!
 //! syn parses the file. What stands in a macro is parsed too, as far as it is Rust; see `Reader::read_macro`.
 
@@ -8,9 +8,9 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprCall, ExprIf, ExprLit, ExprMethodCall,
-    ExprPath, FieldValue, File, Ident, ImplItem, ImplItemFn, Item, ItemFn, ItemMod, Lit, Macro,
-    Meta, Path, Signature, Stmt, Token, TraitItemFn, UseName, UseRename, UseTree,
+    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprCall, ExprIf, ExprMethodCall, ExprPath,
+    FieldValue, File, Ident, ImplItem, ImplItemFn, Item, ItemFn, Macro, Meta, Path, Signature,
+    Stmt, Token, TraitItemFn, UseName, UseRename, UseTree,
 };
 
 /// How a function is called.
@@ -69,17 +69,6 @@ pub struct Named {
     pub in_test: bool,
 }
 
-/// A `mod name;` whose code is in another file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Module {
-    /// Its name, with those of the inline modules around it: `outer/name`.
-    pub name: String,
-    /// The value of `#[path]`.
-    pub path: Option<String>,
-    /// Whether only tests compile it.
-    pub test: bool,
-}
-
 /// A Rust file.
 #[derive(Debug, Default)]
 pub struct Parsed {
@@ -87,8 +76,6 @@ pub struct Parsed {
     pub calls: Vec<Call>,
     /// All paths.
     pub paths: Vec<Named>,
-    /// The modules in other files.
-    pub modules: Vec<Module>,
 }
 
 impl Parsed {
@@ -129,8 +116,6 @@ struct Around {
     in_test: bool,
     in_mutant: bool,
     function: String,
-    /// The inline modules.
-    modules: Vec<String>,
     /// The first line of the statement, or of the match arm, field or item.
     statement: usize,
     /// The call whose arguments are read.
@@ -296,19 +281,6 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         self.function(&item.sig, |reader| visit::visit_trait_item_fn(reader, item));
     }
 
-    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        let modules = [&self.around.modules[..], &[item.ident.to_string()]].concat();
-        if item.content.is_none() {
-            self.found.modules.push(Module {
-                name: modules.join("/"),
-                path: item.attrs.iter().find_map(path_of),
-                test: self.around.in_test || item.attrs.iter().any(is_test),
-            });
-        }
-        let add = |around: &mut Around| around.modules = modules;
-        self.within(add, |reader| visit::visit_item_mod(reader, item));
-    }
-
     fn visit_use_tree(&mut self, tree: &'ast UseTree) {
         self.expand(tree, &[]);
     }
@@ -407,18 +379,6 @@ fn breaks(condition: &Expr) -> bool {
         Expr::Call(call) => matches!(&*call.func, Expr::Path(path)
             if path.path.segments.last().is_some_and(|last| last.ident == "breaks")),
         _ => false,
-    }
-}
-
-/// The value of a `#[path = "…"]`.
-fn path_of(attribute: &Attribute) -> Option<String> {
-    let meta = attribute.meta.require_name_value().ok()?;
-    match &meta.value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(path),
-            ..
-        }) if meta.path.is_ident("path") => Some(path.value()),
-        _ => None,
     }
 }
 

@@ -8,11 +8,13 @@ use std::sync::OnceLock;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::finding::Finding;
-use crate::modules;
 use crate::parsed::Parsed;
 
 /// Extensions of the files whose text is kept. Of other files only the path is kept.
 const TEXT_ENDINGS: [&str; 4] = ["rs", "md", "toml", "lock"];
+/// Names of files and folders of test code, and beginnings of others. Others end with `_tests`.
+const TEST_NAMES: [&str; 3] = ["tests", "examples", "benches"];
+const TEST_STARTS: [&str; 2] = ["loom", "testing"];
 
 /// A text, and what it was parsed to once a rule has asked for that.
 #[derive(Debug)]
@@ -37,8 +39,6 @@ pub struct Tree {
     texts: BTreeMap<String, Source>,
     /// Every file and folder.
     paths: BTreeSet<String>,
-    /// The modules of tests, once a rule has asked for them.
-    tests: OnceLock<BTreeSet<String>>,
 }
 
 impl Tree {
@@ -91,12 +91,6 @@ impl Tree {
         Some(parsed.as_ref())
     }
 
-    /// Whether only tests compile the Rust file at `path`.
-    pub fn is_test(&self, path: &str) -> bool {
-        let declared = self.tests.get_or_init(|| modules::of_tests(self));
-        modules::is_test(path, declared)
-    }
-
     /// Whether a file or folder exists at `path`. The empty path is the root.
     pub fn contains(&self, path: &str) -> bool {
         path.is_empty() || self.paths.contains(path)
@@ -107,12 +101,6 @@ impl Tree {
         let texts = self.texts.iter();
         let texts = texts.filter(move |(path, _)| ending_of(path) == Some(ending));
         texts.map(|(path, source)| (path.as_str(), source.text.as_str()))
-    }
-
-    /// All `Cargo.toml` files, in order of path.
-    pub fn manifests(&self) -> impl Iterator<Item = (&str, &str)> {
-        let texts = self.with_ending("toml");
-        texts.filter(|(path, _)| name_of(path) == "Cargo.toml")
     }
 
     /// Parses every Rust file and passes it to `look`. A file that does not parse is a finding, so that no
@@ -143,6 +131,15 @@ impl Tree {
         let below = below.filter_map(|path| path.strip_prefix(&prefix)?.split_once('/'));
         below.map(|(name, _)| name).collect()
     }
+}
+
+/// Whether only tests compile the Rust file at `path`, by its name and those of the folders around it. A module of tests
+/// that is named otherwise counts as code that has to keep the rules.
+pub fn is_test(path: &str) -> bool {
+    path.trim_end_matches(".rs").split('/').any(|part| {
+        let begins = TEST_STARTS.iter().any(|start| part.starts_with(start));
+        begins || TEST_NAMES.contains(&part) || part.ends_with("_tests")
+    })
 }
 
 /// The last part of a path.
@@ -203,6 +200,22 @@ mod tests {
         assert!(!tree.contains("a/c.rs"));
         assert_eq!(tree.folders_in("a").into_iter().collect::<Vec<_>>(), ["b"]);
         assert_eq!(tree.with_ending("rs").count(), 1);
+    }
+
+    #[test]
+    fn test_code_is_told_by_its_name() {
+        for path in [
+            "c/src/tests.rs",
+            "c/tests/api.rs",
+            "c/src/a/loom_many.rs",
+            "c/src/x_tests.rs",
+            "c/src/testing/a.rs",
+        ] {
+            assert!(is_test(path), "{path}");
+        }
+        for path in ["c/src/lib.rs", "c/src/bloom.rs", "c/src/latest.rs"] {
+            assert!(!is_test(path), "{path}");
+        }
     }
 
     #[test]

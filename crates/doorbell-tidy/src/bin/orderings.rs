@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use doorbell_tidy::Tree;
-use doorbell_tidy::orderings::models::{End, Model, Program, Reach, Run, by_access};
+use doorbell_tidy::orderings::models::{End, Model, Program, Reach, by_access};
 use doorbell_tidy::orderings::mutant::{Row, judge, rows};
 use doorbell_tidy::orderings::report;
 use doorbell_tidy::orderings::sites::{SWEPT, Site, sites};
@@ -32,102 +32,79 @@ struct Options {
     slowest: Option<u64>,
 }
 
-impl Options {
-    /// The bounds of the search, as given.
-    fn bounds(&self) -> String {
-        let preemptions = self.preemptions.map(|most| format!("--preemptions {most}"));
-        let slowest = self.slowest.map(|seconds| format!("--slowest {seconds}"));
-        preemptions
-            .into_iter()
-            .chain(slowest)
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-}
-
-fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // An error in writing to standard error is ignored.
-            let _ = writeln!(io::stderr(), "orderings: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(options: &Options) -> io::Result<()> {
+fn main() -> Result<()> {
+    let options = Options::parse();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let wanted = |site: &Site| {
+    let wanted = |site: &&Site| {
         let filter = options.filter.as_ref();
         !site.of_mutant && filter.is_none_or(|part| site.path.contains(part))
     };
     let all = sites(&Tree::read(&root)?);
-    let chosen: Vec<&Site> = all.iter().filter(|site| wanted(site)).collect();
     let program = Program::build(&root, options.preemptions)?;
-    let reach = reach(&program, options)?;
+    let reach = reach(&program, &options)?;
     all_are_listed(&all, &reach)?;
-    let mut table: Vec<Row> = chosen.iter().flat_map(|site| rows(site, &reach)).collect();
-    sweep(&mut table, &reach, &program, options)?;
-    let text = report::markdown(&table, &options.bounds());
-    write!(io::stdout(), "{text}")
+    let chosen = all.iter().filter(wanted);
+    let mut table: Vec<Row> = chosen.flat_map(|site| rows(site, &reach)).collect();
+    sweep(&mut table, &reach, &program, &options)?;
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let text = report::markdown(&table, &given.join(" "));
+    Ok(write!(io::stdout(), "{text}")?)
 }
 
 /// Runs every model without a mutant. A model that is left out shows only what it reached until it was
 /// stopped.
-fn reach(program: &Program, options: &Options) -> io::Result<Reach> {
+fn reach(program: &Program, options: &Options) -> Result<Reach> {
     let limit = options.slowest.map_or(UNCHANGED_LIMIT, Duration::from_secs);
     let names = program.models()?;
+    let count = names.len();
     let mut models = Vec::new();
-    for (index, name) in names.iter().enumerate() {
-        let (Run { end, cpu: took }, reached) = program.reach(name, limit)?;
+    for (name, number) in names.into_iter().zip(1..) {
+        let (end, took, reached) = program.reach(&name, limit)?;
         let seconds = took.as_secs_f64();
-        let (number, count) = (index + 1, names.len());
         writeln!(
             io::stderr(),
             "model {number}/{count} {name}: {seconds:.1} s"
         )?;
-        let wrong = match end {
-            End::Failed(status, said) => format!("fails with nothing weakened: {status}\n{said}"),
-            End::TimeUp if options.slowest.is_none() => {
-                "does not end with nothing weakened".to_owned()
+        match end {
+            End::Failed(status, said) => {
+                bail!("{name} fails with nothing weakened: {status}\n{said}")
             }
-            End::Passed | End::TimeUp => String::new(),
-        };
-        if !wrong.is_empty() {
-            return Err(io::Error::other(format!("{name} {wrong}")));
+            End::TimeUp if options.slowest.is_none() => {
+                bail!("{name} does not end with nothing weakened")
+            }
+            End::Passed | End::TimeUp => models.push((Model { name, took }, reached)),
         }
-        let name = name.clone();
-        models.push((Model { name, took }, reached));
     }
-    Ok(by_access(&models))
+    Ok(by_access(models))
 }
 
 /// Checks that the list contains every access that the models reach and that asks for more than `Relaxed`.
 /// Otherwise the list is incomplete.
-fn all_are_listed(all: &[Site], reach: &Reach) -> io::Result<()> {
+fn all_are_listed(all: &[Site], reach: &Reach) -> Result<()> {
     let listed: BTreeSet<String> = all.iter().map(Site::place).collect();
-    let in_tests = |place: &str| place.contains("loom") || place.contains("test");
-    let is_swept = |place: &&str| place.starts_with(SWEPT) && !in_tests(place);
-    let strong = reach.all().filter(|access| access.given != "Relaxed");
-    let places = strong.map(|access| access.place.as_str()).filter(is_swept);
-    let missing: BTreeSet<&str> = places.filter(|place| !listed.contains(*place)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let missing = Vec::from_iter(missing).join("\n");
-    let what = "models reach accesses that the sources do not show";
-    Err(io::Error::other(format!("{what}:\n{missing}")))
+    let is_swept = |place: &str| {
+        place.starts_with(SWEPT) && !place.contains("loom") && !place.contains("test")
+    };
+    let missing = reach.keys().filter(|[place, _, given]| {
+        given != "Relaxed" && is_swept(place) && !listed.contains(place)
+    });
+    let missing: BTreeSet<&str> = missing.map(|[place, ..]| &**place).collect();
+    let places = Vec::from_iter(&missing);
+    ensure!(
+        missing.is_empty(),
+        "models reach accesses that the sources do not show: {places:?}"
+    );
+    Ok(())
 }
 
-fn sweep(table: &mut [Row], reach: &Reach, program: &Program, options: &Options) -> io::Result<()> {
+fn sweep(table: &mut [Row], reach: &Reach, program: &Program, options: &Options) -> Result<()> {
     let slowest = options.slowest.map_or(Duration::MAX, Duration::from_secs);
     let (count, start) = (table.len(), Instant::now());
-    for (index, row) in table.iter_mut().enumerate() {
+    for (row, number) in table.iter_mut().zip(1..) {
         judge(row, reach, program, slowest)?;
         let (place, function, access) = (row.site.place(), &row.site.function, &row.site.access);
-        let (which, given) = (&row.which, row.given.as_deref().unwrap_or("a variable"));
-        let (minutes, number) = (start.elapsed().as_secs() / 60, index + 1);
+        let (which, given) = (row.which, row.given.as_deref().unwrap_or("a variable"));
+        let minutes = start.elapsed().as_secs() / 60;
         let what = format!("{place} {function} {access} {which} {given}");
         let result = report::result(row);
         writeln!(

@@ -1,14 +1,13 @@
 //! The models: the tests of `doorbell-core` that the model checker runs, and what each reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
 /// A test is a model if the name of a module on its path starts or ends with this.
@@ -36,22 +35,12 @@ const TICK: Duration = Duration::from_millis(10);
 /// A model that still runs after this time is stopped, however little CPU time it got.
 const WALL_MAX: Duration = Duration::from_hours(1);
 
-/// A reached ordering: the place, which ordering of the access it is, and its value.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reached {
-    /// File, line and column.
-    pub place: String,
-    /// `first`, `second` or `fence`.
-    pub which: String,
-    /// The ordering's value.
-    pub given: String,
-}
+/// A reached ordering: its file, line and column; which ordering of the access it is, `first`, `second` or `fence`; and
+/// its value.
+pub type Access = [String; 3];
 
-impl fmt::Display for Reached {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {} {}", self.place, self.which, self.given)
-    }
-}
+/// Which models reach an access, fastest first.
+pub type Reach = BTreeMap<Access, Vec<Model>>;
 
 /// The test program of `doorbell-core`.
 #[derive(Debug)]
@@ -60,15 +49,6 @@ pub struct Program {
     /// It goes with this value.
     folder: TempDir,
     preemptions: Option<usize>,
-}
-
-/// One run of a model.
-#[derive(Debug)]
-pub struct Run {
-    /// How it ended.
-    pub end: End,
-    /// The CPU time that it took. Unlike the duration, it does not depend on other programs.
-    pub cpu: Duration,
 }
 
 /// How one run of a model ended.
@@ -91,29 +71,13 @@ pub struct Model {
     pub took: Duration,
 }
 
-/// Which models reach an access, fastest first.
-#[derive(Debug, Default)]
-pub struct Reach(BTreeMap<Reached, Vec<Model>>);
-
-impl Reach {
-    /// The models that reach the access with that ordering.
-    pub fn models(&self, reached: &Reached) -> &[Model] {
-        self.0.get(reached).map_or(&[], Vec::as_slice)
-    }
-
-    /// Everything that any model reaches.
-    pub fn all(&self) -> impl Iterator<Item = &Reached> {
-        self.0.keys()
-    }
-}
-
 impl Program {
     /// Builds the test program of `doorbell-core` in the tree at `root`. Models explore `preemptions`
     /// preemptions, or by default as many as each one sets.
     ///
     /// # Errors
     /// If cargo does not start, or the program does not compile.
-    pub fn build(root: &Path, preemptions: Option<usize>) -> io::Result<Self> {
+    pub fn build(root: &Path, preemptions: Option<usize>) -> Result<Self> {
         let output = Command::new("cargo")
             .args(["test", "--package", "doorbell-core", "--lib", "--no-run"])
             .arg("--message-format=json")
@@ -123,11 +87,11 @@ impl Program {
         let messages = String::from_utf8_lossy(&output.stdout).into_owned();
         let path = messages.lines().rev().find_map(executable);
         let path = path.filter(|_| output.status.success());
-        let refused = || io::Error::other("the tests of doorbell-core do not compile");
+        let path = path.context("the tests of doorbell-core do not compile")?;
         let folder = TempDir::new()?;
         // A copy, so that a later build does not replace it.
         let copy = folder.path().join("models");
-        fs::copy(path.ok_or_else(refused)?, &copy)?;
+        fs::copy(path, &copy)?;
         Ok(Self {
             path: copy,
             folder,
@@ -139,7 +103,7 @@ impl Program {
     ///
     /// # Errors
     /// If the program does not list its tests.
-    pub fn models(&self) -> io::Result<Vec<String>> {
+    pub fn models(&self) -> Result<Vec<String>> {
         let mut list = Command::new(&self.path);
         let output = list.args(["--list", "--format=terse"]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -148,33 +112,40 @@ impl Program {
         Ok(models.map(str::to_owned).collect())
     }
 
-    /// Runs one model unchanged, for at most `limit` of CPU time.
+    /// Runs one model unchanged, for at most `limit` of CPU time: how it ended, the CPU time that it took, which unlike the
+    /// duration does not depend on other programs, and what it reached.
     ///
     /// # Errors
     /// If it does not start, or its report of what it reached cannot be read.
-    pub fn reach(&self, name: &str, limit: Duration) -> io::Result<(Run, BTreeSet<Reached>)> {
+    pub fn reach(&self, name: &str, limit: Duration) -> Result<(End, Duration, BTreeSet<Access>)> {
         let file = self.folder.path().join("reached");
         fs::write(&file, "")?;
-        let run = self.run(name, REACHED, &file.to_string_lossy(), limit)?;
+        let (end, took) = self.run(name, REACHED, &file.to_string_lossy(), limit)?;
         let lines = fs::read_to_string(&file)?;
-        Ok((run, lines.lines().filter_map(reached).collect()))
+        Ok((end, took, lines.lines().filter_map(reached).collect()))
     }
 
-    /// Runs one model with an access weakened to the ordering `to`, for at most `limit` of CPU time.
+    /// Runs one model with an access weakened to the ordering `to`.
     ///
     /// # Errors
     /// If it does not start.
     pub fn weakened(
         &self,
         name: &str,
-        access: &Reached,
+        access: &Access,
         to: &str,
         limit: Duration,
-    ) -> io::Result<Run> {
-        self.run(name, WEAKEN, &format!("{access} {to}"), limit)
+    ) -> Result<(End, Duration)> {
+        self.run(name, WEAKEN, &format!("{} {to}", access.join(" ")), limit)
     }
 
-    fn run(&self, name: &str, variable: &str, value: &str, limit: Duration) -> io::Result<Run> {
+    fn run(
+        &self,
+        name: &str,
+        variable: &str,
+        value: &str,
+        limit: Duration,
+    ) -> Result<(End, Duration)> {
         let said = self.folder.path().join("said");
         let file = File::create(&said)?;
         let mut command = Command::new(&self.path);
@@ -196,19 +167,15 @@ impl Program {
             cpu = cpu_time(child.id()).unwrap_or(cpu);
             if let Some(status) = child.try_wait()? {
                 let said = String::from_utf8_lossy(&fs::read(&said)?).into_owned();
-                let failed = End::Failed(status, said);
-                let end = if status.success() {
-                    End::Passed
-                } else {
-                    failed
-                };
-                return Ok(Run { end, cpu });
+                let is_passed = status.success();
+                let failed = || End::Failed(status, said);
+                let end = is_passed.then_some(End::Passed).unwrap_or_else(failed);
+                return Ok((end, cpu));
             }
             if cpu > limit || start.elapsed() > WALL_MAX {
                 child.kill()?;
                 child.wait()?;
-                let end = End::TimeUp;
-                return Ok(Run { end, cpu });
+                return Ok((End::TimeUp, cpu));
             }
             thread::sleep(LOOK);
         }
@@ -229,14 +196,12 @@ fn ticks(stat: &str) -> Option<u32> {
 }
 
 /// Groups by access what each model reached.
-pub fn by_access(models: &[(Model, BTreeSet<Reached>)]) -> Reach {
-    let mut reach = Reach::default();
-    let mut sorted: Vec<&(Model, BTreeSet<Reached>)> = models.iter().collect();
-    sorted.sort_by_key(|(model, _)| model.took);
-    for (model, accesses) in sorted {
+pub fn by_access(mut models: Vec<(Model, BTreeSet<Access>)>) -> Reach {
+    models.sort_by_key(|(model, _)| model.took);
+    let mut reach = Reach::new();
+    for (model, accesses) in models {
         for access in accesses {
-            let models = reach.0.entry(access.clone()).or_default();
-            models.push(model.clone());
+            reach.entry(access).or_default().push(model.clone());
         }
     }
     reach
@@ -257,13 +222,9 @@ fn executable(message: &str) -> Option<PathBuf> {
 }
 
 /// Parses a line that a model wrote.
-fn reached(line: &str) -> Option<Reached> {
-    let mut parts = line.split_whitespace().map(str::to_owned);
-    Some(Reached {
-        place: parts.next()?,
-        which: parts.next()?,
-        given: parts.next()?,
-    })
+fn reached(line: &str) -> Option<Access> {
+    let parts: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+    parts.try_into().ok()
 }
 
 #[cfg(test)]
@@ -305,17 +266,13 @@ mod tests {
             took: Duration::from_secs(seconds),
         };
         let only = BTreeSet::from([access.clone()]);
-        let reach = by_access(&[
+        let reach = by_access(vec![
             (model("slow", 9), only.clone()),
             (model("elsewhere", 1), BTreeSet::new()),
             (model("fast", 2), only),
         ]);
-        let names: Vec<&str> = reach
-            .models(&access)
-            .iter()
-            .map(|model| model.name.as_str())
-            .collect();
+        let names: Vec<&str> = reach[&access].iter().map(|model| &*model.name).collect();
         assert_eq!(names, ["fast", "slow"]);
-        assert_eq!(reach.all().count(), 1);
+        assert_eq!(reach.len(), 1);
     }
 }

@@ -1,10 +1,12 @@
 //! One ordering, weakened in every relevant way, and whether the models notice.
 
-use std::io;
+use std::collections::BTreeSet;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::models::{End, Model, Program, Reach, Reached, Run};
+use anyhow::Result;
+
+use super::models::{Access, End, Model, Program, Reach};
 use super::sites::Site;
 
 /// With a mutant, a model may take this many times as long as without, plus [`GRACE`]: a weaker ordering
@@ -25,105 +27,54 @@ const SAYINGS: [(&str, &str); 4] = [
 /// The result of a model that was not run to its end.
 const UNDECIDED: &str = "undecided";
 
-/// One ordering of a site.
+/// One ordering of a site, and whether models notice when it is weakened.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Where it is used.
     pub site: Site,
     /// `first`, `second` or `fence`.
-    pub which: String,
+    pub which: &'static str,
     /// Its value; `None` if a variable holds it and no model reaches it.
     pub given: Option<String>,
     /// How many models reach it.
     pub reached_by: usize,
     /// How many of them, the fastest, were to run with it weakened.
     pub tried: usize,
-    /// The weaker orderings, weakest first.
-    pub mutants: Vec<Mutant>,
-}
-
-/// A weaker ordering, and its verdict.
-#[derive(Clone, Debug)]
-pub struct Mutant {
-    /// The new ordering. For a fence, `Relaxed` means that it is removed.
-    pub to: String,
-    /// Whether a model notices.
-    pub verdict: Verdict,
-    /// The CPU time of the runs, in seconds.
-    pub seconds: f64,
-}
-
-/// Whether a model notices a mutant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// One does.
-    Killed {
-        /// Which model.
-        by: String,
-        /// How the model failed.
-        how: String,
-    },
-    /// Every model that reaches it passes.
-    Survived,
-    /// None failed, but some were not run to their end.
-    Undecided {
-        /// The models that were not run to their end.
-        unfinished: Vec<String>,
-    },
-}
-
-/// The result for an ordering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Each mutant is noticed.
-    Killed,
-    /// The weakest mutant is noticed, but not each half of an `AcqRel`.
-    Half,
-    /// No mutant is noticed.
-    Survived,
-    /// No model failed, and some were not run to their end.
-    Undecided,
-    /// No model reaches it, or none that was to be run.
-    NotReached,
-}
-
-impl Row {
-    /// The result for this ordering.
-    pub fn fate(&self) -> Fate {
-        let killed = |mutant: &&Mutant| matches!(mutant.verdict, Verdict::Killed { .. });
-        let undecided = |mutant: &Mutant| matches!(mutant.verdict, Verdict::Undecided { .. });
-        match self.mutants.iter().filter(killed).count() {
-            _ if self.tried == 0 => Fate::NotReached,
-            count if count == self.mutants.len() => Fate::Killed,
-            0 if self.mutants.iter().any(undecided) => Fate::Undecided,
-            0 => Fate::Survived,
-            _ => Fate::Half,
-        }
-    }
+    /// The models that notice a weaker ordering, and how.
+    pub killers: BTreeSet<String>,
+    /// The weaker ordering that no model notices, and what that means.
+    pub missed: Option<String>,
+    /// Whether some models were not run to their end with that one.
+    pub is_undecided: bool,
+    /// The CPU time of all runs.
+    pub took: Duration,
 }
 
 /// The orderings of a site that can be weakened, without results. The value in a variable is known from the
 /// models that reach it.
 pub fn rows(site: &Site, reach: &Reach) -> Vec<Row> {
-    let row = |which: &str, given: Option<String>| Row {
+    let row = |which, given| Row {
         site: site.clone(),
-        which: which.to_owned(),
+        which,
         given,
         reached_by: 0,
         tried: 0,
-        mutants: Vec::new(),
+        killers: BTreeSet::new(),
+        missed: None,
+        is_undecided: false,
+        took: Duration::ZERO,
     };
     if site.is_fence() {
         return vec![row("fence", Some("SeqCst".to_owned()))];
     }
     let mut rows = Vec::new();
-    for (which, literal) in ["first", "second"].iter().zip(&site.orderings) {
+    for (which, literal) in ["first", "second"].into_iter().zip(&site.orderings) {
         let place = site.place();
-        let is_it = |access: &&Reached| access.place == place && access.which == *which;
-        let seen = reach.all().filter(is_it);
+        let is_it = |access: &&Access| access[0] == place && access[1] == which;
+        let seen = reach.keys().filter(is_it);
         let given: Vec<Option<String>> = match literal {
             Some(name) => vec![Some(name.clone())],
-            None => seen.map(|access| Some(access.given.clone())).collect(),
+            None => seen.map(|access| Some(access[2].clone())).collect(),
         };
         let given = if given.is_empty() { vec![None] } else { given };
         let weakens = |given: &Option<String>| given.as_deref() != Some("Relaxed");
@@ -137,16 +88,12 @@ pub fn rows(site: &Site, reach: &Reach) -> Vec<Row> {
 ///
 /// # Errors
 /// If a model does not start.
-pub fn judge(row: &mut Row, reach: &Reach, program: &Program, slowest: Duration) -> io::Result<()> {
+pub fn judge(row: &mut Row, reach: &Reach, program: &Program, slowest: Duration) -> Result<()> {
     let Some(given) = row.given.clone() else {
         return Ok(());
     };
-    let access = Reached {
-        place: row.site.place(),
-        which: row.which.clone(),
-        given,
-    };
-    let mut models = reach.models(&access).to_vec();
+    let access = [row.site.place(), row.which.to_owned(), given];
+    let mut models = reach.get(&access).cloned().unwrap_or_default();
     row.reached_by = models.len();
     models.retain(|model| model.took <= slowest);
     row.tried = models.len();
@@ -154,61 +101,61 @@ pub fn judge(row: &mut Row, reach: &Reach, program: &Program, slowest: Duration)
         return Ok(());
     }
     for &to in weaker(&row.site.access, &access) {
-        let (verdict, cpu) = hunt(&access, to, &models, program)?;
-        let killer = match &verdict {
-            Verdict::Killed { by, .. } => models.iter().position(|model| model.name == *by),
-            _ => None,
-        };
-        row.mutants.push(Mutant {
-            to: to.to_owned(),
-            verdict,
-            seconds: cpu.as_secs_f64(),
-        });
-        match killer {
+        if let Some(index) = hunt(row, &access, to, &models, program)? {
             // The model that notices the weakest is likely to notice the others.
-            Some(index) => models[..=index].rotate_right(1),
+            models[..=index].rotate_right(1);
+        } else {
             // A stronger one would survive as well.
-            None => break,
+            break;
         }
     }
     Ok(())
 }
 
 /// The orderings to try instead of that of an access: the weakest, then those in between.
-fn weaker(access: &str, reached: &Reached) -> &'static [&'static str] {
-    let both = matches!(reached.given.as_str(), "AcqRel" | "SeqCst");
-    let one_way = matches!(access, "load" | "store") || reached.which != "first";
+fn weaker(access: &str, [_, which, given]: &Access) -> &'static [&'static str] {
+    let both = matches!(given.as_str(), "AcqRel" | "SeqCst");
+    let one_way = matches!(access, "load" | "store") || which != "first";
     let all = &["Relaxed", "Acquire", "Release"];
     if both && !one_way { all } else { &all[..1] }
 }
 
-/// Runs the models until one notices. Also returns the CPU time of all of them.
+/// Runs the models until one notices. Which one that was.
 fn hunt(
-    access: &Reached,
+    row: &mut Row,
+    access: &Access,
     to: &str,
     models: &[Model],
     program: &Program,
-) -> io::Result<(Verdict, Duration)> {
-    let (mut unfinished, mut all) = (Vec::new(), Duration::ZERO);
-    for model in models {
+) -> Result<Option<usize>> {
+    let mut unfinished = Vec::new();
+    for (index, model) in models.iter().enumerate() {
         let limit = model.took * PATIENCE + GRACE;
-        let Run { end, cpu } = program.weakened(&model.name, access, to, limit)?;
-        all += cpu;
+        let (end, cpu) = program.weakened(&model.name, access, to, limit)?;
+        row.took += cpu;
         let how = match end {
             End::Passed => continue,
             End::TimeUp => UNDECIDED.to_owned(),
             End::Failed(status, said) => how(&said, status),
         };
-        let by = model.name.clone();
         if how != UNDECIDED {
-            return Ok((Verdict::Killed { by, how }, all));
+            row.killers.insert(format!("`{}` ({how})", model.name));
+            return Ok(Some(index));
         }
-        unfinished.push(by);
+        unfinished.push(&*model.name);
     }
-    if unfinished.is_empty() {
-        return Ok((Verdict::Survived, all));
-    }
-    Ok((Verdict::Undecided { unfinished }, all))
+    let half = match to {
+        "Acquire" => "without Release",
+        "Release" => "without Acquire",
+        other => other,
+    };
+    row.is_undecided = !unfinished.is_empty();
+    row.missed = Some(if row.is_undecided {
+        format!("{half} not finished in {}", unfinished.join(", "))
+    } else {
+        format!("{half} survived")
+    });
+    Ok(None)
 }
 
 /// How a model failed, by its output and exit status.
@@ -227,7 +174,6 @@ fn how(said: &str, status: ExitStatus) -> String {
 mod tests {
     use super::super::models::by_access;
     use super::*;
-    use std::collections::BTreeSet;
     use std::os::unix::process::ExitStatusExt;
 
     fn site(access: &str, orderings: &[Option<&str>]) -> Site {
@@ -247,12 +193,8 @@ mod tests {
         }
     }
 
-    fn access(which: &str, given: &str) -> Reached {
-        Reached {
-            place: "a.rs:1:2".to_owned(),
-            which: which.to_owned(),
-            given: given.to_owned(),
-        }
+    fn access(which: &str, given: &str) -> Access {
+        ["a.rs:1:2", which, given].map(str::to_owned)
     }
 
     #[test]
@@ -266,22 +208,22 @@ mod tests {
             name: "m".to_owned(),
             took: Duration::ZERO,
         };
-        let reach = by_access(&[(model, seen)]);
-        let given = |site: &Site| -> Vec<(String, Option<String>)> {
+        let reach = by_access(vec![(model, seen)]);
+        let given = |site: &Site| -> Vec<(&str, Option<String>)> {
             rows(site, &reach)
                 .into_iter()
                 .map(|row| (row.which, row.given))
                 .collect()
         };
-        let first = |name: &str| ("first".to_owned(), Some(name.to_owned()));
+        let first = |name: &str| ("first", Some(name.to_owned()));
         let exchange = site("compare_exchange", &[None, Some("Relaxed")]);
         assert_eq!(given(&exchange), [first("AcqRel"), first("Release")]);
         let mut elsewhere = site("fetch_or", &[None]);
         elsewhere.line = 9;
-        assert_eq!(given(&elsewhere), [("first".to_owned(), None)]);
+        assert_eq!(given(&elsewhere), [("first", None)]);
         assert_eq!(
             given(&site("fence_light", &[])),
-            [("fence".to_owned(), Some("SeqCst".to_owned()))]
+            [("fence", Some("SeqCst".to_owned()))]
         );
     }
 
@@ -317,30 +259,5 @@ mod tests {
             how("free(): invalid pointer", status),
             "signal: 6 (SIGABRT)"
         );
-    }
-
-    #[test]
-    fn a_half_that_nobody_notices_is_not_killed() {
-        let mut row = rows(&site("swap", &[Some("AcqRel")]), &Reach::default()).remove(0);
-        assert_eq!(row.fate(), Fate::NotReached);
-        row.tried = 1;
-        let killed = Verdict::Killed {
-            by: "m".to_owned(),
-            how: "race".to_owned(),
-        };
-        let mutant = |verdict: &Verdict| Mutant {
-            to: "Relaxed".to_owned(),
-            verdict: verdict.clone(),
-            seconds: 0.0,
-        };
-        row.mutants = vec![mutant(&killed), mutant(&killed)];
-        assert_eq!(row.fate(), Fate::Killed);
-        row.mutants[1] = mutant(&Verdict::Survived);
-        assert_eq!(row.fate(), Fate::Half);
-        row.mutants.remove(0);
-        assert_eq!(row.fate(), Fate::Survived);
-        let unfinished = vec!["m".to_owned()];
-        row.mutants = vec![mutant(&Verdict::Undecided { unfinished })];
-        assert_eq!(row.fate(), Fate::Undecided);
     }
 }

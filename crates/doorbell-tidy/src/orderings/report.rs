@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::mutant::{Fate, Mutant, Row, Verdict};
+use super::mutant::Row;
 use super::sites::{SWEPT, Site};
 
 /// The text above the table, and the meaning of its words.
@@ -17,15 +17,16 @@ pub fn markdown(rows: &[Row], how: &str) -> String {
     }
     text.push('\n');
     text.push_str(&counts(rows));
-    for folder in rows.iter().map(folder).collect::<BTreeSet<_>>() {
+    for folder in rows
+        .iter()
+        .map(|row| folder_of(&row.site))
+        .collect::<BTreeSet<_>>()
+    {
         // A string takes every write.
         let _ = writeln!(text, "\n## {folder}\n");
         text += "| file, function | access | asks for | result | s |\n|---|---|---|---|--:|\n";
-        text.extend(
-            rows.iter()
-                .filter(|row| self::folder(row) == folder)
-                .map(line),
-        );
+        let rows = rows.iter().filter(|row| folder_of(&row.site) == folder);
+        text.extend(rows.map(line));
     }
     text
 }
@@ -43,7 +44,7 @@ fn counts(rows: &[Row]) -> String {
     ];
     let mut folders: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for row in rows {
-        for name in [folder(row), "all"] {
+        for name in [folder_of(&row.site), "all"] {
             let counts = folders.entry(name).or_default();
             *counts.entry(fate(row)).or_default() += 1;
         }
@@ -61,25 +62,29 @@ fn counts(rows: &[Row]) -> String {
 }
 
 /// The folder below the sources, or the file that stands there itself.
-fn folder(row: &Row) -> &str {
-    folder_of(&row.site)
-}
-
 fn folder_of(site: &Site) -> &str {
     let path = site.path.strip_prefix(SWEPT).unwrap_or(&site.path);
     path.split_once('/').map_or(path, |(folder, _)| folder)
 }
 
+/// The word for the result, whatever the sources say.
+fn found(row: &Row) -> &'static str {
+    match row.missed {
+        _ if row.tried == 0 => "not reached",
+        None => "killed",
+        Some(_) if !row.killers.is_empty() => "half killed",
+        Some(_) if row.is_undecided => "undecided",
+        Some(_) => "survived",
+    }
+}
+
 /// The word for the result.
 pub fn fate(row: &Row) -> &'static str {
-    match row.fate() {
-        Fate::Killed => "killed",
+    match found(row) {
+        "killed" => "killed",
         _ if row.site.redundant.is_some() => "redundant",
         _ if row.site.unshown.is_some() => "unshown",
-        Fate::Half => "half killed",
-        Fate::Survived => "survived",
-        Fate::Undecided => "undecided",
-        Fate::NotReached => "not reached",
+        other => other,
     }
 }
 
@@ -135,10 +140,8 @@ pub fn stale(table: &str, sites: &[Site]) -> Vec<String> {
 fn line(row: &Row) -> String {
     let given = row.given.as_deref().unwrap_or("a variable");
     let given = if row.which == "fence" { "fence" } else { given };
-    // An empty sum of floating-point numbers is -0.0.
-    let all = row.mutants.iter();
-    let seconds = all.fold(0.0, |sum, mutant| sum + mutant.seconds);
-    let (place, result) = (place(&row.site, &row.which), result(row));
+    let (place, result) = (place(&row.site, row.which), result(row));
+    let seconds = row.took.as_secs_f64();
     format!("{place} {given} | {result} | {seconds:.1} |\n")
 }
 
@@ -151,20 +154,20 @@ pub fn result(row: &Row) -> String {
         _ => None,
     };
     let reason = reason.map_or(String::new(), |reason| format!(" because {reason}"));
-    let killers: BTreeSet<String> = row.mutants.iter().filter_map(killer).collect();
-    let killers = killers.into_iter().collect::<Vec<_>>().join(", ");
-    let others: Vec<String> = row.mutants.iter().filter_map(other).collect();
-    let others = others.join(", ");
-    match row.fate() {
-        Fate::Killed => format!("{word}: {killers}"),
-        Fate::Half => format!("{word}{reason}: `Relaxed` by {killers}; {others}"),
-        Fate::Survived if reason.is_empty() => format!("{word} {}", models(row)),
-        Fate::NotReached if reason.is_empty() && row.reached_by > 0 => {
+    let killers = row.killers.iter().map(String::as_str);
+    let killers = killers.collect::<Vec<_>>().join(", ");
+    let missed = row.missed.as_deref().unwrap_or_default();
+    match found(row) {
+        "killed" => format!("{word}: {killers}"),
+        "half killed" => format!("{word}{reason}: `Relaxed` by {killers}; {missed}"),
+        _ if !reason.is_empty() => format!("{word}{reason}"),
+        "survived" => format!("{word} {}", models(row)),
+        "undecided" => format!("{word}: {missed}"),
+        _ if row.reached_by > 0 => {
             let count = row.reached_by;
             format!("{word} but by models that were left out: {count}")
         }
-        Fate::Undecided if reason.is_empty() => format!("{word}: {others}"),
-        _ => format!("{word}{reason}"),
+        _ => word.to_owned(),
     }
 }
 
@@ -177,39 +180,19 @@ fn models(row: &Row) -> String {
     }
 }
 
-fn killer(mutant: &Mutant) -> Option<String> {
-    match &mutant.verdict {
-        Verdict::Killed { by, how } => Some(format!("`{by}` ({how})")),
-        _ => None,
-    }
-}
-
-/// For a mutant that survives: the missing half, or what was not finished.
-fn other(mutant: &Mutant) -> Option<String> {
-    let half = match mutant.to.as_str() {
-        "Acquire" => "without Release",
-        "Release" => "without Acquire",
-        other => other,
-    };
-    match &mutant.verdict {
-        Verdict::Killed { .. } => None,
-        Verdict::Survived => Some(format!("{half} survived")),
-        Verdict::Undecided { unfinished } => {
-            Some(format!("{half} not finished in {}", unfinished.join(", ")))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn row(path: &str, redundant: Option<&str>, verdicts: &[(&str, Verdict)]) -> Row {
-        let mutant = |(to, verdict): &(&str, Verdict)| Mutant {
-            to: (*to).to_owned(),
-            verdict: verdict.clone(),
-            seconds: 0.5,
-        };
+    /// Killed by so many models, and what none notices.
+    fn row(path: &str, killers: usize, missed: Option<&str>) -> Row {
+        let killers: BTreeSet<_> = ["`bell::loom::a` (race)".to_owned()]
+            .into_iter()
+            .take(killers)
+            .collect();
+        let tried = killers.len() + usize::from(missed.is_some());
         Row {
             site: Site {
                 path: format!("{SWEPT}{path}"),
@@ -219,38 +202,46 @@ mod tests {
                 access: "swap".to_owned(),
                 orderings: vec![Some("AcqRel".to_owned())],
                 of_mutant: false,
-                redundant: redundant.map(str::to_owned),
+                redundant: None,
                 unshown: None,
             },
-            which: "first".to_owned(),
+            which: "first",
             given: Some("AcqRel".to_owned()),
-            reached_by: verdicts.len(),
-            tried: verdicts.len(),
-            mutants: verdicts.iter().map(mutant).collect(),
+            reached_by: tried,
+            tried,
+            killers,
+            missed: missed.map(str::to_owned),
+            is_undecided: false,
+            took: Duration::from_millis(500 * tried as u64),
         }
     }
 
     #[test]
+    fn a_half_that_nobody_notices_is_not_killed() {
+        let mut row = row("bell/mod.rs", 1, None);
+        assert_eq!(fate(&row), "killed");
+        row.missed = Some("without Acquire not finished in m".to_owned());
+        row.is_undecided = true;
+        assert_eq!(fate(&row), "half killed");
+        row.killers.clear();
+        assert_eq!(fate(&row), "undecided");
+        row.is_undecided = false;
+        assert_eq!(fate(&row), "survived");
+        row.tried = 0;
+        assert_eq!(fate(&row), "not reached");
+    }
+
+    #[test]
     fn each_ordering_has_a_line_and_is_counted_once() {
-        let killed = || Verdict::Killed {
-            by: "bell::loom::a".to_owned(),
-            how: "race".to_owned(),
-        };
+        let mut redundant = row("scheduler.rs", 0, Some("Relaxed survived"));
+        redundant.site.redundant = Some("of a lock.".to_owned());
         let rows = [
-            row("bell/mod.rs", None, &[("Relaxed", killed())]),
-            row(
-                "bell/mod.rs",
-                None,
-                &[("Relaxed", killed()), ("Release", Verdict::Survived)],
-            ),
-            row(
-                "scheduler.rs",
-                Some("of a lock."),
-                &[("Relaxed", Verdict::Survived)],
-            ),
-            row("scheduler.rs", None, &[]),
+            row("bell/mod.rs", 1, None),
+            row("bell/mod.rs", 1, Some("without Acquire survived")),
+            redundant,
+            row("scheduler.rs", 0, None),
         ];
-        let mut unshown = row("group/mod.rs", None, &[("Relaxed", Verdict::Survived)]);
+        let mut unshown = row("group/mod.rs", 0, Some("Relaxed survived"));
         unshown.site.unshown = Some("nobody looks.".to_owned());
         let rows = rows.into_iter().chain([unshown]).collect::<Vec<_>>();
         let text = markdown(&rows, "--preemptions 2");

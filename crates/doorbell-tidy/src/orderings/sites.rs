@@ -3,6 +3,7 @@
 use crate::Tree;
 use crate::parsed::{Call, Form};
 use crate::rules::ORDER_TAG;
+use crate::tree::is_test;
 
 /// The folder whose orderings are swept.
 pub const SWEPT: &str = "crates/doorbell-core/src/";
@@ -78,7 +79,7 @@ impl Site {
 pub fn sites(tree: &Tree) -> Vec<Site> {
     let mut found = Vec::new();
     tree.each_rust("orderings", |path, parsed, _| {
-        if !path.starts_with(SWEPT) || tree.is_test(path) {
+        if !path.starts_with(SWEPT) || is_test(path) {
             return;
         }
         let calls = parsed.calls.iter().filter(|call| !call.in_test);

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::parsed::Parsed;
+use crate::tree::is_test;
 use crate::{Finding, Tree};
 
 const RULE: &str = "core_floors";
@@ -33,7 +34,7 @@ type Arrows = BTreeMap<(String, String), BTreeSet<String>>;
 pub fn core_floors(tree: &Tree) -> Vec<Finding> {
     let mut arrows = Arrows::new();
     let mut findings = tree.each_rust(RULE, |path, parsed, findings| {
-        let Some(file) = path.strip_prefix(CORE).filter(|_| !tree.is_test(path)) else {
+        let Some(file) = path.strip_prefix(CORE).filter(|_| !is_test(path)) else {
             return;
         };
         let from = room(file);

@@ -1,10 +1,17 @@
 //! `floors`: no crate depends on one of a higher floor.
 
-use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 
-use crate::{Finding, Tree};
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::Finding;
 
 const RULE: &str = "floors";
+
+/// The manifests of the workspaces.
+const WORKSPACES: [&str; 2] = ["Cargo.toml", "compat/Cargo.toml"];
 
 /// The crates of this tree that a crate may depend on; `None` for all of them, in a tool above every floor.
 type May = Option<&'static [&'static str]>;
@@ -32,52 +39,48 @@ const FLOORS: [(&str, May); 11] = [
 /// Every other `doorbell-*` is an adapter.
 const ADAPTER: May = Some(&["doorbell"]);
 
-/// Names of the tables of dependencies, at the top and under `[target.*]`.
-const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
-
-/// Dependencies between the crates that run upward, read from the manifests.
-pub fn floors(tree: &Tree) -> Vec<Finding> {
+/// Dependencies between the crates of the tree at `root` that run upward, as cargo reads them from the manifests.
+///
+/// # Errors
+/// If cargo cannot read a manifest.
+pub fn floors(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let mut packages = Vec::new();
-    let mut workspace = toml::Table::new();
-    for (path, text) in tree.manifests() {
-        match text.parse::<toml::Table>() {
-            Ok(table) => {
-                if let Some(shared) = table.get("workspace").and_then(|w| w.get("dependencies")) {
-                    workspace.extend(shared.as_table().cloned().unwrap_or_default());
-                }
-                packages.push((path, text, table));
-            }
-            Err(error) => {
-                let what = format!("does not parse: {}", error.message());
-                findings.push(Finding::new(RULE, path, 1, what, "make it a manifest"));
-            }
-        }
+    for manifest in WORKSPACES {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["metadata", "--no-deps", "--offline", "--format-version=1"]);
+        let output = cargo
+            .arg("--manifest-path")
+            .arg(root.join(manifest))
+            .output();
+        let metadata = serde_json::from_slice(&output?.stdout);
+        findings.extend(upward(&metadata.context(manifest)?));
     }
-    let name = |table: &toml::Table| Some(table.get("package")?.get("name")?.as_str()?.to_owned());
-    let names = packages.iter().filter_map(|(_, _, table)| name(table));
-    let names: BTreeSet<String> = names.collect();
-    for (path, text, table) in &packages {
-        let Some(name) = name(table) else { continue };
+    Ok(findings)
+}
+
+/// What runs upward in a workspace.
+fn upward(metadata: &Value) -> Vec<Finding> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut findings = Vec::new();
+    for package in list(&metadata["packages"]) {
+        let (name, path) = (text(&package["name"]), text(&package["manifest_path"]));
+        let mut add = |what: String, remedy: &str| {
+            findings.push(Finding::new(RULE, &path, 1, what, remedy));
+        };
         let Some(may) = may(&name) else {
-            let what = format!("crate `{name}` stands on no floor");
             let remedy = "add it to the table FLOORS of doorbell-tidy's rule `floors`";
-            let line = line_of(text, "name");
-            findings.push(Finding::new(RULE, path, line, what, remedy));
+            add(format!("crate `{name}` stands on no floor"), remedy);
             continue;
         };
-        for (key, to, table) in arrows(table, &workspace) {
-            let is_ours = is_ours(to) || names.contains(to);
-            let Some(allowed) = may.filter(|may| is_ours && to != name && !may.contains(&to))
-            else {
-                continue;
-            };
-            let what = format!("`{name}` must not know `{to}` ({table})");
-            let remedy = match allowed {
-                [] => "it may know no crate of this tree".to_owned(),
-                names => format!("it may know only {}", names.join(", ")),
-            };
-            findings.push(Finding::new(RULE, path, line_of(text, key), what, remedy));
+        for dependency in list(&package["dependencies"]) {
+            let to = text(&dependency["name"]);
+            // What has a path is of this tree.
+            let is_other = to != name && (is_ours(&to) || dependency["path"].is_string());
+            if let Some(allowed) = may.filter(|may| is_other && !may.contains(&&*to)) {
+                let remedy = format!("of this tree it may know only {allowed:?}");
+                add(format!("`{name}` must not know `{to}`"), &remedy);
+            }
         }
     }
     findings
@@ -94,121 +97,53 @@ fn is_ours(name: &str) -> bool {
     name == "doorbell" || name.starts_with("doorbell-")
 }
 
-/// All dependencies of a manifest, with renames resolved: the key, the package and the table.
-fn arrows<'a>(
-    manifest: &'a toml::Table,
-    workspace: &'a toml::Table,
-) -> Vec<(&'a str, &'a str, &'static str)> {
-    let targets = manifest.get("target").and_then(toml::Value::as_table);
-    let targets = targets.into_iter().flat_map(toml::Table::values);
-    let holders = targets.filter_map(toml::Value::as_table).chain([manifest]);
-    let mut arrows = Vec::new();
-    for (holder, table) in holders.flat_map(|holder| TABLES.map(|table| (holder, table))) {
-        let dependencies = holder.get(table).and_then(toml::Value::as_table);
-        for (key, value) in dependencies.into_iter().flatten() {
-            let shared = value.get("workspace").and_then(|_| workspace.get(key));
-            let rename = shared.unwrap_or(value).get("package");
-            let to = rename.and_then(toml::Value::as_str).unwrap_or(key);
-            arrows.push((key.as_str(), to, table));
-        }
-    }
-    arrows
-}
-
-/// The first line on which `key` gets a value or a table of its own.
-fn line_of(text: &str, key: &str) -> usize {
-    let starts = |line: &str| {
-        let line = line.trim();
-        if let Some(table) = line.strip_prefix('[') {
-            let table = table.trim_end_matches(']');
-            return table.rsplit('.').next() == Some(key);
-        }
-        let rest = line.trim_start_matches('"').strip_prefix(key);
-        rest.is_some_and(|rest| rest.starts_with(['=', '.', ' ', '"']))
-    };
-    text.lines().position(starts).map_or(1, |index| index + 1)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn check(name: &str, rest: &str) -> Vec<Finding> {
-        let text = format!("[package]\nname = \"{name}\"\n{rest}");
-        let workspace =
-            "[workspace.dependencies]\nshort = { package = \"doorbell\", path = \"d\" }\n";
-        let path = format!("crates/{name}/Cargo.toml");
-        floors(&Tree::of(&[("Cargo.toml", workspace), (&path, &text)]))
+    fn check(name: &str, to: &str, path: Option<&str>) -> Vec<Finding> {
+        let dependency = json!({"name": to, "path": path});
+        let package = json!({"name": name, "manifest_path": "m", "dependencies": [dependency]});
+        upward(&json!({"packages": [package]}))
     }
 
     #[test]
     fn arrows_downward_pass() {
-        let down = "[dependencies]\ndoorbell-machine.workspace = true\nlibc = \"0.2\"\n";
-        assert!(check("doorbell-core", down).is_empty());
-        assert!(check("doorbell-sim", down).is_empty());
-        assert!(check("doorbell", down).is_empty());
-        assert!(check("doorbell-lab", "[dependencies]\nshort.workspace = true\n").is_empty());
-        assert!(
-            check(
-                "doorbell-hyper",
-                "[dependencies]\ndoorbell.workspace = true\n"
-            )
-            .is_empty()
-        );
-        let own = "[dev-dependencies]\ndoorbell-core = { path = \".\", features = [\"loom\"] }\n";
-        assert!(check("doorbell-core", own).is_empty());
-    }
-
-    #[test]
-    fn arrows_upward_are_found_in_every_table() {
-        let upward = [
-            (
-                "doorbell-machine",
-                "[dependencies]\ndoorbell-core.workspace = true\n",
-            ),
-            (
-                "doorbell-core",
-                "[dev-dependencies]\ndoorbell = { path = \"../doorbell\" }\n",
-            ),
-            (
-                "doorbell-macros",
-                "[build-dependencies]\ndoorbell-machine = \"1\"\n",
-            ),
-            (
-                "doorbell-tidy",
-                "[dependencies.doorbell-machine]\npath = \"x\"\n",
-            ),
-            (
-                "doorbell",
-                "[target.'cfg(unix)'.dependencies]\ndoorbell-sim = \"1\"\n",
-            ),
-            ("doorbell-sim", "[dependencies]\ndoorbell = \"1\"\n"),
-            ("doorbell-hyper", "[dependencies]\ndoorbell-core = \"1\"\n"),
-            ("doorbell", "[dev-dependencies]\ndoorbell-hyper = \"1\"\n"),
-        ];
-        for (name, rest) in upward {
-            let findings = check(name, rest);
-            assert_eq!(findings.len(), 1, "{name}: {findings:?}");
-            assert!(findings[0].line >= 3, "{findings:?}");
+        for (name, to) in [
+            ("doorbell-core", "doorbell-machine"),
+            ("doorbell-core", "doorbell-core"),
+            ("doorbell-core", "libc"),
+            ("doorbell-sim", "doorbell-core"),
+            ("doorbell-lab", "doorbell"),
+            ("doorbell-hyper", "doorbell"),
+        ] {
+            assert_eq!(check(name, to, None), [], "{name} {to}");
         }
     }
 
     #[test]
-    fn renames_do_not_hide_an_arrow() {
-        let direct = "[dependencies]\nx = { package = \"doorbell\", version = \"1\" }\n";
-        assert_eq!(check("doorbell-core", direct).len(), 1);
-        assert_eq!(
-            check("doorbell-core", "[dependencies]\nshort.workspace = true\n").len(),
-            1
-        );
+    fn arrows_upward_are_found() {
+        for (name, to) in [
+            ("doorbell-machine", "doorbell-core"),
+            ("doorbell-core", "doorbell"),
+            ("doorbell-tidy", "doorbell-machine"),
+            ("doorbell", "doorbell-sim"),
+            ("doorbell-sim", "doorbell"),
+            ("doorbell-hyper", "doorbell-core"),
+            ("doorbell", "doorbell-hyper"),
+        ] {
+            let findings = check(name, to, None);
+            assert_eq!(findings.len(), 1, "{name} {to}: {findings:?}");
+        }
+        assert_eq!(check("doorbell", "clinic", Some("/c")).len(), 1);
     }
 
     #[test]
-    fn unlisted_and_broken_manifests_are_found() {
-        let found = check("helper", "");
+    fn a_crate_without_a_floor_is_found() {
+        let found = check("helper", "libc", None);
         assert_eq!(found.len(), 1);
         assert!(found[0].remedy.contains("FLOORS"), "{found:?}");
-        let broken = floors(&Tree::of(&[("Cargo.toml", "[package\n")]));
-        assert_eq!(broken.len(), 1);
     }
 }

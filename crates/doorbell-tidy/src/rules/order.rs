@@ -5,6 +5,7 @@
 //! Exception: doorbell-machine, whose words forward the ordering that they are given.
 
 use crate::parsed::{Call, Parsed, Passed};
+use crate::tree::is_test;
 use crate::{Finding, Tree};
 
 const RULE: &str = "order";
@@ -39,7 +40,7 @@ const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst
 pub fn order(tree: &Tree) -> Vec<Finding> {
     tree.each_rust(RULE, |path, parsed, findings| {
         let mut last = 0;
-        for (call, site) in sites(path, parsed, tree) {
+        for (call, site) in sites(path, parsed) {
             let reason = call.note(TAG);
             let said = match reason.map(|text| text.chars().count()) {
                 Some(TEXT_MIN..) => continue,
@@ -63,18 +64,18 @@ pub fn order(tree: &Tree) -> Vec<Finding> {
 pub fn order_sites(tree: &Tree) -> usize {
     let mut count = 0;
     tree.each_rust(RULE, |path, parsed, _| {
-        count += sites(path, parsed, tree).len();
+        count += sites(path, parsed).len();
     });
     count
 }
 
-fn holds(path: &str, tree: &Tree) -> bool {
+fn holds(path: &str) -> bool {
     let within = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
-    within(&HOLDS) && !within(&MODELS) && !tree.is_test(path)
+    within(&HOLDS) && !within(&MODELS) && !is_test(path)
 }
 
 /// The orderings that are passed to calls, outside of test code.
-fn sites<'a>(path: &str, parsed: &'a Parsed, tree: &Tree) -> Vec<(&'a Call, &'a Passed)> {
+fn sites<'a>(path: &str, parsed: &'a Parsed) -> Vec<(&'a Call, &'a Passed)> {
     let forwards = path.starts_with(FORWARDS);
     let calls = parsed.calls.iter().filter(|call| !call.in_test);
     let passed = calls.flat_map(|call| call.passed.iter().map(move |site| (call, site)));
@@ -86,7 +87,7 @@ fn sites<'a>(path: &str, parsed: &'a Parsed, tree: &Tree) -> Vec<(&'a Call, &'a 
         }
         _ => false,
     });
-    sites.filter(|_| holds(path, tree)).collect()
+    sites.filter(|_| holds(path)).collect()
 }
 
 fn is_ordering(name: &str) -> bool {

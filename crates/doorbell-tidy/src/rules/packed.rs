@@ -3,6 +3,7 @@
 //! A table in prose becomes outdated when a width changes; with an assert beside it the change does not
 //! compile.
 
+use crate::tree::is_test;
 use crate::{Finding, Tree};
 
 const RULE: &str = "packed";
@@ -16,7 +17,7 @@ const WORDS: [&str; 3] = ["u32", "u64", "usize"];
 /// Files with a packed word but without its table or its assert.
 pub fn packed(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let holds = |path: &str| path.starts_with(HOLDS) && !tree.is_test(path);
+    let holds = |path: &str| path.starts_with(HOLDS) && !is_test(path);
     let files = tree.with_ending("rs");
     for (path, text) in files.filter(|(path, _)| holds(path)) {
         let Some(line) = text.lines().position(is_packing) else {
