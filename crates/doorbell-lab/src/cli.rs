@@ -1,10 +1,10 @@
 //! The command line. The scenarios' commands are made of the list of scenarios.
 
+use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::calibrate::CalibrateOptions;
-use crate::error::LabError;
 use crate::info::InfoArgs;
 use crate::report::Report;
 use crate::report::picture::PictureOptions;
@@ -158,7 +158,7 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// Runs it, on this host or on a simulated machine.
-    pub(crate) fn report(&self) -> Result<Report, LabError> {
+    pub(crate) fn report(&self) -> Result<Report> {
         let Self { scenario, options } = self;
         match &options.sim {
             Some(sim) => simulated::run(scenario.name, sim, options),

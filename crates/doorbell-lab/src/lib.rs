@@ -35,11 +35,11 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use serde::Serialize;
 
 use crate::cli::{Chosen, Cli, Command, ServerCommand, SimCommand};
-use crate::error::LabError;
 use crate::report::{Report, text_of, to_json};
 use crate::scenario::{Options, http, seeds};
 
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell(format_args!("error: {error}"));
+            tell(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -61,7 +61,7 @@ fn tell(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-fn run(cli: Cli) -> Result<(), LabError> {
+fn run(cli: Cli) -> Result<()> {
     let say = |line: &str| print(line).map(drop);
     match cli.command {
         Command::Lab { tour, scenario } => match scenario {
@@ -78,7 +78,7 @@ fn run(cli: Cli) -> Result<(), LabError> {
     }
 }
 
-fn run_scenario(chosen: &Chosen) -> Result<(), LabError> {
+fn run_scenario(chosen: &Chosen) -> Result<()> {
     let options = &chosen.options;
     if chosen.scenario.name == seeds::NAME && options.sim.is_none() {
         let (report, page) = seeds::run(options)?;
@@ -89,7 +89,7 @@ fn run_scenario(chosen: &Chosen) -> Result<(), LabError> {
 }
 
 /// Prints also what a failed run found.
-fn run_simulator(command: SimCommand) -> Result<(), LabError> {
+fn run_simulator(command: SimCommand) -> Result<()> {
     let (is_json, value, checked) = match command {
         SimCommand::Fuzz(options) => {
             let report = simulator::fuzz(&options)?;
@@ -109,7 +109,7 @@ fn run_simulator(command: SimCommand) -> Result<(), LabError> {
 }
 
 /// Prints it as JSON or as text.
-fn print_value(json: bool, value: &impl Serialize) -> Result<(), LabError> {
+fn print_value(json: bool, value: &impl Serialize) -> Result<()> {
     let text = if json {
         to_json(value)?
     } else {
@@ -120,11 +120,7 @@ fn print_value(json: bool, value: &impl Serialize) -> Result<(), LabError> {
 
 /// Writes the table or the JSON, then the page if requested. So a page that cannot be written does not lose
 /// the figures.
-fn give_out(
-    report: &Report,
-    options: &Options,
-    to_table: impl FnOnce() -> String,
-) -> Result<(), LabError> {
+fn give_out(report: &Report, options: &Options, to_table: impl FnOnce() -> String) -> Result<()> {
     let text = if options.json {
         to_json(report)?
     } else {
@@ -132,25 +128,27 @@ fn give_out(
     };
     print(&text)?;
     match &options.html {
-        Some(path) => fs::write(path, report.to_html()).map_err(|source| file_error(path, source)),
+        Some(path) => fs::write(path, report.to_html()).with_context(|| cannot_write(path)),
         None => Ok(()),
     }
 }
 
 /// Writes to standard output. Returns whether it can still be written to.
-fn print(text: &str) -> Result<bool, LabError> {
+fn print(text: &str) -> Result<bool> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => Ok(true),
         // The reader has ended, as `head` does.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(source) => Err(file_error(Path::new("standard output"), source)),
+        Err(error) => Err(error).context("cannot write standard output"),
     }
 }
 
-fn file_error(path: &Path, source: io::Error) -> LabError {
-    LabError::File {
-        action: "write",
-        path: path.to_owned(),
-        source,
-    }
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}
+
+/// The text of a file.
+fn read(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -9,9 +9,10 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use futures::task::AtomicWaker;
 
-use crate::error::LabError;
+use crate::error::{TASK_LOST, check_count, panicked};
 use crate::frame::Outcome;
 use crate::measure::Samples;
 use crate::peers::{Peer, let_others_run};
@@ -82,11 +83,11 @@ impl End {
 }
 
 /// Does something beside threads that repeat something else. How often all of them did, and what was found.
-pub(crate) fn beside_threads<R, F: FnMut() -> Result<(), LabError>>(
+pub(crate) fn beside_threads<R, F: FnMut() -> Result<()>>(
     (name, threads): (&'static str, usize),
-    begin: impl Fn() -> Result<F, LabError> + Sync,
+    begin: impl Fn() -> Result<F> + Sync,
     during: impl FnOnce() -> R,
-) -> Result<(u64, R), LabError> {
+) -> Result<(u64, R)> {
     let end = End::default();
     let repeat = || {
         let (mut once, mut count) = (begin()?, 0_u64);
@@ -100,10 +101,10 @@ pub(crate) fn beside_threads<R, F: FnMut() -> Result<(), LabError>>(
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(repeat)).collect();
         let found = during();
         end.ask();
-        let panicked = |_| LabError::panicked(name);
+        let panicked = |_| panicked(name);
         let counts = threads.into_iter();
         let counts = counts.map(|thread| thread.join().map_err(panicked)?);
-        Ok((counts.sum::<Result<u64, LabError>>()?, found))
+        Ok((counts.sum::<Result<u64>>()?, found))
     })
 }
 
@@ -117,8 +118,8 @@ const WAKES: [(&str, f64); 3] = [
 /// Runs on a peer, and adds what it counts of its wakes meanwhile.
 pub(crate) fn counted<P: Peer>(
     peer: &mut P,
-    run: impl FnOnce(&mut P) -> Result<Outcome, LabError>,
-) -> Result<Outcome, LabError> {
+    run: impl FnOnce(&mut P) -> Result<Outcome>,
+) -> Result<Outcome> {
     let before = peer.counts();
     let outcome = run(peer)?;
     let operations = outcome.operations.max(1) as f64;
@@ -168,9 +169,9 @@ impl<T> Crew<T> {
     }
 
     /// The results, in the order in which they came.
-    pub(crate) fn gather(self) -> Result<Vec<T>, LabError> {
+    pub(crate) fn gather(self) -> Result<Vec<T>> {
         drop(self.done);
-        let next = |_| self.results.recv().map_err(|_| LabError::TaskLost);
+        let next = |_| self.results.recv().ok().context(TASK_LOST);
         (0..self.count).map(next).collect()
     }
 }
@@ -317,16 +318,12 @@ impl Lateness {
     }
 
     /// Of all of them; an error if they are not as many as were due.
-    pub(crate) fn outcome_of(
-        all: &[Self],
-        what: &'static str,
-        expected: u64,
-    ) -> Result<Outcome, LabError> {
+    pub(crate) fn outcome_of(all: &[Self], what: &'static str, expected: u64) -> Result<Outcome> {
         let mut sum = Self::default();
         for one in all {
             sum.add(one);
         }
-        LabError::check_count(what, expected, sum.count())?;
+        check_count(what, expected, sum.count())?;
         Ok(sum.into_outcome())
     }
 }

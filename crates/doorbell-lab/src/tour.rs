@@ -1,10 +1,11 @@
 //! `doorbell lab`: most scenarios in a short form, one after another.
 
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
 use crate::cli::ROUNDS_MAX;
-use crate::error::LabError;
+use crate::error::unknown;
 use crate::report::{Report, notes_once, to_json};
 use crate::scenario::{self, Options, Scenario};
 
@@ -36,10 +37,7 @@ struct Tour<'a> {
 }
 
 /// Runs the scenarios of the tour. `print` says whether anybody still reads.
-pub(crate) fn run(
-    tour: &TourOptions,
-    mut print: impl FnMut(&str) -> Result<bool, LabError>,
-) -> Result<(), LabError> {
+pub(crate) fn run(tour: &TourOptions, mut print: impl FnMut(&str) -> Result<bool>) -> Result<()> {
     let stops = stops(tour.only.as_deref())?;
     let mut reports = Vec::new();
     for (at, (scenario, usual)) in stops.iter().enumerate() {
@@ -73,7 +71,7 @@ pub(crate) fn run(
 }
 
 /// The scenarios of the tour, each with its number of rounds.
-fn stops(only: Option<&str>) -> Result<Vec<(&'static Scenario, u32)>, LabError> {
+fn stops(only: Option<&str>) -> Result<Vec<(&'static Scenario, u32)>> {
     let all = scenario::ALL.iter();
     let all = all.filter_map(|scenario| Some((*scenario, scenario.tour_rounds?)));
     let wanted = only.unwrap_or_default();
@@ -81,7 +79,7 @@ fn stops(only: Option<&str>) -> Result<Vec<(&'static Scenario, u32)>, LabError> 
     let found: Vec<_> = found.collect();
     if found.is_empty() {
         let known = all.map(|(one, _)| one.name);
-        return Err(LabError::unknown("scenario", wanted, known));
+        return Err(unknown("scenario", wanted, known));
     }
     Ok(found)
 }

@@ -20,6 +20,7 @@ mod wakes;
 use std::fs;
 use std::path::PathBuf;
 
+use anyhow::{Context as _, Result};
 use clap::Args;
 use doorbell_sim::profile::{KEYS, Profile};
 use serde_json::{Value, json};
@@ -28,7 +29,6 @@ use self::probe::{Bench, PROBES};
 use self::stand::Stand;
 use self::values::Sources;
 use crate::cli::ROUNDS_MAX;
-use crate::error::LabError;
 use crate::measure::{Spread, idle_driver, line_of, median, processor};
 use crate::progress::Progress;
 
@@ -51,14 +51,11 @@ pub(crate) struct CalibrateOptions {
 
 /// Measures this host and writes the profile, if a file is named. What it found: each probe, how it is measured, and
 /// its median, least and greatest figure over the rounds, if this host has what it needs; and the profile.
-///
-/// # Errors
-/// [`LabError::System`] if a probe cannot run, [`LabError::File`] if the profile cannot be written.
-pub(crate) fn run(options: &CalibrateOptions) -> Result<Value, LabError> {
+pub(crate) fn run(options: &CalibrateOptions) -> Result<Value> {
     if let Some(path) = &options.out {
         // Opened before any measurement, so a path that cannot be written costs no time.
         let file = fs::OpenOptions::new().append(true).create(true).open(path);
-        file.map_err(|source| crate::file_error(path, source))?;
+        file.with_context(|| crate::cannot_write(path))?;
     }
     let progress = Progress::on_stderr(options.rounds, PROBES.len(), None);
     progress.prepare("looking around");
@@ -78,7 +75,7 @@ pub(crate) fn run(options: &CalibrateOptions) -> Result<Value, LabError> {
     let profile = Profile::from_parts(&name, &about_this_host(stand), &parts)?;
     if let Some(path) = &options.out {
         let written = fs::write(path, profile.to_toml());
-        written.map_err(|source| crate::file_error(path, source))?;
+        written.with_context(|| crate::cannot_write(path))?;
     }
     let probes = PROBES.iter().map(|(probe, how)| {
         let values = rounds.iter().filter_map(|round| round.get(&**probe));

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use crossbeam_utils::CachePadded;
 use doorbell_machine::{Host, Machine as _};
 
 use super::memory::Pool;
 use super::stand::Stand;
 use super::wakes::{Event, IDLE, lateness_ns, round_trip_ns, wake, wake_ns, while_awake};
-use crate::error::LabError;
 use crate::measure::{Pin, median};
 use crate::peers::join;
 use crate::progress::Progress;
@@ -67,10 +67,7 @@ impl Bench {
     }
 
     /// Measures everything once.
-    ///
-    /// # Errors
-    /// The error of the probe that failed.
-    pub(super) fn round(&mut self, number: u32, progress: &Progress) -> Result<Round, LabError> {
+    pub(super) fn round(&mut self, number: u32, progress: &Progress) -> Result<Round> {
         let mut round = Round::new();
         for (name, how) in PROBES.iter() {
             progress.show(number, name, how);
@@ -81,32 +78,27 @@ impl Bench {
     }
 
     /// A line to a CPU and back.
-    fn trip(&self, there: Option<usize>) -> Result<Option<f64>, LabError> {
+    fn trip(&self, there: Option<usize>) -> Result<Option<f64>> {
         let trip = |there| round_trip_ns::<false>(&self.stand, there, TRIPS);
         there.map(trip).transpose()
     }
 
     /// A part of a wake of a thread on another CPU, which was idle for so long.
-    fn woken(
-        &self,
-        event: Option<Event>,
-        idle: Duration,
-        part: usize,
-    ) -> Result<Option<f64>, LabError> {
+    fn woken(&self, event: Option<Event>, idle: Duration, part: usize) -> Result<Option<f64>> {
         let wake = |there| wake_ns(&self.stand, there, event, idle);
         let found = self.stand.other().map(wake).transpose()?;
         Ok(found.map(|wake| wake[part]))
     }
 
     /// The same while that CPU is kept awake.
-    fn awake(&self, part: usize) -> Result<Option<f64>, LabError> {
+    fn awake(&self, part: usize) -> Result<Option<f64>> {
         self.stand.other().map_or(Ok(None), |there| {
             while_awake(&self.stand, there, || self.woken(None, IDLE, part))
         })
     }
 
     /// The figure of a probe; `None` where this host lacks what it needs.
-    fn figure(&mut self, probe: &str) -> Result<Option<f64>, LabError> {
+    fn figure(&mut self, probe: &str) -> Result<Option<f64>> {
         let stand = &self.stand;
         let [sibling, cache, socket, remote] = stand.partners;
         Ok(Some(match probe {
@@ -197,14 +189,14 @@ fn fence_ns(stand: &Stand) -> f64 {
 }
 
 /// Starting a thread, as seen by the thread that starts it.
-fn spawn_ns(stand: &Stand) -> Result<f64, LabError> {
+fn spawn_ns(stand: &Stand) -> Result<f64> {
     let mut taken = Vec::with_capacity(THREADS);
     for _ in 0..THREADS {
         let start = stand.clock.now();
         let thread = thread::Builder::new().spawn(|| ());
         let end = stand.clock.now();
         taken.push(stand.clock.ns_between(start, end) as f64);
-        join(thread.map_err(LabError::system("starting a thread"))?)?;
+        join(thread.context("starting a thread")?)?;
     }
     Ok(median(&taken).unwrap_or_default())
 }
@@ -221,7 +213,7 @@ fn compute() {
 }
 
 /// The computation while the CPU `there` does the same all the time.
-fn work_beside_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
+fn work_beside_ns(stand: &Stand, there: usize) -> Result<f64> {
     let busy = |end: &End| {
         while !end.is_asked() {
             compute();

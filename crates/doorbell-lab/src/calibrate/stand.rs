@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use anyhow::Result;
 use doorbell_machine::{Cpu, Host, Machine as _, Topology};
 
-use crate::error::LabError;
+use crate::error::too_few_cpus;
 use crate::measure::{Clock, Pin, median};
 use crate::peers::{join, thread_on};
 
@@ -52,19 +53,13 @@ pub(super) struct Stand {
 
 impl Stand {
     /// The part of this host that this process may use.
-    ///
-    /// # Errors
-    /// [`LabError::TooFewCpus`] if the process may not use any CPU.
-    pub(super) fn of_this_host() -> Result<Self, LabError> {
+    pub(super) fn of_this_host() -> Result<Self> {
         Self::of(&Host::topology(), Clock::calibrated())
     }
 
-    fn of(topology: &Topology, clock: Clock) -> Result<Self, LabError> {
+    fn of(topology: &Topology, clock: Clock) -> Result<Self> {
         let [here, others @ ..] = &topology.cpus[..] else {
-            return Err(LabError::TooFewCpus {
-                needed: 1,
-                allowed: Vec::new(),
-            });
+            return Err(too_few_cpus(1, &[]));
         };
         let partner = |wanted| {
             let mut others = others.iter();
@@ -117,17 +112,14 @@ impl Stand {
     }
 
     /// Measures on the CPU `here` while a partner runs on `there`, until it is told to `end`.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if a thread cannot be started or pinned, and the partner's error.
     pub(super) fn beside<S: Send + Sync + 'static, T>(
         &self,
         there: usize,
         shared: S,
-        partner: impl FnOnce(&S) -> Result<(), LabError> + Send + 'static,
+        partner: impl FnOnce(&S) -> Result<()> + Send + 'static,
         end: impl FnOnce(&S),
         own: impl FnOnce(&S) -> T,
-    ) -> Result<T, LabError> {
+    ) -> Result<T> {
         let shared = Arc::new(shared);
         let theirs = Arc::clone(&shared);
         let thread = thread_on("calibrate-partner", Some(there), move || partner(&theirs))?;

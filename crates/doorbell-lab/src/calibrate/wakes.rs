@@ -1,13 +1,13 @@
 //! Threads that wait for each other: round trips of a word, and how soon a woken thread runs.
 
 use std::hint;
-use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use crossbeam_utils::CachePadded;
 use doorbell_machine::{Host, Machine, Policy};
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -15,7 +15,6 @@ use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec};
 
 use super::stand::Stand;
-use crate::error::LabError;
 use crate::measure::{Tick, median};
 use crate::peers::{join, thread_on};
 use crate::tools::End;
@@ -46,7 +45,7 @@ pub(super) fn round_trip_ns<const SLEEPS: bool>(
     stand: &Stand,
     there: usize,
     trips: [u32; 2],
-) -> Result<f64, LabError> {
+) -> Result<f64> {
     let answer = |word: &CachePadded<AtomicU32>| {
         let mut seen = 0;
         loop {
@@ -101,16 +100,14 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// # Errors
-    /// [`LabError::System`] if one of the two cannot be created.
-    pub(super) fn new() -> Result<Self, LabError> {
+    pub(super) fn new() -> Result<Self> {
         let made = eventfd(0, EventfdFlags::CLOEXEC).and_then(|descriptor| {
             let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let data = epoll::EventData::new_u64(0);
             epoll::add(&poller, &descriptor, data, epoll::EventFlags::IN)?;
             Ok(Self { descriptor, poller })
         });
-        made.map_err(LabError::system("eventfd and epoll"))
+        made.context("eventfd and epoll")
     }
 
     /// Adds one, which wakes the reader.
@@ -176,7 +173,7 @@ pub(super) fn wake_ns(
     there: usize,
     event: Option<Event>,
     idle: Duration,
-) -> Result<[f64; 2], LabError> {
+) -> Result<[f64; 2]> {
     let (woken, wakes) = channel();
     let bell = Bell {
         word: AtomicU32::new(0),
@@ -215,7 +212,7 @@ pub(super) fn wake_ns(
 }
 
 /// How late a sleep on this CPU ends: the timer interrupt, the idle exit and a switch.
-pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
+pub(super) fn lateness_ns(stand: &Stand) -> Result<f64> {
     let late = |_| {
         let until_ns = Host::os_now_ns() + IDLE.as_nanos() as u64;
         let deadline = Timespec {
@@ -238,11 +235,11 @@ pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
 pub(super) fn while_awake<T>(
     stand: &Stand,
     cpu: usize,
-    own: impl FnOnce() -> Result<T, LabError>,
-) -> Result<T, LabError> {
+    own: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let awake = |end: &End| {
         let asked = Host::set_policy(Policy::Idle);
-        asked.map_err(|error| LabError::system("SCHED_IDLE")(io::Error::other(error)))?;
+        asked.context("SCHED_IDLE")?;
         while !end.is_asked() {
             hint::spin_loop();
         }

@@ -14,12 +14,12 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::error::LabError;
 use crate::measure::{Clock, Placement, Samples, SyscallSource};
 use crate::peers::Host;
 use crate::scenario::Options;
 use crate::text::Text;
 use crate::tools::steps_for;
+use anyhow::Result;
 
 pub(crate) use goals::{as_word, meets};
 pub(crate) use metric::{Metric, ends, variation};
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) scenario: &'static str,
     pub(crate) work: fn(&Options) -> Work,
     /// The contestants; measures amounts of work before the CPUs are busy.
-    pub(crate) contestants: fn(&Stage) -> Result<Vec<Contestant>, LabError>,
+    pub(crate) contestants: fn(&Stage) -> Result<Vec<Contestant>>,
     /// The metric by which a contestant is compared with its baseline.
     pub(crate) compared: &'static str,
     /// What is special about this run.
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-type ReadLimit = fn(&Stage) -> Result<f64, LabError>;
+type ReadLimit = fn(&Stage) -> Result<f64>;
 
 /// What contestants are made with.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Looks at the machine.
-    pub(crate) fn new(options: &Options) -> Result<Self, LabError> {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
         // What a step takes is measured now, before the CPUs are busy.
         let _ = steps_for(Duration::ZERO);
         Ok(Self {
@@ -174,7 +174,7 @@ pub(crate) struct Contestant {
     pub(crate) is_baseline: bool,
     /// It does so many times less work.
     pub(crate) divisor: u32,
-    start: Box<dyn Fn() -> Result<Box<dyn Run>, LabError>>,
+    start: Box<dyn Fn() -> Result<Box<dyn Run>>>,
 }
 
 impl fmt::Debug for Contestant {
@@ -189,25 +189,25 @@ impl fmt::Debug for Contestant {
 /// returns.
 pub(crate) trait Run {
     /// Does this much work; an error if something was lost.
-    fn run(&mut self, amount: u32) -> Result<Outcome, LabError>;
+    fn run(&mut self, amount: u32) -> Result<Outcome>;
 
     /// Ends all threads. Also called after a failed `run`.
-    fn stop(self: Box<Self>) -> Result<(), LabError>;
+    fn stop(self: Box<Self>) -> Result<()>;
 }
 
 /// A host, the work that is done on it, and how it ends.
 struct On<H, R> {
     host: H,
     run: R,
-    stop: fn(H) -> Result<(), LabError>,
+    stop: fn(H) -> Result<()>,
 }
 
-impl<H, R: FnMut(&mut H, u32) -> Result<Outcome, LabError>> Run for On<H, R> {
-    fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
+impl<H, R: FnMut(&mut H, u32) -> Result<Outcome>> Run for On<H, R> {
+    fn run(&mut self, amount: u32) -> Result<Outcome> {
         (self.run)(&mut self.host, amount)
     }
 
-    fn stop(self: Box<Self>) -> Result<(), LabError> {
+    fn stop(self: Box<Self>) -> Result<()> {
         (self.stop)(self.host)
     }
 }
@@ -217,9 +217,9 @@ impl Contestant {
     pub(crate) fn new<H: 'static>(
         name: &str,
         variant: impl Into<String>,
-        start: impl Fn() -> Result<H, LabError> + 'static,
-        run: impl Fn(&mut H, u32) -> Result<Outcome, LabError> + 'static,
-        stop: fn(H) -> Result<(), LabError>,
+        start: impl Fn() -> Result<H> + 'static,
+        run: impl Fn(&mut H, u32) -> Result<Outcome> + 'static,
+        stop: fn(H) -> Result<()>,
     ) -> Self {
         let (variant, run) = (variant.into(), Rc::new(run));
         Self {
@@ -239,8 +239,8 @@ impl Contestant {
     /// The same on a peer.
     pub(crate) fn of<P: Host>(
         variant: impl Into<String>,
-        start: impl Fn() -> Result<P, LabError> + 'static,
-        run: impl Fn(&mut P, u32) -> Result<Outcome, LabError> + 'static,
+        start: impl Fn() -> Result<P> + 'static,
+        run: impl Fn(&mut P, u32) -> Result<Outcome> + 'static,
     ) -> Self {
         Self::new(P::NAME, variant, start, run, P::stop)
     }
@@ -271,7 +271,7 @@ impl Contestant {
         Self { divisor, ..self }
     }
 
-    pub(crate) fn start(&self) -> Result<Box<dyn Run>, LabError> {
+    pub(crate) fn start(&self) -> Result<Box<dyn Run>> {
         (self.start)()
     }
 

@@ -5,7 +5,7 @@
 
 use super::rows::{Rated, Results, percentiles, row};
 use super::{Contestant, Metric, Outcome, Plan, Run, Stage, Work, goals};
-use crate::error::LabError;
+use crate::error::unknown;
 use crate::measure::{
     IdleMachine, Interrupts, Machine, Samples, Spread, SyscallSource, TimeLimit, Usage, median,
     timed,
@@ -13,6 +13,7 @@ use crate::measure::{
 use crate::progress::Progress;
 use crate::report::{MeasuredOn, Report, Row, gist_of, table_of};
 use crate::scenario::Options;
+use anyhow::{Context as _, Result};
 
 /// Two limits may differ by this factor.
 const LIMIT_TOLERANCE_X: f64 = 1.5;
@@ -61,7 +62,7 @@ impl Tapes {
 }
 
 /// Runs the contestants that the options name, and their baselines.
-pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report> {
     let stage = Stage::new(options)?;
     let contestants = chosen((plan.contestants)(&stage)?, options.only.as_deref())?;
     let rounds = options.rounds();
@@ -128,12 +129,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn run(
-        &mut self,
-        rounds: u32,
-        all: &[Contestant],
-        progress: &Progress,
-    ) -> Result<Vec<Tapes>, LabError> {
+    fn run(&mut self, rounds: u32, all: &[Contestant], progress: &Progress) -> Result<Vec<Tapes>> {
         let mut tapes: Vec<Tapes> = all.iter().map(|_| Tapes::default()).collect();
         for round in 0..rounds {
             // Each round begins with the next one.
@@ -141,15 +137,15 @@ impl Runner<'_> {
                 let at = (place + round as usize) % all.len();
                 let one = &all[at];
                 progress.show(round, &one.name, &one.variant);
-                self.round_of(one, &mut tapes[at])
-                    .map_err(|error| error.in_contestant(&one.name, &one.variant))?;
+                let kept = self.round_of(one, &mut tapes[at]);
+                kept.with_context(|| one.label())?;
                 progress.advance();
             }
         }
         Ok(tapes)
     }
 
-    fn round_of(&mut self, one: &Contestant, tapes: &mut Tapes) -> Result<(), LabError> {
+    fn round_of(&mut self, one: &Contestant, tapes: &mut Tapes) -> Result<()> {
         let Some(mut outcome) = self.trusted_pass(one, tapes)? else {
             tapes.dropped[0] += 1;
             return Ok(());
@@ -167,11 +163,7 @@ impl Runner<'_> {
     }
 
     /// A pass during which the limit, if there is one, did not move.
-    fn trusted_pass(
-        &mut self,
-        one: &Contestant,
-        tapes: &mut Tapes,
-    ) -> Result<Option<Outcome>, LabError> {
+    fn trusted_pass(&mut self, one: &Contestant, tapes: &mut Tapes) -> Result<Option<Outcome>> {
         let Some(limit) = self.plan.limit else {
             return self.timed_pass(one).map(Some);
         };
@@ -191,7 +183,7 @@ impl Runner<'_> {
         Ok(None)
     }
 
-    fn timed_pass(&self, one: &Contestant) -> Result<Outcome, LabError> {
+    fn timed_pass(&self, one: &Contestant) -> Result<Outcome> {
         self.pass(one, |run| {
             let interrupts_before = Interrupts::read()?;
             let usage_before = Usage::now()?;
@@ -221,7 +213,7 @@ impl Runner<'_> {
     }
 
     /// System calls per 1,000 operations. Counting slows each of them down, so nothing is timed meanwhile.
-    fn counted_pass(&self, one: &Contestant) -> Result<Option<f64>, LabError> {
+    fn counted_pass(&self, one: &Contestant) -> Result<Option<f64>> {
         if self.work.counted == 0 {
             return Ok(None);
         }
@@ -242,8 +234,8 @@ impl Runner<'_> {
     fn pass<T>(
         &self,
         one: &Contestant,
-        measure: impl FnOnce(&mut dyn Run) -> Result<T, LabError>,
-    ) -> Result<T, LabError> {
+        measure: impl FnOnce(&mut dyn Run) -> Result<T>,
+    ) -> Result<T> {
         let _armed = self.time_limit.arm(one.label(), self.work.pass_max);
         let mut run = one.start()?;
         let warmed = run.run((self.work.warm_up / one.divisor).max(self.work.warm_up.min(1)));
@@ -290,7 +282,7 @@ pub(super) fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
 }
 
 /// Those whose label contains `only`, and the baselines of their groups.
-fn chosen(all: Vec<Contestant>, only: Option<&str>) -> Result<Vec<Contestant>, LabError> {
+fn chosen(all: Vec<Contestant>, only: Option<&str>) -> Result<Vec<Contestant>> {
     let labels: Vec<String> = all.iter().map(Contestant::label).collect();
     let matches = matching(&labels, only)?;
     let named = all.iter().zip(&matches).filter(|(_, matches)| **matches);
@@ -304,7 +296,7 @@ fn chosen(all: Vec<Contestant>, only: Option<&str>) -> Result<Vec<Contestant>, L
 }
 
 /// Whether each of `labels` contains `only`, or one of its parts between `|`, ignoring case; an error if none of them does.
-pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool>, LabError> {
+pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool>> {
     let wanted = only.unwrap_or_default().to_lowercase();
     let is_wanted = |label: &String| {
         let label = label.to_lowercase();
@@ -315,7 +307,7 @@ pub(crate) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool
         return Ok(matches);
     }
     let wanted = only.unwrap_or_default();
-    Err(LabError::unknown("contestant", wanted, labels))
+    Err(unknown("contestant", wanted, labels))
 }
 
 /// A row for each tape, compared with the tape of the same part of its baseline.
@@ -375,9 +367,12 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use super::*;
+    use anyhow::bail;
 
-    fn act(rounds: u32, fails: bool) -> (Result<Vec<Tapes>, LabError>, Vec<String>) {
+    use super::*;
+    use crate::error::TASK_LOST;
+
+    fn act(rounds: u32, fails: bool) -> (Result<Vec<Tapes>>, Vec<String>) {
         let log = Rc::new(RefCell::new(Vec::new()));
         let (starts, ends) = (Rc::clone(&log), Rc::clone(&log));
         let start = move || {
@@ -387,7 +382,7 @@ mod tests {
         let run = move |_: &mut Rc<RefCell<Vec<String>>>, amount| {
             ends.borrow_mut().push(format!("run {amount}"));
             if fails {
-                return Err(LabError::TaskLost);
+                bail!(TASK_LOST);
             }
             Ok(Outcome::of(u64::from(amount), [("op_ns", 5.0)]))
         };
@@ -432,7 +427,7 @@ mod tests {
         let (tapes, log) = act(2, true);
         if !log.is_empty() {
             assert_eq!(log, ["start", "run 2", "stop"]);
-            let error = tapes.expect_err("it fails").to_string();
+            let error = format!("{:#}", tapes.expect_err("it fails"));
             assert!(error.starts_with("actor (acting):"), "{error}");
         }
     }

@@ -1,9 +1,9 @@
 //! For tests of scenarios.
 
 use super::{Contestant, Outcome, Plan, Run, Stage};
-use crate::error::LabError;
 use crate::report::{Column, assert_fits};
 use crate::scenario::Options;
+use crate::scenario::http::NO_WRK;
 
 /// A stage; `None`, with a message, on a computer with too few CPUs.
 pub(crate) fn stage(options: &Options) -> Option<Stage> {
@@ -19,7 +19,7 @@ pub(crate) fn contestants(plan: &Plan, options: &Options) -> Vec<Contestant> {
         return Vec::new();
     };
     match (plan.contestants)(&stage) {
-        Err(LabError::NoWrk) => Vec::new(),
+        Err(error) if error.to_string() == NO_WRK => Vec::new(),
         made => made.expect("they can be made"),
     }
 }

@@ -6,10 +6,10 @@
 mod look;
 mod workers;
 
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::error::LabError;
 pub(crate) use look::{Asked, Seen};
 pub(crate) use workers::WorkerFact;
 
@@ -36,10 +36,7 @@ pub(crate) struct Info {
 }
 
 /// Reads the machine and starts a small runtime.
-///
-/// # Errors
-/// [`LabError::Build`] if the runtime cannot be built, for example with a wrong `DOORBELL_SWITCHES`.
-pub(crate) fn run() -> Result<Info, LabError> {
+pub(crate) fn run() -> Result<Info> {
     let (workers, worker_slack_ns, switches) = workers::try_out()?;
     let mut seen = Seen::here();
     seen.worker_timer_slack_ns = worker_slack_ns;

@@ -1,10 +1,10 @@
 //! What the workers of a small runtime get.
 
+use crate::error::TASK_LOST;
+use anyhow::{Context as _, Result};
 use doorbell::{Builder, Class, Runtime, metrics::WorkerPolicy};
 use rustix::thread::current_timer_slack;
 use serde::Serialize;
-
-use crate::error::LabError;
 
 /// More cores would add no information.
 const CORES_MAX: usize = 2;
@@ -40,7 +40,7 @@ impl WorkerFact {
 }
 
 /// Starts a runtime and opens all classes. Returns its workers, the timer slack of one, and the switches.
-pub(super) fn try_out() -> Result<(Vec<WorkerFact>, Option<u64>, String), LabError> {
+pub(super) fn try_out() -> Result<(Vec<WorkerFact>, Option<u64>, String)> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = Builder::new().cores(cores.min(CORES_MAX)).build()?;
     for class in [Class::rt(50), Class::BATCH, Class::FAIR] {
@@ -58,7 +58,7 @@ pub(super) fn try_out() -> Result<(Vec<WorkerFact>, Option<u64>, String), LabErr
     ))
 }
 
-fn open(runtime: &Runtime, class: Class, core: usize) -> Result<(), LabError> {
+fn open(runtime: &Runtime, class: Class, core: usize) -> Result<()> {
     let task = runtime.task().class(class).on(core).spawn(async {});
-    runtime.block_on(task).map_err(|_| LabError::TaskLost)
+    runtime.block_on(task).ok().context(TASK_LOST)
 }

@@ -1,10 +1,10 @@
 //! The CPUs that a scenario uses, and the pinning of threads to them.
 
+use crate::error::too_few_cpus;
+use anyhow::{Context as _, Result};
 use doorbell_machine::{Host, Machine};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-
-use crate::error::LabError;
 
 /// The CPUs of a caller and a callee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -19,28 +19,21 @@ pub(crate) struct Placement {
 
 impl Placement {
     /// The pair for this process, from its affinity mask and the machine's topology.
-    ///
-    /// # Errors
-    /// [`LabError::TooFewCpus`] with fewer than two CPUs, [`LabError::System`] if the mask cannot
-    /// be read.
-    pub(crate) fn of_this_process() -> Result<Self, LabError> {
+    pub(crate) fn of_this_process() -> Result<Self> {
         choose_pair(&allowed_cpus()?, smt_siblings_of)
     }
 }
 
 /// The first allowed CPU, and the next one that is not its SMT sibling. If there are only siblings, the
 /// second CPU is one of them and the placement says so.
-///
-/// # Errors
-/// [`LabError::TooFewCpus`] if fewer than two CPUs are allowed.
 pub(crate) fn choose_pair(
     allowed: &[usize],
     siblings_of: impl Fn(usize) -> Vec<usize>,
-) -> Result<Placement, LabError> {
+) -> Result<Placement> {
     let [caller_cpu, others @ ..] = allowed else {
-        return Err(too_few(allowed));
+        return Err(too_few_cpus(2, allowed));
     };
-    let second = others.first().ok_or_else(|| too_few(allowed))?;
+    let second = others.first().ok_or_else(|| too_few_cpus(2, allowed))?;
     let siblings = siblings_of(*caller_cpu);
     let apart = others.iter().find(|cpu| !siblings.contains(cpu));
     Ok(Placement {
@@ -50,18 +43,8 @@ pub(crate) fn choose_pair(
     })
 }
 
-fn too_few(allowed: &[usize]) -> LabError {
-    LabError::TooFewCpus {
-        needed: 2,
-        allowed: allowed.to_vec(),
-    }
-}
-
 /// The CPUs on which the calling thread may run, ascending.
-///
-/// # Errors
-/// [`LabError::System`] if the mask cannot be read.
-pub(crate) fn allowed_cpus() -> Result<Vec<usize>, LabError> {
+pub(crate) fn allowed_cpus() -> Result<Vec<usize>> {
     let set = affinity()?;
     let all = 0..CpuSet::MAX_CPU;
     Ok(all.filter(|cpu| set.is_set(*cpu)).collect())
@@ -80,15 +63,12 @@ pub(crate) struct Pin {
 
 impl Pin {
     /// Moves the calling thread to `cpu`. Dropping the pin restores its former mask.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if the thread may not use the CPU.
-    pub(crate) fn to(cpu: usize) -> Result<Self, LabError> {
+    pub(crate) fn to(cpu: usize) -> Result<Self> {
         let before = affinity()?;
         let mut only = CpuSet::new();
         only.set(cpu);
         let moved = sched_setaffinity(None, &only);
-        moved.map_err(LabError::system("sched_setaffinity"))?;
+        moved.context("sched_setaffinity")?;
         Ok(Self { before })
     }
 }
@@ -101,8 +81,8 @@ impl Drop for Pin {
     }
 }
 
-fn affinity() -> Result<CpuSet, LabError> {
-    sched_getaffinity(None).map_err(LabError::system("sched_getaffinity"))
+fn affinity() -> Result<CpuSet> {
+    sched_getaffinity(None).context("sched_getaffinity")
 }
 
 /// The hardware threads that this process may use and that share a core with `cpu`, itself included.
@@ -152,7 +132,7 @@ mod tests {
     fn fewer_than_two_is_an_error_that_says_what_to_do() {
         for allowed in [&[][..], &[4][..]] {
             let error = choose_pair(allowed, alone).expect_err("one CPU is too few");
-            assert!(matches!(error, LabError::TooFewCpus { needed: 2, .. }));
+            assert!(error.to_string().contains("needs 2 CPUs"));
             assert!(error.to_string().contains("taskset"), "{error}");
         }
     }

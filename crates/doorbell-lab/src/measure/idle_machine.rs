@@ -1,14 +1,13 @@
 //! The machine's own activity while this program waits.
 
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Result;
 use serde::Serialize;
 
 use super::clock::timed;
 use super::interrupts::Interrupts;
-use crate::error::LabError;
 
 /// The kernel's accounting of CPU time.
 const STAT: &str = "/proc/stat";
@@ -30,10 +29,7 @@ pub(crate) struct IdleMachine {
 
 impl IdleMachine {
     /// Waits for `span` and counts what happens.
-    ///
-    /// # Errors
-    /// [`LabError::File`] if `/proc/interrupts` or `/proc/stat` cannot be read.
-    pub(crate) fn watch(span: Duration) -> Result<Self, LabError> {
+    pub(crate) fn watch(span: Duration) -> Result<Self> {
         let interrupts_before = Interrupts::read()?;
         let time_before = CpuTime::read()?;
         let ((), slept) = timed(|| thread::sleep(span));
@@ -61,8 +57,8 @@ struct CpuTime {
 }
 
 impl CpuTime {
-    fn read() -> Result<Self, LabError> {
-        let text = fs::read_to_string(STAT).map_err(LabError::reading(STAT))?;
+    fn read() -> Result<Self> {
+        let text = crate::read(STAT)?;
         Ok(Self::parse(&text).unwrap_or_default())
     }
 

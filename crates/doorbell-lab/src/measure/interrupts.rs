@@ -4,10 +4,7 @@
 //! CPU counts as CAL. Other architectures label the rows differently but describe them alike, so both are
 //! checked.
 
-use std::fs;
-
-use crate::error::LabError;
-
+use anyhow::Result;
 const INTERRUPTS: &str = "/proc/interrupts";
 
 /// RES and CAL interrupts since the machine started, summed over its CPUs.
@@ -18,11 +15,8 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     /// Reads the counts; `None` if the kernel has neither row.
-    ///
-    /// # Errors
-    /// [`LabError::File`] if `/proc/interrupts` cannot be read.
-    pub(crate) fn read() -> Result<Option<Self>, LabError> {
-        let text = fs::read_to_string(INTERRUPTS).map_err(LabError::reading(INTERRUPTS))?;
+    pub(crate) fn read() -> Result<Option<Self>> {
+        let text = crate::read(INTERRUPTS)?;
         Ok(Self::parse(&text))
     }
 

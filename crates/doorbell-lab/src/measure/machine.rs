@@ -3,12 +3,12 @@
 use std::fmt;
 use std::fs;
 
+use anyhow::Result;
 use serde::Serialize;
 
 use super::clock::{Clock, kernel_clock_source};
 use super::cpu::{Placement, allowed_cpus};
 use super::idle_machine::IdleMachine;
-use crate::error::LabError;
 
 /// From this share on the CPUs count as busy with other programs.
 const BUSY_PERCENT: f64 = 10.0;
@@ -42,15 +42,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Describes this machine.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if the affinity mask cannot be read. Anything else that is missing is
-    /// "unknown".
-    pub(crate) fn describe(
-        clock: Clock,
-        placement: Placement,
-        rest: IdleMachine,
-    ) -> Result<Self, LabError> {
+    pub(crate) fn describe(clock: Clock, placement: Placement, rest: IdleMachine) -> Result<Self> {
         let (cpu_model, virtual_machine) = processor();
         Ok(Self {
             cpu_model,

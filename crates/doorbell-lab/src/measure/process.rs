@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::{LabError, last_system_error};
+use std::io::Error;
+
+use crate::read;
+use anyhow::{Context as _, Result};
 
 /// A process of the same user, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,16 +24,12 @@ impl Process {
     }
 
     /// The CPU time of its threads, including those that have ended.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if there is no such process.
-    pub(crate) fn cpu(self) -> Result<Duration, LabError> {
+    pub(crate) fn cpu(self) -> Result<Duration> {
         let mut clock: libc::clockid_t = 0;
         // SAFETY: the pointer is valid for writing one clock id, and the call writes nothing else.
         let status = unsafe { libc::clock_getcpuclockid(self.0.cast_signed(), &raw mut clock) };
         if status != 0 {
-            let error = std::io::Error::from_raw_os_error(status);
-            return Err(LabError::system("clock_getcpuclockid")(error));
+            return Err(Error::from_raw_os_error(status)).context("clock_getcpuclockid");
         }
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -38,38 +37,25 @@ impl Process {
         };
         // SAFETY: the pointer is valid for writing one `timespec`, and the call writes nothing else.
         if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-            return Err(last_system_error("clock_gettime of another process"));
+            return Err(Error::last_os_error()).context("clock_gettime of another process");
         }
         Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
     /// The size of its resident memory (Rss), in bytes.
-    ///
-    /// # Errors
-    /// [`LabError::File`] if there is no such process.
-    pub(crate) fn resident_bytes(self) -> Result<u64, LabError> {
-        let path = self.path("smaps_rollup");
-        let text = fs::read_to_string(&path).map_err(LabError::reading(path))?;
+    pub(crate) fn resident_bytes(self) -> Result<u64> {
+        let text = read(self.path("smaps_rollup"))?;
         Ok(1024 * count_of(&text, "Rss:"))
     }
 
     /// The number of its open descriptors.
-    ///
-    /// # Errors
-    /// [`LabError::File`] if there is no such process.
-    pub(crate) fn descriptors(self) -> Result<usize, LabError> {
-        let path = self.path("fd");
-        let entries = fs::read_dir(&path).map_err(LabError::reading(path))?;
-        Ok(entries.count())
+    pub(crate) fn descriptors(self) -> Result<usize> {
+        Ok(self.folder("fd")?.count())
     }
 
     /// How often each of its threads has left a CPU. Each time that it waited ends with a wake-up.
-    ///
-    /// # Errors
-    /// [`LabError::File`] if there is no such process.
-    pub(crate) fn switches(self) -> Result<Switches, LabError> {
-        let folder = self.path("task");
-        let entries = fs::read_dir(&folder).map_err(LabError::reading(folder))?;
+    pub(crate) fn switches(self) -> Result<Switches> {
+        let entries = self.folder("task")?;
         // A thread that ends meanwhile is skipped.
         let of_one = |entry: fs::DirEntry| {
             let status = fs::read_to_string(entry.path().join("status")).ok()?;
@@ -78,6 +64,11 @@ impl Process {
             Some((number, labels.map(|label| count_of(&status, label))))
         };
         Ok(Switches(entries.flatten().filter_map(of_one).collect()))
+    }
+
+    fn folder(self, name: &str) -> Result<fs::ReadDir> {
+        let path = self.path(name);
+        fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))
     }
 
     fn path(self, name: &str) -> PathBuf {

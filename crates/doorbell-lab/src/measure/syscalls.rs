@@ -9,11 +9,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Result, anyhow};
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 
 use super::machine::line_of;
-use crate::error::LabError;
 
 /// Possible mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -33,10 +33,7 @@ pub(crate) struct SyscallSource(Tracepoint);
 
 impl SyscallSource {
     /// Finds the tracepoint and opens a counter once, as a test.
-    ///
-    /// # Errors
-    /// Why system calls cannot be counted here, and how to change that.
-    pub(crate) fn find() -> Result<Self, LabError> {
+    pub(crate) fn find() -> Result<Self> {
         let id = event_id(&TRACEFS.map(PathBuf::from), ALL)?;
         let source = Self(Tracepoint::with_id(id));
         source.open()?;
@@ -51,26 +48,20 @@ impl SyscallSource {
     }
 
     /// Counts from now on, in the calling thread and in threads that it starts.
-    ///
-    /// # Errors
-    /// [`LabError::Said`] if the kernel does not allow it.
-    pub(crate) fn open(self) -> Result<SyscallCounter, LabError> {
+    pub(crate) fn open(self) -> Result<SyscallCounter> {
         self.counter(|counter| {
             counter.inherit(true);
         })
     }
 
     /// Counts from now on in one thread, also of another process, but not in threads that it starts.
-    ///
-    /// # Errors
-    /// [`LabError::Said`] if the kernel does not allow it.
-    pub(crate) fn open_for(self, thread: i32) -> Result<SyscallCounter, LabError> {
+    pub(crate) fn open_for(self, thread: i32) -> Result<SyscallCounter> {
         self.counter(|counter| {
             counter.observe_pid(thread);
         })
     }
 
-    fn counter(self, set: impl FnOnce(&mut Builder<'_>)) -> Result<SyscallCounter, LabError> {
+    fn counter(self, set: impl FnOnce(&mut Builder<'_>)) -> Result<SyscallCounter> {
         let mut counter = Builder::new(self.0);
         counter
             .any_cpu()
@@ -78,12 +69,12 @@ impl SyscallSource {
             .include_hv()
             .enabled(true);
         set(&mut counter);
-        let refused = |error: io::Error| {
-            LabError::Said(format!(
-                "perf_event_open was refused ({error}): run as root, or lower \
-                 kernel.perf_event_paranoid (now {}) to -1",
-                line_of(PARANOID)
-            ))
+        let refused = |error| {
+            let level = line_of(PARANOID);
+            anyhow!(
+                "perf_event_open was refused ({error}): run as root, or lower kernel.perf_event_paranoid (now {level}) \
+                 to -1"
+            )
         };
         counter.build().map(SyscallCounter).map_err(refused)
     }
@@ -95,17 +86,14 @@ pub(crate) struct SyscallCounter(Counter);
 
 impl SyscallCounter {
     /// The number of system calls so far, by running and ended threads.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if the kernel does not return the count.
-    pub(crate) fn read(&mut self) -> Result<u64, LabError> {
+    pub(crate) fn read(&mut self) -> Result<u64> {
         let count = self.0.read();
-        count.map_err(LabError::system("reading a perf counter"))
+        count.context("reading a perf counter")
     }
 }
 
 /// A tracepoint's number, from the first of `mounts` that has it.
-fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64, LabError> {
+fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64> {
     let mut reasons = Vec::new();
     for mount in mounts {
         match read_id(&mount.join("events").join(event).join("id")) {
@@ -113,11 +101,11 @@ fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64, LabError> {
             Err(error) => reasons.push(format!("{}: {error}", mount.display())),
         }
     }
-    Err(LabError::Said(format!(
+    Err(anyhow!(
         "tracefs cannot be read ({}): run as root, and if it is not mounted, \
          `mount -t tracefs nodev /sys/kernel/tracing`",
         reasons.join("; ")
-    )))
+    ))
 }
 
 fn read_id(path: &Path) -> io::Result<u64> {

@@ -8,9 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::LabError;
-
 /// The exit status of a run in which a contestant hung.
+use anyhow::{Context as _, Result};
 const EXIT_STOOD_STILL: i32 = 3;
 
 /// What may not hang, and for how long; `None` is its end.
@@ -22,15 +21,12 @@ pub(crate) struct TimeLimit(Sender<Limit>);
 
 impl TimeLimit {
     /// Starts the thread, without a limit.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if no thread can be started.
-    pub(crate) fn start() -> Result<Self, LabError> {
+    pub(crate) fn start() -> Result<Self> {
         let (limits, told) = channel();
         thread::Builder::new()
             .name("time-limit".to_owned())
             .spawn(move || wait_for_overdue(&told))
-            .map_err(LabError::system("starting a thread"))?;
+            .context("starting a thread")?;
         Ok(Self(limits))
     }
 

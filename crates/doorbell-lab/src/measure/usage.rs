@@ -1,9 +1,10 @@
 //! The resource use of this process, from `getrusage`.
 
+use std::io::Error;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::error::{LabError, last_system_error};
+use anyhow::{Context as _, Result};
 
 /// What all threads of this process, running or ended, have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +19,12 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// The use until now.
-    ///
-    /// # Errors
-    /// [`LabError::System`] if the kernel refuses.
-    pub(crate) fn now() -> Result<Self, LabError> {
+    pub(crate) fn now() -> Result<Self> {
         let mut usage = MaybeUninit::<libc::rusage>::uninit();
         // SAFETY: the pointer is valid for writing one `rusage`, and the call writes nothing else.
         let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
         if status != 0 {
-            return Err(last_system_error("getrusage"));
+            return Err(Error::last_os_error()).context("getrusage");
         }
         // SAFETY: the call succeeded, so it has filled the structure.
         let usage = unsafe { usage.assume_init() };

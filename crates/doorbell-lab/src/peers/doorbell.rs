@@ -5,10 +5,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use doorbell::{Builder, Class, Runtime, metrics::raw::WorkerCounts};
 
 use super::{Host, Net, Peer, Role, Spawns, Timers, Workers};
-use crate::error::LabError;
 use crate::scenario::busy::NetTask;
 
 #[derive(Debug)]
@@ -16,10 +16,7 @@ pub(crate) struct Doorbell(pub(crate) Runtime);
 
 impl Doorbell {
     /// With further settings.
-    pub(crate) fn with(
-        workers: &Workers,
-        set: impl FnOnce(Builder) -> Builder,
-    ) -> Result<Self, LabError> {
+    pub(crate) fn with(workers: &Workers, set: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         let builder = match workers {
             Workers::Free(count) => Builder::new().cores(*count).pin(false),
             Workers::Bound(cpus) => Builder::new().core_list(cpus.iter().copied()),
@@ -28,7 +25,7 @@ impl Doorbell {
     }
 
     /// With one setting of a switch, such as `idle_claim=off`; without any, as it starts by itself.
-    pub(crate) fn switched(workers: &Workers, setting: &str) -> Result<Self, LabError> {
+    pub(crate) fn switched(workers: &Workers, setting: &str) -> Result<Self> {
         Self::with(workers, |builder| with_setting(builder, setting))
     }
 }
@@ -44,7 +41,7 @@ pub(crate) fn with_setting(builder: Builder, setting: &str) -> Builder {
 impl Host for Doorbell {
     const NAME: &'static str = "doorbell";
 
-    fn start(workers: &Workers) -> Result<Self, LabError> {
+    fn start(workers: &Workers) -> Result<Self> {
         Self::with(workers, |builder| builder)
     }
 }
@@ -54,7 +51,7 @@ impl Peer for Doorbell {
         &mut self,
         role: Role,
         task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         let mut builder = self.0.task();
         if role.rank > 0 {
             builder = builder.class(Class::rt(role.rank));
@@ -110,7 +107,7 @@ impl Timers for Doorbell {
 impl Net for Doorbell {
     type Stream = doorbell::net::TcpStream;
 
-    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+    fn launch(&mut self, task: NetTask) -> Result<()> {
         self.spawn(task.run::<Self>())
     }
 

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use anyhow::{Error, Result, anyhow};
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::{AsyncReadExt as _, StreamExt as _};
 use glommio::{ExecutorJoinHandle, GlommioError, LocalExecutorBuilder};
 
 use super::{Host, Net, Workers, shortest_slack};
-use crate::error::LabError;
+use crate::error::panicked;
 use crate::scenario::busy::NetTask;
 
 const THREAD: &str = "glommio";
@@ -30,14 +31,14 @@ impl Glommio {
     }
 }
 
-fn refused(error: GlommioError<()>) -> LabError {
-    LabError::system("starting an executor of glommio")(error)
+fn refused(error: GlommioError<()>) -> Error {
+    anyhow!("starting an executor of glommio: {error}")
 }
 
 impl Host for Glommio {
     const NAME: &'static str = "glommio";
 
-    fn start(workers: &Workers) -> Result<Self, LabError> {
+    fn start(workers: &Workers) -> Result<Self> {
         let mut executors = Vec::new();
         for _ in 0..workers.count() {
             let (tasks, mut sent) = unbounded::<NetTask>();
@@ -54,7 +55,7 @@ impl Host for Glommio {
             let executor = builder.spawn(run).map_err(refused)?;
             if started.recv().is_err() {
                 return match executor.join() {
-                    Ok(()) => Err(LabError::panicked(THREAD)),
+                    Ok(()) => Err(panicked(THREAD)),
                     Err(error) => Err(refused(error)),
                 };
             }
@@ -63,7 +64,7 @@ impl Host for Glommio {
         Ok(Self { executors, next: 0 })
     }
 
-    fn stop(self) -> Result<(), LabError> {
+    fn stop(self) -> Result<()> {
         let mut result = Ok(());
         for (tasks, executor) in self.executors {
             drop(tasks);
@@ -77,11 +78,11 @@ impl Net for Glommio {
     const SPAWNS_FROM_OUTSIDE: bool = false;
     type Stream = glommio::net::TcpStream;
 
-    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+    fn launch(&mut self, task: NetTask) -> Result<()> {
         let (tasks, _) = &self.executors[self.next % self.executors.len()];
         self.next += 1;
         let sent = tasks.unbounded_send(task);
-        sent.map_err(|_| LabError::panicked(THREAD))
+        sent.map_err(|_| panicked(THREAD))
     }
 
     async fn sleep_for(length: Duration) {

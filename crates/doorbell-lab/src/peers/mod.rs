@@ -15,8 +15,8 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
 use crate::scenario::busy::NetTask;
+use anyhow::Result;
 
 pub(crate) use self::doorbell::{Doorbell, with_setting};
 #[cfg(feature = "glommio")]
@@ -26,7 +26,7 @@ pub(crate) use self::threads::{
     Loops, Stopped, Team, Threads, Want, give_up_privileges, join, join_all, refused,
     shortest_slack, sleep_until, thread_on,
 };
-pub(crate) use self::tokio::{Tokio, Tokios, current_thread, tokio_error};
+pub(crate) use self::tokio::{Tokio, Tokios, current_thread};
 
 /// A task in a box.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -112,10 +112,10 @@ pub(crate) trait Host: Sized + fmt::Debug + Send + 'static {
     /// Its name.
     const NAME: &'static str;
 
-    fn start(workers: &Workers) -> Result<Self, LabError>;
+    fn start(workers: &Workers) -> Result<Self>;
 
     /// Ends it. No task is left.
-    fn stop(self) -> Result<(), LabError> {
+    fn stop(self) -> Result<()> {
         Ok(())
     }
 }
@@ -127,9 +127,9 @@ pub(crate) trait Peer: Host {
         &mut self,
         role: Role,
         task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), LabError>;
+    ) -> Result<()>;
 
-    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), LabError> {
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         self.spawn_as(Role::default(), task)
     }
 
@@ -177,7 +177,7 @@ pub(crate) trait Net: Host {
     const SPAWNS_FROM_OUTSIDE: bool = true;
     type Stream;
 
-    fn launch(&mut self, task: NetTask) -> Result<(), LabError>;
+    fn launch(&mut self, task: NetTask) -> Result<()>;
 
     fn sleep_for(length: Duration) -> impl Future<Output = ()>;
 

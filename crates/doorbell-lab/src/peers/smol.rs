@@ -6,16 +6,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use async_executor::Executor;
 use futures::{AsyncReadExt as _, StreamExt as _};
 
 use super::{Host, Loops, Net, Peer, Role, Stopped, Timers, Workers, join, thread_on};
-use crate::error::LabError;
 use crate::scenario::busy::NetTask;
 
 /// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io
 /// first. Call it from a thread that is not pinned.
-pub(super) fn start_async_io() -> Result<(), LabError> {
+pub(super) fn start_async_io() -> Result<()> {
     static ONCE: Once = Once::new();
     if ONCE.is_completed() {
         return Ok(());
@@ -35,7 +35,7 @@ pub(crate) struct Smol {
 impl Host for Smol {
     const NAME: &'static str = "smol";
 
-    fn start(workers: &Workers) -> Result<Self, LabError> {
+    fn start(workers: &Workers) -> Result<Self> {
         start_async_io()?;
         let executor = Arc::new(Executor::new());
         let threads = Loops::start("smol-worker", workers, || {
@@ -48,17 +48,13 @@ impl Host for Smol {
         Ok(Self { executor, threads })
     }
 
-    fn stop(self) -> Result<(), LabError> {
+    fn stop(self) -> Result<()> {
         self.threads.stop()
     }
 }
 
 impl Peer for Smol {
-    fn spawn_as(
-        &mut self,
-        _: Role,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), LabError> {
+    fn spawn_as(&mut self, _: Role, task: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         self.executor.spawn(task).detach();
         Ok(())
     }
@@ -92,7 +88,7 @@ impl Timers for Smol {
 impl Net for Smol {
     type Stream = async_io::Async<TcpStream>;
 
-    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+    fn launch(&mut self, task: NetTask) -> Result<()> {
         self.spawn(task.run::<Self>())
     }
 

@@ -5,12 +5,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use anyhow::{Context as _, Result};
 use doorbell_machine::{Host as Kernel, Machine, Policy};
 use futures::channel::oneshot;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_current_timer_slack};
 
 use super::{Host, Peer, Role, Workers};
-use crate::error::LabError;
+use crate::error::panicked;
 use crate::measure::Pin;
 
 /// The greatest priority of a thread, for rank 99: below that of the kernel's interrupt threads (50).
@@ -35,7 +36,7 @@ impl Threads {
         want: Want,
         cpu: Option<usize>,
         task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         let run = move || {
             want.ask();
             futures::executor::block_on(task);
@@ -53,14 +54,14 @@ fn priority(rank: u8) -> u8 {
 impl Host for Threads {
     const NAME: &'static str = "OS threads";
 
-    fn start(workers: &Workers) -> Result<Self, LabError> {
+    fn start(workers: &Workers) -> Result<Self> {
         Ok(Self {
             workers: workers.clone(),
             threads: Vec::new(),
         })
     }
 
-    fn stop(self) -> Result<(), LabError> {
+    fn stop(self) -> Result<()> {
         join_all(self.threads).map(drop)
     }
 }
@@ -70,7 +71,7 @@ impl Peer for Threads {
         &mut self,
         role: Role,
         task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         let want = if role.rank > 0 {
             Want::Priority(priority(role.rank))
         } else {
@@ -110,7 +111,7 @@ pub(crate) fn thread_on<T: Send + 'static>(
     name: &'static str,
     cpu: Option<usize>,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, LabError> {
+) -> Result<JoinHandle<T>> {
     let work = || {
         shortest_slack();
         work()
@@ -118,19 +119,17 @@ pub(crate) fn thread_on<T: Send + 'static>(
     // A new thread inherits its parent's mask, so it never runs elsewhere.
     let _there = cpu.map(Pin::to).transpose()?;
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map_err(LabError::system("starting a thread"))
+    started.context("starting a thread")
 }
 
 /// The result of a thread.
-pub(crate) fn join<T>(thread: JoinHandle<T>) -> Result<T, LabError> {
+pub(crate) fn join<T>(thread: JoinHandle<T>) -> Result<T> {
     let name = thread.thread().name().unwrap_or_default().to_owned();
-    thread.join().map_err(|_| LabError::panicked(name))
+    thread.join().map_err(|_| panicked(&name))
 }
 
 /// The results of several threads. Waits for all, also after one that panicked.
-pub(crate) fn join_all<T>(
-    threads: impl IntoIterator<Item = JoinHandle<T>>,
-) -> Result<Vec<T>, LabError> {
+pub(crate) fn join_all<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Result<Vec<T>> {
     let all: Vec<_> = threads.into_iter().map(join).collect();
     all.into_iter().collect()
 }
@@ -147,18 +146,18 @@ impl Loops {
     pub(crate) fn start<F: FnOnce(Stopped) + Send + 'static>(
         name: &'static str,
         workers: &Workers,
-        mut make: impl FnMut() -> Result<F, LabError>,
-    ) -> Result<Self, LabError> {
+        mut make: impl FnMut() -> Result<F>,
+    ) -> Result<Self> {
         let start = |place| {
             let (go_on, (stop, stopped)) = (make()?, oneshot::channel());
             let thread = thread_on(name, workers.cpu(place), move || go_on(stopped))?;
             Ok((stop, thread))
         };
-        let all: Result<_, LabError> = (0..workers.count()).map(start).collect();
+        let all: Result<_> = (0..workers.count()).map(start).collect();
         all.map(Self)
     }
 
-    pub(crate) fn stop(self) -> Result<(), LabError> {
+    pub(crate) fn stop(self) -> Result<()> {
         let (stops, threads): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
         drop(stops);
         join_all(threads).map(drop)
@@ -185,7 +184,7 @@ impl<O: Send + 'static> Team<O> {
         &mut self,
         cpu: Option<usize>,
         begin: impl FnOnce() -> F + Send + 'static,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         let (orders, told) = channel();
         let thread = thread_on(self.name, cpu, move || told.into_iter().for_each(begin()))?;
         self.threads.push((orders, thread));
@@ -196,13 +195,13 @@ impl<O: Send + 'static> Team<O> {
         self.threads.len()
     }
 
-    pub(crate) fn order(&self, place: usize, order: O) -> Result<(), LabError> {
+    pub(crate) fn order(&self, place: usize, order: O) -> Result<()> {
         let sent = self.threads[place].0.send(order);
-        sent.map_err(|_| LabError::panicked(self.name))
+        sent.map_err(|_| panicked(self.name))
     }
 
     /// Waits until all orders are followed, also after one whose thread panicked.
-    pub(crate) fn end(self) -> Result<(), LabError> {
+    pub(crate) fn end(self) -> Result<()> {
         let (orders, threads): (Vec<_>, Vec<_>) = self.threads.into_iter().unzip();
         drop(orders);
         join_all(threads).map(drop)
@@ -271,9 +270,9 @@ pub(crate) fn refused() -> Option<String> {
 }
 
 /// Gives up the privilege to run threads before all others, for this process.
-pub(crate) fn give_up_privileges() -> Result<(), LabError> {
-    let refused = LabError::system("giving up CAP_SYS_NICE");
-    let mut sets = capabilities(None).map_err(&refused)?;
+pub(crate) fn give_up_privileges() -> Result<()> {
+    let refused = "giving up CAP_SYS_NICE";
+    let mut sets = capabilities(None).context(refused)?;
     for set in [
         &mut sets.effective,
         &mut sets.permitted,
@@ -281,5 +280,5 @@ pub(crate) fn give_up_privileges() -> Result<(), LabError> {
     ] {
         set.remove(CapabilitySet::SYS_NICE);
     }
-    set_capabilities(None, sets).map_err(refused)
+    set_capabilities(None, sets).context(refused)
 }

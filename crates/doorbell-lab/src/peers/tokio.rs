@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{Host, Loops, Net, Peer, Role, Spawns, Stopped, Timers, Workers, shortest_slack};
-use crate::error::LabError;
 use crate::measure::Pin;
 use crate::scenario::busy::NetTask;
 
@@ -18,24 +18,18 @@ use crate::scenario::busy::NetTask;
 #[derive(Debug)]
 pub(crate) struct Tokio(pub(crate) Runtime);
 
-/// An error of building a runtime.
-pub(crate) fn tokio_error(source: io::Error) -> LabError {
-    LabError::system("building a tokio runtime")(source)
-}
+const BUILDING: &str = "building a tokio runtime";
 
 /// A runtime of one thread, which has to run it.
-pub(crate) fn current_thread() -> Result<Runtime, LabError> {
+pub(crate) fn current_thread() -> Result<Runtime> {
     let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(tokio_error)
+    built.context(BUILDING)
 }
 
 impl Tokio {
     /// With further settings. Its threads have the timer slack of doorbell's workers, and its blocking threads take
     /// turns on the CPUs.
-    pub(crate) fn with(
-        workers: &Workers,
-        set: impl FnOnce(&mut Builder),
-    ) -> Result<Self, LabError> {
+    pub(crate) fn with(workers: &Workers, set: impl FnOnce(&mut Builder)) -> Result<Self> {
         let (workers, next) = (workers.clone(), AtomicUsize::new(0));
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(workers.count()).enable_all();
@@ -50,24 +44,20 @@ impl Tokio {
             shortest_slack();
         });
         set(&mut builder);
-        builder.build().map(Self).map_err(tokio_error)
+        builder.build().map(Self).context(BUILDING)
     }
 }
 
 impl Host for Tokio {
     const NAME: &'static str = "tokio";
 
-    fn start(workers: &Workers) -> Result<Self, LabError> {
+    fn start(workers: &Workers) -> Result<Self> {
         Self::with(workers, |_| ())
     }
 }
 
 impl Peer for Tokio {
-    fn spawn_as(
-        &mut self,
-        _: Role,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), LabError> {
+    fn spawn_as(&mut self, _: Role, task: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         drop(self.0.spawn(task));
         Ok(())
     }
@@ -112,7 +102,7 @@ impl Timers for Tokio {
 impl Net for Tokio {
     type Stream = tokio::net::TcpStream;
 
-    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+    fn launch(&mut self, task: NetTask) -> Result<()> {
         self.spawn(task.run::<Self>())
     }
 
@@ -165,7 +155,7 @@ pub(crate) struct Tokios {
 impl Host for Tokios {
     const NAME: &'static str = "tokio, one a core";
 
-    fn start(workers: &Workers) -> Result<Self, LabError> {
+    fn start(workers: &Workers) -> Result<Self> {
         let mut handles = Vec::new();
         let threads = Loops::start("tokio-one-a-core", workers, || {
             let runtime = current_thread()?;
@@ -182,7 +172,7 @@ impl Host for Tokios {
         })
     }
 
-    fn stop(self) -> Result<(), LabError> {
+    fn stop(self) -> Result<()> {
         self.threads.stop()
     }
 }
@@ -190,7 +180,7 @@ impl Host for Tokios {
 impl Net for Tokios {
     type Stream = tokio::net::TcpStream;
 
-    fn launch(&mut self, task: NetTask) -> Result<(), LabError> {
+    fn launch(&mut self, task: NetTask) -> Result<()> {
         let handle = &self.handles[self.next % self.handles.len()];
         drop(handle.spawn(task.run::<Self>()));
         self.next += 1;

@@ -12,9 +12,9 @@ pub(crate) use value::text_of;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::error::LabError;
 use crate::frame::{Metric, ends, variation};
 use crate::measure::{Machine, variation_percent};
 use crate::text::Text;
@@ -149,7 +149,7 @@ pub(crate) fn gist_of(text: Text, section: &str, rows: &[Row]) -> String {
 }
 
 /// As JSON, on several lines.
-pub(crate) fn to_json(value: &impl Serialize) -> Result<String, LabError> {
+pub(crate) fn to_json(value: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 

@@ -2,14 +2,14 @@
 //! cost of operations on more and more cores (`doorbell lab scale`).
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 
+use anyhow::{Result, anyhow};
 use serde::Deserialize;
 
 use super::lines::{self, Line};
 use super::{Row, figure};
-use crate::error::LabError;
+use crate::read;
 
 /// Where the bars begin, how long the longest is, and how high a row is.
 const LEFT: f64 = 250.0;
@@ -53,10 +53,10 @@ pub(crate) struct PictureOptions {
 }
 
 /// The picture, as SVG.
-pub(crate) fn draw(options: &PictureOptions) -> Result<String, LabError> {
+pub(crate) fn draw(options: &PictureOptions) -> Result<String> {
     let (mut is_scale, mut rows) = (false, Vec::new());
     for path in &options.json {
-        let text = fs::read_to_string(path).map_err(LabError::reading(path))?;
+        let text = read(path)?;
         let read: Measured = serde_json::from_str(&text)?;
         is_scale |= read.scenario == SCALE;
         rows.extend(read.rows);
@@ -91,7 +91,7 @@ fn lines_of(rows: &[Row]) -> Vec<Line> {
     lines
 }
 
-fn bars(rows: &[Row]) -> Result<String, LabError> {
+fn bars(rows: &[Row]) -> Result<String> {
     let mut all = Vec::new();
     for (case, title) in CASES {
         for (contestant, colour) in SHOWN {
@@ -100,9 +100,9 @@ fn bars(rows: &[Row]) -> Result<String, LabError> {
             let row = rows.iter().find(is_it);
             let times_us = PARTS.map(|(metric, _)| row?.metrics.get(metric));
             let [Some(max), Some(p99), Some(median)] = times_us else {
-                return Err(LabError::Said(format!(
+                return Err(anyhow!(
                     "the JSON has no times of `{contestant}, {variant}`: measure it with `doorbell lab http --json`"
-                )));
+                ));
             };
             all.push((title, contestant, colour, [max, p99, median]));
         }

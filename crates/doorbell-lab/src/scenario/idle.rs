@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Process, SyscallCounter, SyscallSource, Usage};
 use crate::peers::{Doorbell, Peer, Role, Tokio, Workers};
 use crate::tools::Crew;
+use anyhow::Result;
 
 const SPAN_MS: [u32; 2] = [10_000, 2_000];
 const VARIANT: &str = "2 workers after 1,000 tasks";
@@ -39,7 +39,7 @@ fn idling<P: Peer>(stage: &Stage) -> Contestant {
         thread::sleep(SETTLES);
         // Each thread has a counter of its own, so that this thread's reads are not counted.
         let counters = syscalls.and_then(|source| counters(source, threads));
-        let switches = || Ok::<_, LabError>(Process::own().switches()?.only(threads));
+        let switches = || anyhow::Ok(Process::own().switches()?.only(threads));
         let (before, begin, cpu) = (switches()?, Instant::now(), Usage::now()?.cpu);
         thread::sleep(Duration::from_millis(span_ms.into()));
         let (span, cpu) = (begin.elapsed(), Usage::now()?.cpu.saturating_sub(cpu));
@@ -66,7 +66,7 @@ fn counters(source: SyscallSource, threads: &[i32]) -> Option<Vec<SyscallCounter
 }
 
 /// Both workers run tasks.
-fn work(peer: &mut impl Peer) -> Result<(), LabError> {
+fn work(peer: &mut impl Peer) -> Result<()> {
     let mut crew = Crew::new();
     for index in 0..TASKS {
         peer.spawn_as(Role::from(index * 2 / TASKS), crew.member(async {}))?;

@@ -23,10 +23,10 @@ mod timer_sleepers;
 mod urgent;
 mod wake;
 
-use crate::error::LabError;
 use crate::frame::{self, Plan};
 use crate::report::Report;
 use crate::text::Text;
+use anyhow::{Context as _, Result};
 
 pub(crate) use options::Options;
 
@@ -107,12 +107,12 @@ pub(crate) fn of_name(name: &str) -> Option<&'static Scenario> {
 
 impl Scenario {
     /// Runs it on this host.
-    pub(crate) fn run(&self, options: &Options) -> Result<Report, LabError> {
-        let plan = self.plan.ok_or_else(|| {
-            LabError::Said(format!(
-                "`{}` is measured on simulated machines only: name one, for example --sim zen3-2x64",
-                self.name
-            ))
+    pub(crate) fn run(&self, options: &Options) -> Result<Report> {
+        let plan = self.plan.with_context(|| {
+            let name = self.name;
+            format!(
+                "`{name}` is measured on simulated machines only: name one, for example --sim zen3-2x64"
+            )
         })?;
         frame::run(plan, options)
     }

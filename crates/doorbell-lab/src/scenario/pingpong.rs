@@ -15,11 +15,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
+use crate::error::TASK_LOST;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::{Samples, Usage, allowed_cpus};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, sleep_until};
 use crate::tools::{Crew, End, Slot, compute, counted, counted_noun, locked, steps_for};
+use anyhow::{Result, bail};
 
 const SPAN_MS: [u32; 2] = [500, 50];
 /// In 10 ms of a pass of pairs there are 3 frames.
@@ -53,7 +54,7 @@ fn frames_in(amount_ms: u32) -> u32 {
     (amount_ms * frames / ms).max(1)
 }
 
-fn contestants() -> Result<Vec<Contestant>, LabError> {
+fn contestants() -> Result<Vec<Contestant>> {
     let workers = Workers::Free(allowed_cpus()?.len());
     let frames = [CHAIN, BURST].map(|name| (name.to_owned(), None));
     let all = PAIRS.map(|count| (pairs(count), Some(count)));
@@ -168,7 +169,7 @@ impl Pair {
     }
 }
 
-fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outcome, LabError> {
+fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outcome> {
     let end = Arc::new(End::default());
     let pairs: Vec<_> = (0..count).map(|_| Arc::new(Pair::default())).collect();
     let mut crew = Crew::new();
@@ -188,9 +189,7 @@ fn exchange<P: Peer>(peer: &mut P, count: usize, span: Duration) -> Result<Outco
     let clients = crew.gather()?;
     let seconds = began.elapsed().as_secs_f64();
     if clients.iter().any(|client| !client.is_right) {
-        return Err(LabError::CallLost {
-            reason: "a message came back with another number than its client expected",
-        });
+        bail!("a message came back with another number than its client expected");
     }
     let operations = clients.iter().map(|client| client.exchanges).sum::<u64>();
     let late = Samples::of_all(clients.iter().map(|client| &client.round_trips));
@@ -254,7 +253,7 @@ impl Frames {
     }
 
     /// Begins those frames that are due when the last one is over. How many.
-    fn begin_all(&self, frames: u32) -> Result<u32, LabError> {
+    fn begin_all(&self, frames: u32) -> Result<u32> {
         let (first, mut begun) = (Instant::now() + FRAMES_BEGIN_IN, 0);
         for frame in 0..frames {
             sleep_until(first + FRAME * frame);
@@ -266,7 +265,7 @@ impl Frames {
         let last = Instant::now();
         while !self.is_over() {
             if last.elapsed() > LOST {
-                return Err(LabError::TaskLost);
+                bail!(TASK_LOST);
             }
             sleep_until(Instant::now() + FRAME / 16);
         }
@@ -274,7 +273,7 @@ impl Frames {
     }
 }
 
-fn show<P: Peer>(peer: &mut P, is_chain: bool, frames: u32) -> Result<Outcome, LabError> {
+fn show<P: Peer>(peer: &mut P, is_chain: bool, frames: u32) -> Result<Outcome> {
     let all = Arc::new(Frames {
         is_chain,
         reference: Instant::now(),
@@ -293,7 +292,7 @@ fn show<P: Peer>(peer: &mut P, is_chain: bool, frames: u32) -> Result<Outcome, L
     let (runs, begun) = (crew.gather()?, begun?);
     let took = std::mem::take(&mut *locked(&all.took));
     if runs.iter().any(|runs| *runs != begun) || took.len() != begun as usize {
-        return Err(LabError::TaskLost);
+        bail!(TASK_LOST);
     }
     let mean_us = took.mean_ns().unwrap_or_default() / 1_000.0;
     let skipped = f64::from(frames - begun);

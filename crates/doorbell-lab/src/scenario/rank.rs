@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
+use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, current_cpu};
 use crate::peers::{
     Doorbell, Peer, Role, Threads, Tokio, Want, Workers, give_up_privileges, refused,
 };
 use crate::tools::{Crew, Slot, compute, counted, spin, steps_for};
+use anyhow::Result;
 
 const TURNS: [u32; 2] = [1_000, 500];
 /// The poll behind which the urgent task waits.
@@ -40,7 +41,7 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
@@ -132,7 +133,7 @@ impl Scene {
     }
 }
 
-fn take_turns<P: Peer>(peer: &mut P, turns: u32, fills: bool) -> Result<(Samples, u32), LabError> {
+fn take_turns<P: Peer>(peer: &mut P, turns: u32, fills: bool) -> Result<(Samples, u32)> {
     let (scene, mut crew) = (Arc::new(Scene::default()), Crew::new());
     let theirs = Arc::clone(&scene);
     peer.spawn_as(URGENT, crew.member(async move { theirs.be_urgent().await }))?;
@@ -140,7 +141,7 @@ fn take_turns<P: Peer>(peer: &mut P, turns: u32, fills: bool) -> Result<(Samples
     peer.spawn_as(FILLER, async move { theirs.fill::<P>().await })?;
     peer.spawn_as(BLOCKER, async move { scene.block::<P>(turns, fills).await })?;
     let (waits, moved) = crew.gather()?.remove(0);
-    LabError::check_count("wakes", turns.into(), waits.len() as u64)?;
+    check_count("wakes", turns.into(), waits.len() as u64)?;
     Ok((waits, moved))
 }
 

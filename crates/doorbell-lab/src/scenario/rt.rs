@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
+use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work, percentiles_of};
 use crate::measure::{Samples, allowed_cpus};
 use crate::peers::{
@@ -17,6 +17,7 @@ use crate::peers::{
 };
 use crate::scenario::Options;
 use crate::tools::{Crew, Lateness, Slot, compute, counted, steps_for};
+use anyhow::Result;
 
 /// The usual period, and the least one of tokio's timers.
 const PERIOD: Duration = Duration::from_millis(1);
@@ -54,7 +55,7 @@ fn steps_in(period: Duration) -> u64 {
     steps_for(period / WORK_PART)
 }
 
-fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
@@ -122,7 +123,7 @@ impl Cycle {
         (passed as u32 + 1).clamp(tick + 1, self.ticks.max(tick + 1))
     }
 
-    fn run<P: Peer>(self, peer: &mut P, cores: usize, extras: usize) -> Result<Outcome, LabError> {
+    fn run<P: Peer>(self, peer: &mut P, cores: usize, extras: usize) -> Result<Outcome> {
         let woken: Arc<[Extra]> = (0..extras).map(|_| Extra::default()).collect();
         let steps = steps_in(self.period);
         let mut waiting = Crew::new();
@@ -141,18 +142,18 @@ impl Cycle {
         self.sum(ticking.gather()?, &waiting.gather()?)
     }
 
-    fn sum(self, all: Vec<Ticked>, extras: &[Samples]) -> Result<Outcome, LabError> {
+    fn sum(self, all: Vec<Ticked>, extras: &[Samples]) -> Result<Outcome> {
         let mut sum = Ticked::default();
         for one in all {
             let count = one.late.count() + u64::from(one.missed);
-            LabError::check_count("ticks", self.ticks.into(), count)?;
+            check_count("ticks", self.ticks.into(), count)?;
             sum.late.add(&one.late);
             sum.missed += one.missed;
             sum.woken += one.woken;
             sum.skipped += one.skipped;
         }
         let waits = Samples::of_all(extras);
-        LabError::check_count("wakes", sum.woken.into(), waits.len() as u64)?;
+        check_count("wakes", sum.woken.into(), waits.len() as u64)?;
         let missed = [("missed_count", f64::from(sum.missed))];
         let outcome = sum.late.into_outcome().and(missed);
         if extras.is_empty() {

@@ -12,11 +12,12 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, ensure};
 use crossbeam_utils::CachePadded;
 use doorbell::metrics::{WorkerMetrics, raw::WorkerCounts};
 use doorbell::{CallError, CoreId, Handle, call::ManyResults};
 
-use crate::error::LabError;
+use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::allowed_cpus;
 use crate::peers::{Doorbell, Team, Workers};
@@ -84,7 +85,7 @@ impl Counts {
 }
 
 /// How many calls a caller made.
-type Called = Result<u64, LabError>;
+type Called = Result<u64>;
 
 /// A runtime on all CPUs, and threads beside it. All of them call.
 #[derive(Debug)]
@@ -95,7 +96,7 @@ struct Callers {
 }
 
 impl Callers {
-    fn start(setting: &str, threads: usize) -> Result<Self, LabError> {
+    fn start(setting: &str, threads: usize) -> Result<Self> {
         let cpus = allowed_cpus()?;
         let counts: &'static Counts = Box::leak(Box::new(Counts {
             ran: cpus.iter().map(|_| CachePadded::default()).collect(),
@@ -120,7 +121,7 @@ impl Callers {
         })
     }
 
-    fn all_call(&self, span: Duration) -> Result<Outcome, LabError> {
+    fn all_call(&self, span: Duration) -> Result<Outcome> {
         let (handle, counts) = (self.peer.0.handle(), self.counts);
         let (ran_before, before) = (counts.ran(), counts_of(handle));
         counts.go_on(true);
@@ -169,11 +170,13 @@ fn call_all(handle: &Handle, counts: &'static Counts) -> Called {
     }
 }
 
-fn all_done(results: Result<ManyResults<()>, CallError>) -> Result<(), LabError> {
+fn all_done(results: Result<ManyResults<()>, CallError>) -> Result<()> {
     let all = results.is_ok_and(|each| each.iter().all(Result::is_ok));
-    all.then_some(()).ok_or(LabError::CallLost {
-        reason: "a call to all cores came back without the result of one",
-    })
+    ensure!(
+        all,
+        "a call to all cores came back without the result of one"
+    );
+    Ok(())
 }
 
 fn sum(callers: Crew<Called>) -> Called {
@@ -181,9 +184,9 @@ fn sum(callers: Crew<Called>) -> Called {
 }
 
 /// Each call ran on each core once.
-fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<(), LabError> {
+fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<()> {
     let mut each = before.iter().zip(after);
-    each.try_for_each(|(then, now)| LabError::check_count("calls on each core", calls, now - then))
+    each.try_for_each(|(then, now)| check_count("calls on each core", calls, now - then))
 }
 
 fn counts_of(handle: &Handle) -> Vec<WorkerCounts> {

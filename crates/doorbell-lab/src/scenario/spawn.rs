@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use futures::channel::oneshot;
 
-use crate::error::LabError;
+use crate::error::TASK_LOST;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::peers::{Doorbell, Spawns, Tokio, Workers};
 use crate::tools::{End, locked};
@@ -89,8 +90,8 @@ fn one<P: Spawns>(shape: Shape) -> Contestant {
 }
 
 impl Shape {
-    fn drive<P: Spawns>(self, peer: &P, times: u32) -> Result<Duration, LabError> {
-        let repeat = |once: &dyn Fn() -> Result<(), LabError>| {
+    fn drive<P: Spawns>(self, peer: &P, times: u32) -> Result<Duration> {
+        let repeat = |once: &dyn Fn() -> Result<()>| {
             let begin = Instant::now();
             (0..times).try_for_each(|_| once())?;
             Ok(begin.elapsed())
@@ -143,11 +144,11 @@ impl Countdown {
     }
 }
 
-async fn until(ended: oneshot::Receiver<()>) -> Result<(), LabError> {
-    ended.await.map_err(|_| LabError::TaskLost)
+async fn until(ended: oneshot::Receiver<()>) -> Result<()> {
+    ended.await.ok().context(TASK_LOST)
 }
 
-async fn many_local<P: Spawns>() -> Result<(), LabError> {
+async fn many_local<P: Spawns>() -> Result<()> {
     let (countdown, ended) = Countdown::of(MANY);
     for _ in 0..MANY {
         let countdown = Arc::clone(&countdown);
@@ -157,17 +158,17 @@ async fn many_local<P: Spawns>() -> Result<(), LabError> {
     until(ended).await
 }
 
-fn many_remote<P: Spawns>(peer: &P, count: u32) -> Result<(), LabError> {
+fn many_remote<P: Spawns>(peer: &P, count: u32) -> Result<()> {
     let tasks: Vec<P::Join> = (0..count).map(|_| peer.spawn_remote(async {})).collect();
     peer.block_on(async {
         for task in tasks {
-            task.await.map_err(|_| LabError::TaskLost)?;
+            task.await.ok().context(TASK_LOST)?;
         }
         Ok(())
     })
 }
 
-async fn chained<P: Spawns>() -> Result<(), LabError> {
+async fn chained<P: Spawns>() -> Result<()> {
     let (signal, ended) = oneshot::channel();
     P::spawn_here(link::<P>(SOME, signal));
     until(ended).await
@@ -186,7 +187,7 @@ fn link<P: Spawns>(left: u32, signal: oneshot::Sender<()>) -> impl Future<Output
     }
 }
 
-async fn ping_pong<P: Spawns>() -> Result<(), LabError> {
+async fn ping_pong<P: Spawns>() -> Result<()> {
     let (countdown, ended) = Countdown::of(SOME);
     P::spawn_here(async move {
         for _ in 0..SOME {
@@ -212,7 +213,7 @@ async fn ping<P: Spawns>(countdown: Arc<Countdown>) {
     }
 }
 
-async fn yield_many<P: Spawns>() -> Result<(), LabError> {
+async fn yield_many<P: Spawns>() -> Result<()> {
     let (countdown, ended) = Countdown::of(YIELDERS);
     for _ in 0..YIELDERS {
         let countdown = Arc::clone(&countdown);
@@ -249,7 +250,7 @@ impl Busy {
         Self { end, ended }
     }
 
-    fn end<P: Spawns>(self, peer: &P) -> Result<(), LabError> {
+    fn end<P: Spawns>(self, peer: &P) -> Result<()> {
         self.end.ask();
         peer.block_on(until(self.ended))
     }

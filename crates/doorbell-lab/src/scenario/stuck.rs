@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
 
-use crate::error::LabError;
+use crate::error::check_count;
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Role, Spawns, Timers, Tokio, Workers};
 use crate::tools::{Crew, End, Lateness, spin};
@@ -69,7 +69,7 @@ fn stuck<P: Timers + Spawns>(
         end.ask();
         let late = found?.remove(0);
         if waiting > 0 {
-            LabError::check_count("tasks", waiting as u64 * u64::from(times), late.count())?;
+            check_count("tasks", waiting as u64 * u64::from(times), late.count())?;
         }
         Ok(late.into_outcome())
     };

@@ -8,10 +8,10 @@ use std::sync::mpsc::Sender;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Host as _, Job, Role, Timers, Tokio, Workers, let_others_run};
 use crate::tools::{Crew, Lateness, Meeting, Random, spin};
+use anyhow::Result;
 
 const TIMERS: usize = 1_000;
 const SPAN_MS: u32 = 1_000;
@@ -72,7 +72,7 @@ fn contestants(stage: &Stage, settles: Duration) -> Vec<Contestant> {
 }
 
 /// Both workers run something.
-fn meet<P: Timers>(peer: &mut P) -> Result<(), LabError> {
+fn meet<P: Timers>(peer: &mut P) -> Result<()> {
     both(peer, |_, meeting| async move { meeting.arrive().await }).map(drop)
 }
 
@@ -80,7 +80,7 @@ fn meet<P: Timers>(peer: &mut P) -> Result<(), LabError> {
 fn both<P: Timers, F: Future<Output: Send + 'static> + Send + 'static>(
     peer: &mut P,
     job: impl Fn(usize, Arc<Meeting>) -> F,
-) -> Result<Vec<F::Output>, LabError> {
+) -> Result<Vec<F::Output>> {
     let (meeting, mut crew) = (Arc::new(Meeting::of(2)), Crew::new());
     for core in 0..2 {
         let job = crew.member(job(core, Arc::clone(&meeting)));
@@ -89,9 +89,7 @@ fn both<P: Timers, F: Future<Output: Send + 'static> + Send + 'static>(
     crew.gather()
 }
 
-fn run<P: Timers>(
-    form: &'static str,
-) -> impl Fn(&mut P, u32) -> Result<crate::frame::Outcome, LabError> {
+fn run<P: Timers>(form: &'static str) -> impl Fn(&mut P, u32) -> Result<crate::frame::Outcome> {
     move |peer, span_ms| {
         let due = deadlines(Duration::from_millis(span_ms.into()));
         let fired = match form {
@@ -139,7 +137,7 @@ impl Wake for Note {
 }
 
 /// Half of the timers are armed on each worker; no task waits for them.
-fn run_alone<P: Timers>(peer: &mut P, due: &[Instant]) -> Result<Vec<Fired>, LabError> {
+fn run_alone<P: Timers>(peer: &mut P, due: &[Instant]) -> Result<Vec<Fired>> {
     let (mut notes, end) = (Crew::new(), end_of(due));
     let fired: Vec<_> = due.iter().map(|due| (*due, notes.teller())).collect();
     let kept = both(peer, |core, meeting| {
@@ -179,7 +177,7 @@ fn arm<P: Timers>((due, fired): &(Instant, Sender<Fired>)) -> Job {
 }
 
 /// Each timer has a task.
-fn run_tasks<P: Timers>(peer: &mut P, due: &[Instant]) -> Result<Vec<Fired>, LabError> {
+fn run_tasks<P: Timers>(peer: &mut P, due: &[Instant]) -> Result<Vec<Fired>> {
     let mut crew = Crew::new();
     for (index, &due) in due.iter().enumerate() {
         let sleep = crew.member(async move {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use anyhow::{Error, Result, anyhow};
 use doorbell_machine::sim::{Outcome, ThreadReport};
 use doorbell_sim::fuzz::{Found, Setup, What};
 use serde_json::{Value, json};
 
 use super::memory_name;
-use crate::error::LabError;
 
 /// How many events of a thread are shown, counted from the last.
 const EVENTS_SHOWN: usize = 8;
@@ -56,15 +56,16 @@ pub(super) fn to_json(found: &Found, profile: Option<&str>) -> Value {
 }
 
 /// An error with the command that repeats the failure, if there is one.
-pub(super) fn check(found: Option<&Found>, profile: Option<&str>) -> Result<(), LabError> {
-    let Some(found) = found else {
-        return Ok(());
-    };
-    Err(LabError::Found {
-        seed: found.setup.seed,
-        what: what(&found.what),
-        replay: replay_command(&found.setup, found.shape, profile),
+pub(super) fn check(found: Option<&Found>, profile: Option<&str>) -> Result<()> {
+    found.map_or(Ok(()), |found| {
+        let replay = replay_command(&found.setup, found.shape, profile);
+        Err(failed(found.setup.seed, &what(&found.what), &replay))
     })
+}
+
+/// An error of a seed.
+pub(crate) fn failed(seed: u64, what: &str, replay: &str) -> Error {
+    anyhow!("seed {seed}: {what}\nthis repeats it: {replay}")
 }
 
 /// The last events of each core.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::Args;
 use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span, why_rare};
 use doorbell_sim::profile::Profile;
@@ -9,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::failure;
 use super::{MachineArgs, load, memory_name, shapes_of};
-use crate::error::LabError;
 use crate::progress::Progress;
 
 /// The text for a rare mark that is not rare in a full run: this run is small, or left out shapes.
@@ -42,11 +42,7 @@ pub(crate) struct FuzzReport {
 }
 
 /// Runs the seeds.
-///
-/// # Errors
-/// [`LabError::Profile`], [`LabError::Unknown`], and [`LabError::Simulation`] if the machine cannot be
-/// simulated. A failure that the seeds find is part of the report.
-pub(crate) fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
+pub(crate) fn fuzz(options: &FuzzOptions) -> Result<FuzzReport> {
     let profile = load(options.machine.profile.as_deref())?;
     let shapes = shapes_of(options.shape.as_deref())?;
     let plan = Plan {
@@ -130,10 +126,7 @@ impl FuzzReport {
     }
 
     /// Whether no seed failed.
-    ///
-    /// # Errors
-    /// [`LabError::Found`] with the command that repeats the failure.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let profile = self.options.machine.profile.as_deref();
         failure::check(self.done.found.as_deref(), profile)
     }

@@ -12,17 +12,19 @@ mod fuzz;
 mod mutants;
 mod replay;
 
+use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doorbell_machine::sim::Memory;
 use doorbell_sim::fuzz::{SHAPES, Shape, Span, SpanError};
 use doorbell_sim::profile::Profile;
 
+use crate::error::unknown;
+
+pub(crate) use failure::failed;
 pub(crate) use fuzz::{FuzzOptions, fuzz};
 pub(crate) use mutants::{MutantsOptions, mutants};
 pub(crate) use replay::{ReplayOptions, replay};
-
-use crate::error::LabError;
 
 /// The machine of a run of the simulator.
 #[derive(Debug, Clone, Args)]
@@ -60,18 +62,17 @@ fn memory_name(memory: Memory) -> &'static str {
 }
 
 /// The shape with this name.
-fn shape_of(name: &str) -> Result<Shape, LabError> {
+fn shape_of(name: &str) -> Result<Shape> {
     let shape = SHAPES.iter().find(|shape| shape.name == name);
     let known = SHAPES.iter().map(|shape| shape.name);
-    let unknown = || LabError::unknown("shape", name, known);
-    shape.copied().ok_or_else(unknown)
+    shape.copied().ok_or_else(|| unknown("shape", name, known))
 }
 
 /// The shape with this name, or all shapes.
-fn shapes_of(name: Option<&str>) -> Result<Vec<Shape>, LabError> {
+fn shapes_of(name: Option<&str>) -> Result<Vec<Shape>> {
     name.map_or_else(|| Ok(SHAPES.to_vec()), |name| Ok(vec![shape_of(name)?]))
 }
 
-fn load(profile: Option<&str>) -> Result<Option<Profile>, LabError> {
+fn load(profile: Option<&str>) -> Result<Option<Profile>> {
     Ok(profile.map(Profile::load).transpose()?)
 }

@@ -4,13 +4,14 @@
 
 use std::process::Command;
 
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use doorbell_machine::sim::Memory;
 use doorbell_sim::fuzz::{MUTANTS, Mutant, Shown, Span, hunt};
 use serde::{Deserialize, Serialize};
 
 use super::{cores, memory, memory_name};
-use crate::error::LabError;
+use crate::error::unknown;
 use crate::progress::Progress;
 
 /// The options of the hunts.
@@ -61,23 +62,18 @@ struct Row {
 }
 
 /// Hunts the mutants, one after another.
-///
-/// # Errors
-/// [`LabError::Unknown`], [`LabError::Said`] without mutants, [`LabError::System`] if a process cannot be started, and
-/// [`LabError::Simulation`] if the machine cannot be simulated.
-pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
+pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport> {
     let is_chosen = |mutant: &&Mutant| is_chosen(&name(mutant), options);
     let chosen: Vec<_> = MUTANTS.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         let wanted = options.only.as_deref().unwrap_or_default();
         let known = MUTANTS.iter().map(name);
-        return Err(LabError::unknown("mutant", wanted, known));
+        return Err(unknown("mutant", wanted, known));
     }
     if !cfg!(feature = "mutants") {
-        return Err(LabError::Said(
+        bail!(
             "no mutants in this build; `cargo run --release --features mutants -- sim mutants` has them"
-                .to_owned(),
-        ));
+        );
     }
     let progress = Progress::steps_on_stderr(chosen.len() as u64, "mutants");
     let mut rows = Vec::new();
@@ -111,7 +107,7 @@ fn is_chosen(name: &str, options: &MutantsOptions) -> bool {
     }
 }
 
-fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Row, LabError> {
+fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Row> {
     let memory = options.memory.unwrap_or(memory);
     let hunt = hunt(mutant, memory, options.seeds, options.cores, |_| ())?;
     let killed = hunt.killed;
@@ -129,25 +125,20 @@ fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Resul
 }
 
 /// Hunts a mutant in a child process. If the child crashes, the mutant counts as noticed.
-fn hunt_in_child(
-    mutant: &Mutant,
-    memory: Memory,
-    options: &MutantsOptions,
-) -> Result<Row, LabError> {
-    let failed = LabError::system("starting this program again");
+fn hunt_in_child(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Row> {
+    let failed = "starting this program again";
     let memory = memory_name(options.memory.unwrap_or(memory));
     let (seeds, cores) = (options.seeds.to_string(), options.cores.to_string());
-    let output = Command::new(std::env::current_exe().map_err(failed)?)
+    let output = Command::new(std::env::current_exe().context(failed)?)
         .args(["sim", "mutants", "--json", "--here", &name(mutant)])
         .args(["--seeds", &seeds, "--cores", &cores, "--memory", memory])
         .output()
-        .map_err(failed)?;
+        .context(failed)?;
     let report: Option<MutantsReport> = serde_json::from_slice(&output.stdout).ok();
     let row = report.and_then(|report| report.mutants.into_iter().next());
     // An exit status of 1 or 2 reports an error; it is no crash.
     if row.is_none() && matches!(output.status.code(), Some(1 | 2)) {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(failed(std::io::Error::other(said)));
+        bail!("{failed}: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(row.unwrap_or_else(|| Row {
         mutant: name(mutant),
@@ -160,20 +151,15 @@ fn hunt_in_child(
 
 impl MutantsReport {
     /// Whether every mutant was noticed.
-    ///
-    /// # Errors
-    /// Names the mutants that were not noticed.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let is_alive = |row: &&Row| !row.killed && row.not_here.is_none();
         let alive = self.mutants.iter().filter(is_alive);
-        let names: Vec<String> = alive.map(|row| row.mutant.clone()).collect();
-        if names.is_empty() {
-            Ok(())
-        } else {
-            Err(LabError::Said(format!(
-                "no seed noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
-                names.join(", ")
-            )))
-        }
+        let names: Vec<&str> = alive.map(|row| &*row.mutant).collect();
+        let alive = names.join(", ");
+        ensure!(
+            names.is_empty(),
+            "no seed noticed {alive}; more seeds (`--seeds 0..10000`) may, or a check is missing"
+        );
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use anyhow::{Context as _, Result};
 use clap::Args;
 use doorbell_machine::sim::{Outcome, Sink};
 use doorbell_sim::fuzz::{Found, Setup, Shape, What, setup};
@@ -14,7 +15,8 @@ use doorbell_sim::trace::MachineTrace;
 use serde_json::{Value, json};
 
 use super::{MachineArgs, failure, load, shapes_of};
-use crate::error::LabError;
+use crate::cannot_write;
+use crate::error::unknown;
 
 /// The options of a replay.
 #[derive(Debug, Clone, Args)]
@@ -36,11 +38,7 @@ pub(crate) struct ReplayOptions {
 type Writing = Rc<RefCell<(MachineTrace<BufWriter<File>>, Option<io::Error>)>>;
 
 /// Repeats a seed: one JSON object, and an error with the command that repeats the failure, if there is one.
-///
-/// # Errors
-/// [`LabError::Profile`], [`LabError::Unknown`], [`LabError::File`] if the trace cannot be
-/// written, and [`LabError::Simulation`] if the machine cannot be simulated.
-pub(crate) fn replay(options: &ReplayOptions) -> Result<(Value, Result<(), LabError>), LabError> {
+pub(crate) fn replay(options: &ReplayOptions) -> Result<(Value, Result<()>)> {
     let profile = load(options.machine.profile.as_deref())?;
     let spec = profile.as_ref().map(Profile::spec);
     let MachineArgs { cores, memory, .. } = options.machine;
@@ -54,7 +52,7 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(Value, Result<(), LabEr
         }
     }
     let Some(shape) = shape else {
-        return Err(LabError::unknown("shape", "", [""; 0]));
+        return Err(unknown("shape", "", [""; 0]));
     };
     let outcome = match &options.trace {
         Some(path) => traced(&shape, &setup, path)?,
@@ -85,10 +83,10 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(Value, Result<(), LabEr
     Ok((json, failure::check(failed, profile)))
 }
 
-fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError> {
-    let failed = |source| crate::file_error(path, source);
-    let file = File::create(path).map_err(failed)?;
-    let trace = MachineTrace::begin(BufWriter::new(file)).map_err(failed)?;
+fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome> {
+    let failed = || cannot_write(path);
+    let file = File::create(path).with_context(failed)?;
+    let trace = MachineTrace::begin(BufWriter::new(file)).with_context(failed)?;
     let writing: Writing = Rc::new(RefCell::new((trace, None)));
     let theirs = Rc::clone(&writing);
     let sink: Sink = Box::new(move |event| {
@@ -100,10 +98,8 @@ fn traced(shape: &Shape, setup: &Setup, path: &Path) -> Result<Outcome, LabError
     let outcome = (shape.run)(setup, Some(sink))?;
     // The run is over, so its sink has been dropped.
     let written = Rc::into_inner(writing).map(RefCell::into_inner);
-    match written {
-        Some((_, Some(error))) => Err(failed(error)),
-        Some((trace, None)) => trace.finish(&outcome.threads).map(drop).map_err(failed),
-        None => Err(failed(io::Error::other("the run still holds it"))),
-    }?;
+    let (trace, error) = written.context("the run still holds its trace")?;
+    let finished = error.map_or_else(|| trace.finish(&outcome.threads).map(drop), Err);
+    finished.with_context(failed)?;
     Ok(outcome)
 }

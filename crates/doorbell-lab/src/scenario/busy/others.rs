@@ -1,13 +1,12 @@
 //! A web service whose handlers compute in slices, and sleeps of a runtime that has nothing else to do.
 
-use std::io;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, ensure};
 use doorbell::IdlePolicy;
 
 use super::super::http::{Probe, Site, connect, get};
 use super::{BASELINE, OURS, SPINNING};
-use crate::error::LabError;
 use crate::frame::{Contestant, Outcome};
 use crate::peers::{Doorbell, Host as _, Timers, Tokio, Workers};
 use crate::tools::{Crew, Lateness, beside_threads, steps_for};
@@ -53,20 +52,18 @@ pub(super) fn services(pass: Duration) -> Vec<Contestant> {
     all
 }
 
-fn failed(source: io::Error) -> LabError {
-    LabError::system("asking the service")(source)
-}
+const FAILED: &str = "asking the service";
 
 /// Probes on kept and on new connections, beside clients that compute.
-fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
+fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome> {
     let span = Duration::from_millis(amount_ms.into()).saturating_sub(EDGE);
     let probe = |keeps| Probe::start(site.address, keeps, PROBED, EDGE, span);
     let probes = [probe(true)?, probe(false)?];
     let began = Instant::now();
     let address = site.address;
     let client = || {
-        let mut stream = connect(address).map_err(failed)?;
-        Ok(move || get(&mut stream, "/compute").map_err(failed))
+        let mut stream = connect(address).context(FAILED)?;
+        Ok(move || get(&mut stream, "/compute").context(FAILED))
     };
     let (computed, probed) =
         beside_threads((THREAD, CLIENTS), client, || probes.map(Probe::finish))?;
@@ -74,10 +71,7 @@ fn serve(site: &mut Site, amount_ms: u32) -> Result<Outcome, LabError> {
     let mut parts = Vec::new();
     for (part, probed) in ["kept", "new"].into_iter().zip(probed) {
         let (late, errors) = probed?;
-        if errors > 0 {
-            let said = format!("{errors} requests were not answered");
-            return Err(failed(io::Error::other(said)));
-        }
+        ensure!(errors == 0, "{errors} requests were not answered");
         parts.push((part, late));
     }
     let figures = [("computed_per_s", computed as f64 / took_s)];
@@ -111,7 +105,7 @@ pub(super) fn sleeps() -> Vec<Contestant> {
     all
 }
 
-fn waits<P: Timers>(wait: (Duration, bool)) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
+fn waits<P: Timers>(wait: (Duration, bool)) -> impl Fn(&mut P, u32) -> Result<Outcome> {
     move |peer, amount_ms| {
         let mut crew = Crew::new();
         let span = Duration::from_millis(amount_ms.into());

@@ -9,11 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Case, LONE, OnPeer, SEED, SLEEP};
-use crate::error::LabError;
+use crate::error::{TASK_LOST, panicked};
 use crate::frame::{Contestant, Outcome};
 use crate::measure::{Samples, Spread, median};
 use crate::peers::{Net, Want, Workers, shortest_slack};
 use crate::tools::{End, Random, compute, steps_for};
+use anyhow::{Context as _, Result, bail};
 
 /// What is written to a socket is the time, 8 bytes.
 const STAMP: usize = size_of::<u64>();
@@ -184,19 +185,19 @@ impl Tally {
     }
 }
 
-fn launch<P: Net>(peer: &mut P, scene: &Arc<Scene>, part: Part) -> Result<(), LabError> {
+fn launch<P: Net>(peer: &mut P, scene: &Arc<Scene>, part: Part) -> Result<()> {
     let scene = Arc::clone(scene);
     peer.launch(NetTask { scene, part })
 }
 
 /// Starts the task that reads. The other end of its connection.
-fn start_reader<P: Net>(peer: &mut P, scene: &Arc<Scene>) -> Result<TcpStream, LabError> {
-    let failed = LabError::system("using a socket of the loopback");
-    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
+fn start_reader<P: Net>(peer: &mut P, scene: &Arc<Scene>) -> Result<TcpStream> {
+    let failed = "using a socket of the loopback";
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context(failed)?;
+    let address = listener.local_addr().context(failed)?;
     launch(peer, scene, Part::Read(address))?;
-    let (stream, _) = listener.accept().map_err(failed)?;
-    stream.set_nodelay(true).map_err(failed)?;
+    let (stream, _) = listener.accept().context(failed)?;
+    stream.set_nodelay(true).context(failed)?;
     Ok(stream)
 }
 
@@ -211,7 +212,7 @@ impl OnPeer for Crowd {
     }
 }
 
-fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Outcome, LabError> {
+fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Outcome> {
     let span = Duration::from_millis(amount_ms.into());
     let (scene, all) = Scene::new();
     let stream = start_reader(peer, &scene)?;
@@ -228,9 +229,9 @@ fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Ou
     let took_s = began.elapsed().as_secs_f64();
     drop(scene);
     let tally = Tally::of(&all);
-    let panicked = |_| LabError::panicked("outside");
+    let panicked = |_| panicked("outside");
     if [tally.read.len(), tally.ran.len()] != done.map_err(panicked)?? {
-        return Err(LabError::TaskLost);
+        bail!(TASK_LOST);
     }
     let mut parts = vec![(PARTS[0], tally.read), (PARTS[1], tally.slept)];
     if P::SPAWNS_FROM_OUTSIDE {
@@ -246,7 +247,7 @@ fn disturb<P: Net>(
     scene: &Arc<Scene>,
     mut stream: TcpStream,
     span: Duration,
-) -> Result<[usize; 2], LabError> {
+) -> Result<[usize; 2]> {
     // Its own wait for a CPU says nothing about a runtime.
     Want::Waker.ask();
     shortest_slack();
@@ -260,7 +261,7 @@ fn disturb<P: Net>(
     while began.elapsed() < span {
         pause();
         let written = scene.write(&mut stream);
-        written.map_err(LabError::system("using a socket of the loopback"))?;
+        written.context("using a socket of the loopback")?;
         done[0] += 1;
         if P::SPAWNS_FROM_OUTSIDE {
             pause();
@@ -285,7 +286,7 @@ impl OnPeer for Lone {
             drop(scene);
             let tally = Tally::of(&all);
             if tally.yields.is_empty() || tally.yields.len() != tally.read.len() {
-                return Err(LabError::TaskLost);
+                bail!(TASK_LOST);
             }
             let middle = median(&tally.yields).map(|count| ("yields_count", count));
             let most = Spread::of(&tally.yields).map(|ends| ("yields_max_count", ends.max));

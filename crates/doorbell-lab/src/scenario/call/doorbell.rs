@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use anyhow::{Error, Result};
 use doorbell::net::UdpSocket;
 use doorbell::time::sleep;
 use doorbell::{Builder, CallError, Handle, Runtime, call_on, metrics::WorkerState};
 
 use super::{Caller, FALLS_ASLEEP, Meter, PARKED_DIVISOR, Tally, lost};
-use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Stage};
 use crate::peers::{Doorbell, Workers, with_setting};
 use crate::tools::spin;
@@ -126,7 +126,7 @@ impl Calls {
         usize::from(self.is_task)
     }
 
-    fn run(self, runtime: &Runtime, calls: u32) -> Result<Outcome, LabError> {
+    fn run(self, runtime: &Runtime, calls: u32) -> Result<Outcome> {
         let handle = runtime.handle();
         let counts = || {
             let workers = handle.metrics().workers;
@@ -156,7 +156,7 @@ impl Calls {
     }
 
     /// The caller is a task pinned to the first core; this thread sleeps meanwhile.
-    fn call_awaited(self, runtime: &Runtime, calls: u32) -> Result<Outcome, LabError> {
+    fn call_awaited(self, runtime: &Runtime, calls: u32) -> Result<Outcome> {
         let mut meter = Meter::begin(self.caller.clock, calls, self.tally.served());
         let inside = runtime.handle().clone();
         let task = runtime.task().on(0).spawn(async move {
@@ -166,7 +166,7 @@ impl Calls {
                 let answer = call_on(self.callee(), move || self.tally.serve()).await;
                 meter.stop(start, answer.map_err(|error| refused(&error))?);
             }
-            Ok::<_, LabError>(meter)
+            anyhow::Ok(meter)
         });
         let meter = runtime.block_on(task);
         let meter = meter.map_err(|_| lost("the calling task panicked"))??;
@@ -186,7 +186,7 @@ impl Calls {
     }
 }
 
-fn refused(error: &CallError) -> LabError {
+fn refused(error: &CallError) -> Error {
     lost(match error {
         CallError::RuntimeGone => "the runtime went away",
         CallError::Panicked(_) => "the call panicked",

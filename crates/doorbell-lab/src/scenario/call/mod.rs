@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use anyhow::{Error, Result, anyhow};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::LabError;
+use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Clock, Pin, Samples, Tick, current_cpu};
 use crate::peers::{Host as _, Tokio, Workers, current_thread, join, thread_on};
@@ -104,7 +105,7 @@ struct Meter {
     served: u64,
     reported: u32,
     crossed: u32,
-    wrong: Option<LabError>,
+    wrong: Option<Error>,
 }
 
 impl Meter {
@@ -144,7 +145,7 @@ impl Meter {
     }
 
     /// The figures; an error if not so many were served.
-    fn finish(self, served: u64) -> Result<Outcome, LabError> {
+    fn finish(self, served: u64) -> Result<Outcome> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
@@ -181,8 +182,8 @@ impl Caller {
         calls: u32,
         served: impl Fn() -> u64,
         before: impl Fn(),
-        call: impl Fn() -> Result<Answer, LabError>,
-    ) -> Result<Outcome, LabError> {
+        call: impl Fn() -> Result<Answer>,
+    ) -> Result<Outcome> {
         let _here = Pin::to(self.cpu)?;
         let mut meter = Meter::begin(self.clock, calls, served());
         for _ in 0..calls {
@@ -195,12 +196,12 @@ impl Caller {
     }
 }
 
-fn check_answers(expected: u64, found: u64) -> Result<(), LabError> {
-    LabError::check_count("answers in a row", expected, found)
+fn check_answers(expected: u64, found: u64) -> Result<()> {
+    check_count("answers in a row", expected, found)
 }
 
-fn lost(reason: &'static str) -> LabError {
-    LabError::CallLost { reason }
+fn lost(reason: &str) -> Error {
+    anyhow!("a call was never answered: {reason}")
 }
 
 /// Request and reply over two bounded(1) channels, with pinned threads.
@@ -214,7 +215,7 @@ fn crossbeam(stage: &Stage) -> Contestant {
         JoinHandle<()>,
     );
     let ([_, there], tally, caller) = (stage.cpus(), Tally::leaked(), Caller::of(stage));
-    let start = move || -> Result<Running, LabError> {
+    let start = move || -> Result<Running> {
         let (requests, inject) = bounded::<fn(&Tally) -> Answer>(1);
         let (outbox, replies) = bounded(1);
         let thread = thread_on("crossbeam-callee", Some(there), move || {
@@ -258,7 +259,7 @@ fn tokio_one(stage: &Stage) -> Contestant {
                 let answer = answer.map_err(|_| lost("the spawned task did not end"))?;
                 meter.stop(start, answer);
             }
-            Ok::<_, LabError>(meter)
+            anyhow::Ok(meter)
         });
         let meter = peer.0.block_on(caller);
         let meter = meter.map_err(|_| lost("the calling task panicked"))??;
@@ -277,7 +278,7 @@ type Job = Box<dyn FnOnce() + Send>;
 fn tokio_two(stage: &Stage) -> Contestant {
     type Running = (Runtime, mpsc::UnboundedSender<Job>, JoinHandle<()>);
     let ([here, there], clock, tally) = (stage.cpus(), stage.clock, Tally::leaked());
-    let start = move || -> Result<Running, LabError> {
+    let start = move || -> Result<Running> {
         let (jobs, mut inject) = mpsc::unbounded_channel::<Job>();
         let (callee, caller) = (current_thread()?, current_thread()?);
         let thread = thread_on("crossbeam-callee", Some(there), move || {
@@ -307,7 +308,7 @@ fn tokio_two(stage: &Stage) -> Contestant {
                 let answer = answer.map_err(|_| lost("the callee dropped the call"))?;
                 meter.stop(start, answer);
             }
-            Ok::<(), LabError>(())
+            anyhow::Ok(())
         })?;
         meter.finish(tally.served())
     };

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use crossbeam_utils::CachePadded;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
 use super::{Answer, Caller, FALLS_ASLEEP, check_answers, reports_cpu};
-use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Stage};
 use crate::measure::current_cpu;
 use crate::peers::{join, thread_on};
@@ -101,10 +101,10 @@ trait Side: 'static {
     const LEFT_ALONE: Duration;
 
     /// Waits while the word has this value. It may return sooner.
-    fn wait(word: &Word, value: u32) -> Result<(), LabError>;
+    fn wait(word: &Word, value: u32) -> Result<()>;
 
     /// What the other side does to end the wait, once the word has changed.
-    fn tell(word: &Word) -> Result<(), LabError>;
+    fn tell(word: &Word) -> Result<()>;
 }
 
 /// Looks at the word all the time.
@@ -114,13 +114,13 @@ impl Side for Spins {
     const LEFT_ALONE: Duration = Duration::ZERO;
 
     #[inline(always)]
-    fn wait(_: &Word, _: u32) -> Result<(), LabError> {
+    fn wait(_: &Word, _: u32) -> Result<()> {
         hint::spin_loop();
         Ok(())
     }
 
     #[inline(always)]
-    fn tell(_: &Word) -> Result<(), LabError> {
+    fn tell(_: &Word) -> Result<()> {
         Ok(())
     }
 }
@@ -131,16 +131,16 @@ enum Sleeps {}
 impl Side for Sleeps {
     const LEFT_ALONE: Duration = FALLS_ASLEEP;
 
-    fn wait(word: &Word, value: u32) -> Result<(), LabError> {
+    fn wait(word: &Word, value: u32) -> Result<()> {
         match futex::wait(word.raw(), futex::Flags::PRIVATE, value, None) {
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(errno) => Err(LabError::system("waiting for a futex")(errno)),
+            Err(errno) => Err(errno).context("waiting for a futex"),
         }
     }
 
-    fn tell(word: &Word) -> Result<(), LabError> {
+    fn tell(word: &Word) -> Result<()> {
         let woken = futex::wake(word.raw(), futex::Flags::PRIVATE, 1);
-        woken.map(drop).map_err(LabError::system("waking a futex"))
+        woken.map(drop).context("waking a futex")
     }
 }
 
@@ -148,11 +148,11 @@ impl Side for Sleeps {
 #[derive(Debug)]
 struct Callee {
     word: Arc<Word>,
-    thread: JoinHandle<Result<u64, LabError>>,
+    thread: JoinHandle<Result<u64>>,
 }
 
 impl Callee {
-    fn start<Here: Side, There: Side>(cpu: usize) -> Result<Self, LabError> {
+    fn start<Here: Side, There: Side>(cpu: usize) -> Result<Self> {
         let word = Arc::new(Word::default());
         let shared = Arc::clone(&word);
         let thread = thread_on("word-callee", Some(cpu), move || {
@@ -173,7 +173,7 @@ impl Callee {
     }
 
     #[inline(always)]
-    fn call<Here: Side, There: Side>(&self) -> Result<Answer, LabError> {
+    fn call<Here: Side, There: Side>(&self) -> Result<Answer> {
         let asked = self.word.ask();
         There::tell(&self.word)?;
         loop {
@@ -184,7 +184,7 @@ impl Callee {
         }
     }
 
-    fn stop<There: Side>(self) -> Result<(), LabError> {
+    fn stop<There: Side>(self) -> Result<()> {
         let expected = self.word.served();
         self.word.stop();
         There::tell(&self.word)?;
@@ -225,7 +225,7 @@ pub(super) fn futexes(stage: &Stage) -> [Contestant; 2] {
 }
 
 /// A reading of the limit.
-pub(super) fn limit_ns(stage: &Stage, calls: u32) -> Result<f64, LabError> {
+pub(super) fn limit_ns(stage: &Stage, calls: u32) -> Result<f64> {
     let mut run = line(stage).start()?;
     let warmed = run.run((calls / 10).max(1));
     let ran: Result<Outcome, _> = warmed.and_then(|_| run.run(calls));

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use crossbeam_utils::CachePadded;
 
-use crate::error::LabError;
+use crate::error::{TASK_LOST, check_count};
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Pin, allowed_cpus};
 use crate::peers::Team;
@@ -40,7 +41,7 @@ fn group(producers: usize) -> String {
     counted_noun(producers, "producer")
 }
 
-fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>> {
     let cpus = Cpus {
         own: stage.placement.caller_cpu,
         consumer: stage.placement.callee_cpu,
@@ -124,7 +125,7 @@ fn flood(target: Target, producers: usize, cpus: Cpus) -> Contestant {
 }
 
 impl Flood {
-    fn start(target: Target, producers: usize, cpus: &Cpus) -> Result<Self, LabError> {
+    fn start(target: Target, producers: usize, cpus: &Cpus) -> Result<Self> {
         let counts: &'static Counts = Box::leak(Box::default());
         let consumer = (target.start)(cpus.consumer, counts)?;
         let mut threads = Team::new("flood-producer");
@@ -146,7 +147,7 @@ impl Flood {
         })
     }
 
-    fn post(&self, posts: u64) -> Result<Outcome, LabError> {
+    fn post(&self, posts: u64) -> Result<Outcome> {
         let before = self.counts.done_by_all();
         let mut crew = Crew::new();
         let begin = Instant::now();
@@ -156,14 +157,14 @@ impl Flood {
             self.threads.order(producer, (share, crew.teller()))?;
         }
         let told = crew.gather()?.into_iter().collect::<Result<(), Gone>>();
-        told.map_err(|Gone| LabError::TaskLost)?;
+        told.ok().context(TASK_LOST)?;
         let span = begin.elapsed();
-        LabError::check_count("posts", posts, self.counts.done_by_all() - before)?;
+        check_count("posts", posts, self.counts.done_by_all() - before)?;
         let mops_per_s = posts as f64 / span.as_secs_f64() / 1e6;
         Ok(Outcome::of(posts, [("mops_per_s", mops_per_s)]))
     }
 
-    fn end(self) -> Result<(), LabError> {
+    fn end(self) -> Result<()> {
         let result = self.threads.end();
         drop(self.consumer.poster);
         (self.consumer.stop)().and(result)

@@ -8,11 +8,11 @@ use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use anyhow::Result;
 use crossbeam_utils::CachePadded;
 
 use super::targets::Consumer;
 use super::{AHEAD_MAX, Counts, LOOK_EVERY, PRODUCERS_MAX};
-use crate::error::LabError;
 use crate::peers::{join, thread_on};
 use crate::tools::End;
 
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer, LabError> {
+pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer> {
     let shared = Arc::new(Shared::new());
     let taken = Arc::clone(&shared);
     let thread = thread_on("flood-rings", Some(cpu), move || {

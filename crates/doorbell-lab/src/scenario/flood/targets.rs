@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 
 use super::{Counts, Gone, rings};
-use crate::error::LabError;
 use crate::peers::{Doorbell, Host as _, Tokio, Workers, join, thread_on};
+use anyhow::Result;
 
 const CORE: usize = 0;
 
@@ -14,7 +14,7 @@ pub(super) type Post = dyn FnMut(u64) -> Result<(), Gone> + Send;
 /// A running consumer: how each producer posts, and how it ends once all posters are gone.
 pub(super) struct Consumer {
     pub(super) poster: Box<dyn Fn(usize) -> Box<Post>>,
-    pub(super) stop: Box<dyn FnOnce() -> Result<(), LabError>>,
+    pub(super) stop: Box<dyn FnOnce() -> Result<()>>,
 }
 
 /// Who is posted to, and what.
@@ -22,13 +22,13 @@ pub(super) struct Consumer {
 pub(super) struct Target {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    pub(super) start: fn(usize, &'static Counts) -> Result<Consumer, LabError>,
+    pub(super) start: fn(usize, &'static Counts) -> Result<Consumer>,
 }
 
 const fn target(
     name: &'static str,
     what: &'static str,
-    start: fn(usize, &'static Counts) -> Result<Consumer, LabError>,
+    start: fn(usize, &'static Counts) -> Result<Consumer>,
 ) -> Target {
     Target { name, what, start }
 }
@@ -91,7 +91,7 @@ pub(super) const ALL: [Target; 8] = [
 /// A consumer to which each producer posts one by one, with a copy of `post`.
 fn consumer(
     post: impl Fn(usize) -> Result<(), Gone> + Clone + Send + 'static,
-    stop: impl FnOnce() -> Result<(), LabError> + 'static,
+    stop: impl FnOnce() -> Result<()> + 'static,
 ) -> Consumer {
     Consumer {
         poster: Box::new(move |producer| {
@@ -105,7 +105,7 @@ fn consumer(
 fn doorbell(
     cpu: usize,
     post: impl Fn(&doorbell::Handle, usize) -> Result<(), Gone> + Copy + Send + 'static,
-) -> Result<Consumer, LabError> {
+) -> Result<Consumer> {
     let peer = Doorbell::start(&Workers::on([cpu]))?;
     let handle = peer.0.handle().clone();
     Ok(consumer(
@@ -120,7 +120,7 @@ fn emptied(
     counts: &'static Counts,
     posts: impl IntoIterator<Item = usize> + Send + 'static,
     post: impl Fn(usize) -> Result<(), Gone> + Clone + Send + 'static,
-) -> Result<Consumer, LabError> {
+) -> Result<Consumer> {
     let thread = thread_on("flood-consumer", Some(cpu), move || {
         for producer in posts {
             counts.one_done(producer);

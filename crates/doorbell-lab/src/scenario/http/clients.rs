@@ -7,14 +7,16 @@ use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::servers::{COMPUTATIONS, COUNTS};
-use crate::error::LabError;
 use crate::frame::Outcome;
 use crate::measure::{Process, Samples, SyscallCounter, SyscallSource, is_enough};
 use crate::peers::{Want, join, join_all, sleep_until, thread_on};
 
+pub(crate) const NO_WRK: &str =
+    "`wrk`, which sends requests to the servers, cannot be started: `apt-get install wrk`";
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: usize = 4_096;
 /// The probe's threads take turns.
@@ -95,7 +97,7 @@ impl Probe {
         period: Duration,
         delay: Duration,
         span: Duration,
-    ) -> Result<Self, LabError> {
+    ) -> Result<Self> {
         let begin = Instant::now() + delay;
         let count = (span.as_nanos() / period.as_nanos()) as u32;
         let look = |first: u32| {
@@ -103,12 +105,12 @@ impl Probe {
             let dues = dues.map(move |number| begin + period * number);
             thread_on("http-probe", None, move || look(address, keeps, dues))
         };
-        let threads: Result<_, LabError> = (0..PROBES).map(look).collect();
+        let threads: Result<_> = (0..PROBES).map(look).collect();
         Ok(Self { threads: threads? })
     }
 
     /// The latenesses, and the number of errors.
-    pub(crate) fn finish(self) -> Result<(Samples, u64), LabError> {
+    pub(crate) fn finish(self) -> Result<(Samples, u64)> {
         let found = join_all(self.threads)?;
         let late = Samples::of_all(found.iter().map(|(late, _)| late));
         Ok((late, found.iter().map(|(_, errors)| errors).sum()))
@@ -116,9 +118,9 @@ impl Probe {
 }
 
 /// One kept connection that greets so often: how late the answers are, and what a request costs the server.
-pub(super) fn fixed_rate(site: &Site, per_s: u32, seconds: u32) -> Result<Outcome, LabError> {
+pub(super) fn fixed_rate(site: &Site, per_s: u32, seconds: u32) -> Result<Outcome> {
     let (address, process) = (site.address, site.process());
-    let mut stream = connect(address).map_err(LabError::system("connecting"))?;
+    let mut stream = connect(address).context("connecting")?;
     let (cpu, switches) = (process.cpu()?, process.switches()?);
     let client = move || {
         let begin = Instant::now();
@@ -179,39 +181,38 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn start(who: &str, steps: u64, more: &[String]) -> Result<Self, LabError> {
-        let failed = LabError::system("starting a server");
-        let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+    pub(crate) fn start(who: &str, steps: u64, more: &[String]) -> Result<Self> {
+        let failed = "starting a server";
+        let mut child = Command::new(std::env::current_exe().context(failed)?)
             .args(["lab-server", "http", &format!("--who={who}")])
             .arg(format!("--compute-steps={steps}"))
             .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(failed)?;
+            .context(failed)?;
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
             let read = BufReader::new(stdout).read_line(&mut line);
-            read.map_err(failed)?;
+            read.context(failed)?;
         }
         // A server that cannot start says why on standard error, and says no address.
-        let address = line.trim().parse().map_err(Error::other);
-        let address = address.map_err(LabError::system("reading where the server listens"))?;
+        let address = line.trim().parse();
+        let address = address.context("reading where the server listens")?;
         Ok(Self { child, address })
     }
 
-    pub(crate) fn end(mut self) -> Result<(), LabError> {
+    pub(crate) fn end(mut self) -> Result<()> {
         drop(self.child.stdin.take());
-        let failed = LabError::system::<Error>("waiting for a server");
         let began = Instant::now();
         while began.elapsed() < END_MAX {
-            match self.child.try_wait().map_err(failed)? {
+            match self.child.try_wait().context("waiting for a server")? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(failed(Error::other(status.to_string()))),
+                Some(status) => bail!("a server ended with {status}"),
                 None => thread::sleep(LOOK),
             }
         }
-        Err(failed(ErrorKind::TimedOut.into()))
+        bail!("a server did not end in {END_MAX:?}")
     }
 
     pub(super) fn process(&self) -> Process {
@@ -219,11 +220,11 @@ impl Site {
     }
 
     /// Requests each route once.
-    pub(super) fn touch(&self) -> Result<(), LabError> {
+    pub(super) fn touch(&self) -> Result<()> {
         let mut routes = ["/", "/compute", "/healthz"].into_iter();
         let touched = connect(self.address)
             .and_then(|mut stream| routes.try_for_each(|path| get(&mut stream, path)));
-        touched.map_err(LabError::system("asking the server"))
+        touched.context("asking the server")
     }
 
     /// The figures of the computations since the last question, by the server's clock; none from a server that does not
@@ -251,7 +252,7 @@ impl Site {
         path: &str,
         [threads, connections]: [u32; 2],
         seconds: u32,
-    ) -> Result<Wrk, LabError> {
+    ) -> Result<Wrk> {
         let child = Command::new("wrk")
             .arg("--latency")
             .arg(format!("-t{threads}"))
@@ -262,7 +263,7 @@ impl Site {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        child.map(Wrk).map_err(not_started)
+        child.map(Wrk).context(NO_WRK)
     }
 }
 
@@ -286,7 +287,7 @@ pub(super) fn counters_of_polls(process: Process) -> Option<Vec<SyscallCounter>>
 }
 
 /// What idle connections cost a server.
-pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcome, LabError> {
+pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcome> {
     let process = site.process();
     let (rss_before, fds_before) = (process.resident_bytes()?, process.descriptors()?);
     let open = |_| {
@@ -294,7 +295,7 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
         get(&mut stream, "/healthz").map(|()| stream)
     };
     let held: io::Result<Vec<_>> = (0..connections).map(open).collect();
-    let held = held.map_err(LabError::system("opening a connection that is to be idle"))?;
+    let held = held.context("opening a connection that is to be idle")?;
     thread::sleep(SETTLES);
     let (began, switches) = (Instant::now(), process.switches()?);
     thread::sleep(Duration::from_secs(seconds.into()));
@@ -316,7 +317,7 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
     Ok(Outcome::of(connections, figures))
 }
 
-fn descriptors_left(process: Process, before: usize) -> Result<usize, LabError> {
+fn descriptors_left(process: Process, before: usize) -> Result<usize> {
     let began = Instant::now();
     loop {
         let left = process.descriptors()?.saturating_sub(before);
@@ -330,7 +331,7 @@ fn descriptors_left(process: Process, before: usize) -> Result<usize, LabError> 
 }
 
 /// In a child: waits until standard input ends, or for `most`.
-pub(super) fn wait_for_end(most: Duration) -> Result<(), LabError> {
+pub(super) fn wait_for_end(most: Duration) -> Result<()> {
     let (ended, end) = channel();
     thread_on("http-end", None, move || {
         let read = io::copy(&mut io::stdin(), &mut io::sink());
@@ -338,18 +339,18 @@ pub(super) fn wait_for_end(most: Duration) -> Result<(), LabError> {
         let _ = ended.send(read.map(drop));
     })?;
     let ended = end.recv_timeout(most).unwrap_or(Ok(()));
-    ended.map_err(LabError::system("waiting for the end of standard input"))
+    ended.context("waiting for the end of standard input")
 }
 
 /// Raises this process's limit of descriptors to what is allowed.
-pub(super) fn allow_descriptors() -> Result<(), LabError> {
+pub(super) fn allow_descriptors() -> Result<()> {
     let now = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
         current: now.maximum,
         maximum: now.maximum,
     };
-    let refused = LabError::system("raising the limit of open descriptors to what is allowed");
-    setrlimit(Resource::Nofile, wanted).map_err(refused)
+    let refused = "raising the limit of open descriptors to what is allowed";
+    setrlimit(Resource::Nofile, wanted).context(refused)
 }
 
 /// So many, or as many as a process may have.
@@ -384,7 +385,7 @@ impl Finding {
 }
 
 /// An error if `wrk` is not installed.
-pub(super) fn look_for_wrk() -> Result<(), LabError> {
+pub(super) fn look_for_wrk() -> Result<()> {
     // It prints its version but exits with an error.
     let tried = Command::new("wrk")
         .arg("--version")
@@ -392,27 +393,18 @@ pub(super) fn look_for_wrk() -> Result<(), LabError> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    tried.map(drop).map_err(not_started)
-}
-
-fn not_started(source: Error) -> LabError {
-    if source.kind() == ErrorKind::NotFound {
-        return LabError::NoWrk;
-    }
-    LabError::system("starting wrk")(source)
+    tried.map(drop).context(NO_WRK)
 }
 
 impl Wrk {
-    pub(super) fn finish(self) -> Result<Finding, LabError> {
+    pub(super) fn finish(self) -> Result<Finding> {
         let output = self.0.wait_with_output();
-        let output = output.map_err(LabError::system("waiting for wrk"))?;
+        let output = output.context("waiting for wrk")?;
         let said = String::from_utf8_lossy(&output.stdout);
         let found = output.status.success().then(|| parse(&said)).flatten();
-        found.ok_or_else(|| {
+        found.with_context(|| {
             let more = String::from_utf8_lossy(&output.stderr);
-            LabError::Said(format!(
-                "wrk failed, or its output is not understood:\n{said}{more}"
-            ))
+            format!("wrk failed, or its output is not understood:\n{said}{more}")
         })
     }
 }

@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use anyhow::{Context as _, Result};
 use httparse::{EMPTY_HEADER, Request, Status};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::servers::{COMPUTED, Computation, End, HEALTHY, HELLO, Setup};
-use crate::error::LabError;
 use crate::peers::thread_on;
 
 /// The value that stands for the listener where connections have their descriptor.
@@ -23,10 +23,10 @@ const HEAD_MAX: usize = 8_192;
 const LINES_MAX: usize = 32;
 
 /// Starts a thread for each listener.
-pub(super) fn start(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End, LabError> {
+pub(super) fn start(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End> {
     for (place, listener) in listeners.into_iter().enumerate() {
         let worker = Worker::new(listener, setup.work);
-        let mut worker = worker.map_err(LabError::system("starting a thread that serves"))?;
+        let mut worker = worker.context("starting a thread that serves")?;
         thread_on("raw-epoll", setup.workers.cpu(place), move || worker.run())?;
     }
     // The threads end with the process.

@@ -12,10 +12,11 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::error::LabError;
+use crate::error::unknown;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::{Samples, SyscallCounter, allowed_cpus};
 use crate::peers::{Workers, give_up_privileges};
@@ -23,6 +24,8 @@ use crate::scenario::Options;
 use crate::tools::{beside_threads, compute, steps_for};
 use servers::{Computation, Server, Setup};
 
+#[cfg(test)]
+pub(crate) use clients::NO_WRK;
 pub(super) use clients::{Probe, Site, connect, get};
 
 const SECONDS: [u32; 2] = [5, 1];
@@ -180,7 +183,7 @@ fn contestants(options: &Options) -> Vec<Contestant> {
     all
 }
 
-fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, LabError> {
+fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome> {
     if is_new {
         site.touch()?;
     }
@@ -212,7 +215,7 @@ fn act(site: &Site, part: Part, is_new: bool, seconds: u32) -> Result<Outcome, L
     }
 }
 
-fn hello(site: &Site, clients: u32, seconds: u32) -> Result<Outcome, LabError> {
+fn hello(site: &Site, clients: u32, seconds: u32) -> Result<Outcome> {
     let process = site.process();
     let load = |seconds| site.wrk("/", [clients, GREETED], seconds)?.finish();
     let (cpu, switches, counts) = (process.cpu()?, process.switches()?, site.counts());
@@ -250,8 +253,8 @@ fn hello(site: &Site, clients: u32, seconds: u32) -> Result<Outcome, LabError> {
 fn computing(
     site: &Site,
     seconds: u32,
-    probed: impl FnOnce(Duration, Duration) -> Result<(u64, f64, Samples, u64), LabError>,
-) -> Result<Outcome, LabError> {
+    probed: impl FnOnce(Duration, Duration) -> Result<(u64, f64, Samples, u64)>,
+) -> Result<Outcome> {
     let all = Duration::from_secs(seconds.into());
     let edge = (all / EDGE).min(EDGE_MAX);
     let (requests, per_s, late, errors) = probed(all.saturating_sub(2 * edge), edge)?;
@@ -265,7 +268,7 @@ fn computing(
 }
 
 /// A flood of requests that are urgent on servers with classes, and what it leaves to other work.
-fn flood(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
+fn flood(site: &Site, seconds: u32) -> Result<Outcome> {
     let seconds = (seconds / 3).max(1);
     let load = || site.wrk("/compute", [CLIENTS, COMPUTING], seconds);
     let flood = || site.wrk("/healthz", [CLIENTS, GREETED], seconds);
@@ -331,18 +334,14 @@ pub fn server_flags() -> impl Iterator<Item = &'static str> {
 }
 
 /// Serves in this process: prints the address, and ends with standard input.
-pub(crate) fn serve(
-    options: &ServerOptions,
-    say: impl FnOnce(&str) -> Result<(), LabError>,
-) -> Result<(), LabError> {
+pub(crate) fn serve(options: &ServerOptions, say: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     if options.unprivileged {
         give_up_privileges()?;
     }
     clients::allow_descriptors()?;
     let mut all = servers::ALL.iter();
     let server = all.find(|server| server.flag == options.who);
-    let unknown = || LabError::unknown("server", &options.who, server_flags());
-    let server = server.ok_or_else(unknown)?;
+    let server = server.ok_or_else(|| unknown("server", &options.who, server_flags()))?;
     let steps = options.compute_steps;
     let steps = steps.unwrap_or_else(|| steps_for(COMPUTATION));
     let work = Computation::new(steps, options.compute_slices);

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use crossbeam_channel::unbounded;
 use doorbell::Class;
 use futures::channel::oneshot::{Receiver, channel};
@@ -26,7 +27,6 @@ use tokio::net::TcpStream;
 
 use self::Start::{Each, One};
 use super::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO, TWO_OURS, epoll};
-use crate::error::LabError;
 use crate::measure::Samples;
 use crate::peers::{Doorbell, Host as _, Tokio, Want, Workers, current_thread, thread_on};
 use crate::tools::{compute, locked};
@@ -106,17 +106,13 @@ const fn server(
 /// How a server starts: with a listener, or with one for each thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Start {
-    One(fn(TcpListener, &Setup) -> Result<End, LabError>),
-    Each(fn(Vec<TcpListener>, &Setup) -> Result<End, LabError>),
+    One(fn(TcpListener, &Setup) -> Result<End>),
+    Each(fn(Vec<TcpListener>, &Setup) -> Result<End>),
 }
 
 impl Start {
     /// Starts it at an address. Where it listens, and how it ends.
-    pub(super) fn at(
-        self,
-        address: SocketAddr,
-        setup: &Setup,
-    ) -> Result<(SocketAddr, End), LabError> {
+    pub(super) fn at(self, address: SocketAddr, setup: &Setup) -> Result<(SocketAddr, End)> {
         let count = if matches!(self, Start::One(_)) {
             1
         } else {
@@ -124,7 +120,7 @@ impl Start {
         };
         let mut all = listeners(address, count)?;
         let address = all[0].local_addr();
-        let address = address.map_err(LabError::system("asking where it listens"))?;
+        let address = address.context("asking where it listens")?;
         let end = match self {
             Start::One(start) => start(all.remove(0), setup),
             Start::Each(start) => start(all, setup),
@@ -223,13 +219,13 @@ pub(super) static ALL: [Server; 13] = [
 ];
 
 /// So many listeners on one address.
-fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, LabError> {
+fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>> {
     let mut all: Vec<TcpListener> = Vec::with_capacity(count);
     for _ in 0..count {
         // The first listener may have been assigned a port.
         let address = all.first().map_or(Ok(address), TcpListener::local_addr);
         let listener = address.and_then(listener);
-        all.push(listener.map_err(LabError::system("listening for connections"))?);
+        all.push(listener.context("listening for connections")?);
     }
     Ok(all)
 }
@@ -339,12 +335,12 @@ fn doorbell(
     setup: &Setup,
     class_of: Option<fn(&str) -> Class>,
     connections: Class,
-) -> Result<End, LabError> {
+) -> Result<End> {
     let Doorbell(runtime) = Doorbell::start(&setup.workers)?;
     locked(&RUNTIMES).push(runtime.handle().clone());
     let work = setup.work;
     let listener = doorbell::net::TcpListener::from_std(listener);
-    let listener = listener.map_err(LabError::system("taking over a listener"))?;
+    let listener = listener.context("taking over a listener")?;
     let (stop, stopped) = channel::<()>();
     let server = doorbell_hyper::Server::new(listener)
         .header_timeout(Some(HEADER_TIMEOUT))
@@ -372,7 +368,7 @@ fn doorbell(
 }
 
 /// A runtime with one worker for each listener; they share only the address.
-fn two_doorbells(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End, LabError> {
+fn two_doorbells(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End> {
     let mut ends = Vec::new();
     for (listener, workers) in listeners.into_iter().zip(setup.each()) {
         let setup = Setup {
@@ -389,7 +385,7 @@ fn tokio<W: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     workers: &Workers,
     compute: impl Fn() -> W + Clone + Send + Sync + 'static,
-) -> Result<End, LabError> {
+) -> Result<End> {
     let (Tokio(runtime), (stop, stopped)) = (Tokio::start(workers)?, channel());
     let task = runtime.spawn(serve(listener, stopped, compute));
     Ok(Box::new(move || {
@@ -400,7 +396,7 @@ fn tokio<W: Future<Output = ()> + Send + 'static>(
 }
 
 /// The same with HTTP/1 only, no timeout and no drain.
-fn tokio_bare(listener: TcpListener, setup: &Setup) -> Result<End, LabError> {
+fn tokio_bare(listener: TcpListener, setup: &Setup) -> Result<End> {
     let (Tokio(runtime), work) = (Tokio::start(&setup.workers)?, setup.work);
     runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -421,7 +417,7 @@ fn tokio_bare(listener: TcpListener, setup: &Setup) -> Result<End, LabError> {
 }
 
 /// The same whose handlers send their work to threads under `SCHED_IDLE`.
-fn tokio_idle_threads(listener: TcpListener, setup: &Setup) -> Result<End, LabError> {
+fn tokio_idle_threads(listener: TcpListener, setup: &Setup) -> Result<End> {
     let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
     for _ in 0..setup.workers.count() {
         let jobs = jobs.clone();
@@ -449,7 +445,7 @@ fn tokio_idle_threads(listener: TcpListener, setup: &Setup) -> Result<End, LabEr
 }
 
 /// hyper on a single-threaded tokio runtime for each listener; they share only the address.
-fn tokio_alone(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End, LabError> {
+fn tokio_alone(listeners: Vec<TcpListener>, setup: &Setup) -> Result<End> {
     let (work, mut stops, mut threads) = (setup.work, Vec::new(), Vec::new());
     for (place, listener) in listeners.into_iter().enumerate() {
         let runtime = current_thread()?;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::Request;
 use hyper::body::Bytes;
@@ -16,9 +17,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
 use super::clients::GRACE;
-use crate::error::LabError;
 use crate::measure::Samples;
-use crate::peers::{Want, join, sleep_until, thread_on, tokio_error};
+use crate::peers::{Want, join, sleep_until, thread_on};
 
 type Sender = SendRequest<Empty<Bytes>>;
 
@@ -29,15 +29,15 @@ pub(super) fn probed(
     period: Duration,
     delay: Duration,
     span: Duration,
-) -> Result<(u64, f64, Samples, u64), LabError> {
+) -> Result<(u64, f64, Samples, u64)> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .on_thread_start(|| Want::Waker.ask())
         .enable_all()
         .build()
-        .map_err(tokio_error)?;
+        .context("building a tokio runtime")?;
     let sender = runtime.block_on(connect(address));
-    let sender = sender.map_err(LabError::system("connecting over HTTP/2"))?;
+    let sender = sender.context("connecting over HTTP/2")?;
     let (computed, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
     for _ in 0..streams {
         runtime.spawn(computes(sender.clone(), Arc::clone(&computed)));

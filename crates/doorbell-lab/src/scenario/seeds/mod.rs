@@ -8,11 +8,11 @@ pub(super) mod plans;
 
 use std::time::Instant;
 
+use anyhow::Result;
 use clap::Parser as _;
 
 use super::Options;
 use crate::cli::{Chosen, Cli, Command, SimCommand};
-use crate::error::LabError;
 use crate::frame::{matching, variation};
 use crate::report::{Metrics, Report, Row, fits};
 use crate::simulator;
@@ -153,7 +153,7 @@ struct Done<'a> {
 }
 
 /// How fast the simulator is, as the commands of [`SPEED`] say.
-fn speeds() -> Result<Vec<String>, LabError> {
+fn speeds() -> Result<Vec<String>> {
     let mut all = Vec::new();
     for command in SPEED {
         let Command::Sim {
@@ -170,7 +170,7 @@ fn speeds() -> Result<Vec<String>, LabError> {
 }
 
 /// Runs the commands, and returns the figures and the page.
-pub(crate) fn run(options: &Options) -> Result<(Report, String), LabError> {
+pub(crate) fn run(options: &Options) -> Result<(Report, String)> {
     let all = wanted();
     let labels: Vec<_> = all.iter().map(Wanted::label).collect();
     let matches = matching(&labels, options.only.as_deref())?;

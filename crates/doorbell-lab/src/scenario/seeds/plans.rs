@@ -1,12 +1,12 @@
 //! Simulated forms that the page asks for: calls to one worker and of all to all, the kernel's own paths, and more cores.
 
+use anyhow::Result;
 use doorbell_sim::bench::calls::{self, Who};
 use doorbell_sim::bench::kernel::{ipistorm, shootdown};
 use doorbell_sim::bench::posts::{self, What};
 use doorbell_sim::bench::{Bench, BenchError, Measured, mean, rt, wake};
 use doorbell_sim::profile::Profile;
 
-use crate::error::LabError;
 use crate::report::Metrics;
 use crate::scenario::simulated::plans::at_least;
 use crate::scenario::simulated::{AS_THEY_STAND, Case, Plan, put_ratio};
@@ -15,7 +15,7 @@ use crate::scenario::simulated::{AS_THEY_STAND, Case, Plan, put_ratio};
 const SLEEPERS: usize = 1_000;
 
 /// Calls of threads to one worker that spins.
-pub(in crate::scenario) fn call(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+pub(in crate::scenario) fn call(_: &Profile, workers: Option<usize>) -> Result<Plan> {
     // The callers' CPUs come behind those of the workers: under another last-level cache than the last worker's, or on
     // another socket.
     let near = at_least("call", 2, workers.unwrap_or(32))?;
@@ -43,10 +43,7 @@ pub(in crate::scenario) fn call(_: &Profile, workers: Option<usize>) -> Result<P
 }
 
 /// Calls of all workers to all.
-pub(in crate::scenario) fn call_all(
-    profile: &Profile,
-    workers: Option<usize>,
-) -> Result<Plan, LabError> {
+pub(in crate::scenario) fn call_all(profile: &Profile, workers: Option<usize>) -> Result<Plan> {
     let workers = at_least("shootdown", 2, workers.unwrap_or(profile.spec().cpus()))?;
     let shape = calls::Shape {
         workers,
@@ -60,10 +57,7 @@ pub(in crate::scenario) fn call_all(
 }
 
 /// Twins of two paths of the kernel.
-pub(in crate::scenario) fn kernel(
-    profile: &Profile,
-    workers: Option<usize>,
-) -> Result<Plan, LabError> {
+pub(in crate::scenario) fn kernel(profile: &Profile, workers: Option<usize>) -> Result<Plan> {
     use ipistorm::Kernel;
     const MASKED_US: [u64; 7] = [0, 1, 2, 3, 4, 6, 8];
     const APART_US: [u64; 4] = [0, 20, 100, 500];
@@ -100,7 +94,7 @@ pub(in crate::scenario) fn kernel(
 }
 
 /// The same programs on more and more cores.
-pub(in crate::scenario) fn scale(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+pub(in crate::scenario) fn scale(_: &Profile, workers: Option<usize>) -> Result<Plan> {
     // The last is what a machine of 1,024 CPUs has room for, beside the threads that measure.
     const CORES: [usize; 6] = [4, 8, 32, 128, 512, 1_022];
     let mut cases = Vec::new();

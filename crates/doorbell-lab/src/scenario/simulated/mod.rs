@@ -7,6 +7,7 @@
 mod parallel;
 pub(super) mod plans;
 
+use anyhow::{Error, Result, anyhow};
 use doorbell::switches::Switches;
 use doorbell_sim::bench::{Bench, BenchError, Measured};
 use doorbell_sim::profile::Profile;
@@ -14,7 +15,6 @@ use doorbell_sim::profile::Profile;
 use parallel::each_seed;
 
 use super::Options;
-use crate::error::LabError;
 use crate::frame::{matching, percentiles};
 use crate::measure::Samples;
 use crate::progress::Progress;
@@ -135,7 +135,7 @@ struct Seeds<'a> {
 }
 
 /// Runs a scenario on a simulated machine.
-pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Report, LabError> {
+pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Report> {
     let (profile, seeds) = (Profile::load(sim)?, options.seeds());
     let plan = plan(name, &profile, options.workers)?;
     let labels: Vec<_> = pairs(&plan)
@@ -206,13 +206,13 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Case)> {
     settings.flat_map(|setting| plan.cases.iter().map(move |case| (*setting, case)))
 }
 
-fn plan(name: &'static str, profile: &Profile, workers: Option<u32>) -> Result<Plan, LabError> {
+fn plan(name: &'static str, profile: &Profile, workers: Option<u32>) -> Result<Plan> {
     match plans::ALL.iter().find(|(known, _)| *known == name) {
         Some((_, plan)) => plan(profile, workers.map(|workers| workers as usize)),
-        None => Err(LabError::Said(format!(
+        None => Err(anyhow!(
             "`{name}` has no form for simulated machines: leave out --sim, or measure {} there",
             plans::ALL.map(|(known, _)| known).join(", ")
-        ))),
+        )),
     }
 }
 
@@ -237,7 +237,7 @@ fn divide(rows: &mut [Row], (setting, metric): (&str, &str)) {
 }
 
 /// With the command that repeats it.
-fn failed(error: BenchError, name: &str, sim: &str, options: &Options, label: &str) -> LabError {
+fn failed(error: BenchError, name: &str, sim: &str, options: &Options, label: &str) -> Error {
     let BenchError::Failed { seed, what } = error else {
         return error.into();
     };
@@ -249,7 +249,7 @@ fn failed(error: BenchError, name: &str, sim: &str, options: &Options, label: &s
         "doorbell lab {name} --sim {sim}{workers} --seeds {} --only '{label}'",
         seed + 1
     );
-    LabError::Found { seed, what, replay }
+    crate::simulator::failed(seed, &what, &replay)
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! The scenarios, and what is made of their figures.
 
+use anyhow::{Result, anyhow};
 use doorbell_sim::bench::{pingpong, rank, requests, rt, schbench, sleepers, timer_cost, wake};
 use doorbell_sim::profile::Profile;
 
 use super::{AS_THEY_STAND, Case, Plan};
-use crate::error::LabError;
 use crate::scenario::pingpong::pairs;
 use crate::scenario::seeds::plans as seeds;
 
-type Make = fn(&Profile, Option<usize>) -> Result<Plan, LabError>;
+type Make = fn(&Profile, Option<usize>) -> Result<Plan>;
 
 pub(super) const ALL: [(&str, Make); 11] = [
     ("wake", wake),
@@ -37,17 +37,17 @@ pub(in crate::scenario) fn at_least(
     scenario: &'static str,
     least: usize,
     given: usize,
-) -> Result<usize, LabError> {
+) -> Result<usize> {
     if given >= least {
         return Ok(given);
     }
-    Err(LabError::Said(format!(
+    Err(anyhow!(
         "`{scenario}` needs at least {least} workers, but --workers is {given}"
-    )))
+    ))
 }
 
 /// Woken workers, as schbench.
-fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan> {
     use wake::{Messengers, Phase};
     const MESSENGERS: usize = 2;
     const KINDS: [(Messengers, Phase, &str); 4] = [
@@ -59,9 +59,9 @@ fn wake(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
     let cpus = profile.spec().cpus();
     let workers = workers.unwrap_or(cpus.saturating_sub(MESSENGERS) / MESSENGERS * MESSENGERS);
     if workers == 0 || !workers.is_multiple_of(MESSENGERS) {
-        return Err(LabError::Said(format!(
+        return Err(anyhow!(
             "`wake` has 2 messengers, which wake equally many workers, but --workers is {workers}"
-        )));
+        ));
     }
     let cases = KINDS.map(|(by, phase, name)| {
         let workers_each = workers / MESSENGERS;
@@ -107,7 +107,7 @@ fn long_wakes(woken_each: usize) -> Vec<Case> {
 }
 
 /// Periodic urgent tasks, as cyclictest.
-fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan> {
     use rt::Load;
     const WORKERS: [usize; 7] = [8, 16, 24, 40, 80, 120, 192];
     const PERIODS: u64 = 200;
@@ -137,7 +137,7 @@ fn rt(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 }
 
 /// A task of high rank behind a long poll.
-fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan> {
     use rank::{Others, Waker};
     const IDLE: &str = "others idle";
     const BUSY: &str = "others run rank 1";
@@ -159,7 +159,7 @@ fn rank(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 }
 
 /// Messages between pairs of tasks, as uperf.
-fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan> {
     use pingpong::{BURST, Pace};
     const ALWAYS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
     const IN_BURSTS: [usize; 3] = [1, 8, 64];
@@ -184,7 +184,7 @@ fn pingpong(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError>
 }
 
 /// Timers of workers that sleep beside some that are awake.
-fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan> {
     const AWAKE: [usize; 4] = [0, 1, 16, 128];
     let workers = at_least("timer-sleepers", 2, workers.unwrap_or(64))?;
     let awake = AWAKE.into_iter().filter(|awake| *awake <= workers / 2);
@@ -202,7 +202,7 @@ fn sleepers(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 }
 
 /// Arming and dropping timers beside busy workers.
-fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan> {
     use timer_cost::Case::{ArmBeforeIdle, ArmWhileBusy, Loop};
     let cases = [
         ("arm, busy", ArmWhileBusy),
@@ -218,7 +218,7 @@ fn timer_cost(_: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
 }
 
 /// Clients that make requests of servers under timeouts. It has dbench's shape.
-fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan, LabError> {
+fn requests(profile: &Profile, workers: Option<usize>) -> Result<Plan> {
     const PAIRS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
     let cpus = profile.spec().cpus();
     let workers = at_least("requests", 2, workers.unwrap_or(cpus))?;

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::error::LabError;
+use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::Pin;
 use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers, join_all, thread_on};
 use crate::tools::{Crew, Meeting, Random};
+use anyhow::Result;
 use shelf::Shelf;
 use wheel::Wheel;
 
@@ -148,7 +149,7 @@ fn sleeps<P: Timers>(workers: Workers, pattern: Pattern) -> Contestant {
 }
 
 /// Arms the sleeps that are pending all the time, on core 0.
-fn hold<P: Timers>(peer: &mut P, pattern: Pattern) -> Result<(), LabError> {
+fn hold<P: Timers>(peer: &mut P, pattern: Pattern) -> Result<()> {
     let mut armed = Crew::new();
     let tell = armed.teller();
     let job = async move {
@@ -176,7 +177,7 @@ fn hold<P: Timers>(peer: &mut P, pattern: Pattern) -> Result<(), LabError> {
 fn run<P: Timers>(
     pattern: Pattern,
     role: fn(usize) -> Role,
-) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
+) -> impl Fn(&mut P, u32) -> Result<Outcome> {
     move |peer, operations| {
         let tasks = pattern.tasks();
         let (meeting, mut crew) = (Arc::new(Meeting::of(tasks as u32)), Crew::new());
@@ -229,10 +230,10 @@ fn time<P: Timers>(pattern: Pattern, operations: u32, cx: &mut Context<'_>) -> T
     (op_ns(start, operations), pending)
 }
 
-fn outcome(timings: &[Timing], operations: u32) -> Result<Outcome, LabError> {
+fn outcome(timings: &[Timing], operations: u32) -> Result<Outcome> {
     let expected = u64::from(operations) * timings.len() as u64;
     let found = timings.iter().map(|timing| timing.1).sum();
-    LabError::check_count("sleeps pending at their first poll", expected, found)?;
+    check_count("sleeps pending at their first poll", expected, found)?;
     let sum: f64 = timings.iter().map(|timing| timing.0).sum();
     let op_ns = sum / timings.len() as f64;
     Ok(Outcome::of(expected, [("op_ns", op_ns)]))

@@ -3,6 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use anyhow::{Context as _, Result};
 use crossbeam_channel::{Sender, unbounded};
 use doorbell::Class;
 use futures::channel::oneshot;
@@ -10,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::probe::{PERIOD, Probe, Way};
 use super::{JOBS, Load, Scene, Source};
-use crate::error::LabError;
+use crate::error::TASK_LOST;
 use crate::peers::{Doorbell, Host as _, Job, Peer, Threads, Tokio, Want, Workers};
 use crate::tools::Crew;
 
@@ -36,7 +37,7 @@ pub(super) struct Who {
 }
 
 /// How it starts.
-pub(super) type Begin = dyn Fn(&Scene) -> Result<Running, LabError>;
+pub(super) type Begin = dyn Fn(&Scene) -> Result<Running>;
 
 /// Threads with these requests.
 pub(super) fn bare(how: &'static str, urgent: Want, jobs: Want) -> Who {
@@ -72,7 +73,7 @@ pub(super) struct Running {
     /// How a thread outside has the urgent task run.
     pub(super) way: Way,
     /// Waits for its end. The load and the urgent task have been told, and `way` is gone.
-    pub(super) stop: Box<dyn FnOnce() -> Result<(), LabError>>,
+    pub(super) stop: Box<dyn FnOnce() -> Result<()>>,
 }
 
 type Order = Box<dyn FnOnce() + Send>;
@@ -98,11 +99,11 @@ fn tasks<P: Peer>(scene: &Scene) -> Vec<(usize, Job)> {
 fn run<P: Peer>(
     mut peer: P,
     scene: &Scene,
-    urgent: impl Fn(&mut P, usize, Job) -> Result<(), LabError>,
-    jobs: impl FnOnce(&mut P, &Arc<Load>) -> Result<(), LabError>,
+    urgent: impl Fn(&mut P, usize, Job) -> Result<()>,
+    jobs: impl FnOnce(&mut P, &Arc<Load>) -> Result<()>,
     call: impl Fn(Arc<Probe>) + Send + 'static,
-    last: impl FnOnce() -> Result<(), LabError> + 'static,
-) -> Result<Running, LabError> {
+    last: impl FnOnce() -> Result<()> + 'static,
+) -> Result<Running> {
     let mut crew = Crew::new();
     for (core, task) in tasks::<P>(scene) {
         urgent(&mut peer, core, Box::pin(crew.member(task)))?;
@@ -118,7 +119,7 @@ fn run<P: Peer>(
     Ok(Running { way, stop })
 }
 
-fn start_bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running, LabError> {
+fn start_bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running> {
     let cpus = scene.cpus;
     let mut peer = Threads::start(&Workers::on(cpus))?;
     let (calls, orders) = mpsc::channel::<Order>();
@@ -148,15 +149,11 @@ fn start_bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running, LabErr
     )
 }
 
-fn start_doorbell(
-    scene: &Scene,
-    [class, jobs]: [Class; 2],
-    on_core: bool,
-) -> Result<Running, LabError> {
+fn start_doorbell(scene: &Scene, [class, jobs]: [Class; 2], on_core: bool) -> Result<Running> {
     let peer = Doorbell::start(&Workers::on(scene.cpus))?;
     // The workers start before the jobs do.
     let first = peer.0.block_on(peer.0.task().class(class).spawn(async {}));
-    first.map_err(|_| LabError::TaskLost)?;
+    first.ok().context(TASK_LOST)?;
     let handle = peer.0.handle().clone();
     run(
         peer,
@@ -185,7 +182,7 @@ fn start_doorbell(
     )
 }
 
-fn start_tokio(scene: &Scene, jobs: Jobs) -> Result<Running, LabError> {
+fn start_tokio(scene: &Scene, jobs: Jobs) -> Result<Running> {
     let workers = Workers::on(scene.cpus);
     let peer = Tokio::with(&workers, |builder| {
         builder.max_blocking_threads(workers.count());

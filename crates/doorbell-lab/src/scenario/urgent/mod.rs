@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use doorbell::Class;
 
-use crate::error::LabError;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::peers::{Want, give_up_privileges, refused};
 use crate::tools::{End, compute, steps_for};
@@ -108,7 +108,7 @@ impl Drop for Told {
     }
 }
 
-fn contestants(stage: &Stage) -> Result<Vec<Contestant>, LabError> {
+fn contestants(stage: &Stage) -> Result<Vec<Contestant>> {
     if stage.options.unprivileged {
         give_up_privileges()?;
     }
@@ -152,10 +152,10 @@ fn group(stage: &Stage, name: &str, source: Source, all: Vec<Who>) -> Vec<Contes
     all.into_iter().enumerate().map(one).collect()
 }
 
-type Stop = Box<dyn FnOnce() -> Result<(), LabError>>;
+type Stop = Box<dyn FnOnce() -> Result<()>>;
 type Urgent = (Told, Stop, Option<Alarm>);
 
-fn start(begin: &Begin, cpus: [usize; 2], source: Source) -> Result<Urgent, LabError> {
+fn start(begin: &Begin, cpus: [usize; 2], source: Source) -> Result<Urgent> {
     let told = Told::default();
     let running = begin(&Scene {
         cpus,
@@ -168,7 +168,7 @@ fn start(begin: &Begin, cpus: [usize; 2], source: Source) -> Result<Urgent, LabE
     Ok((told, running.stop, alarm.transpose()?))
 }
 
-fn run((told, ..): &mut Urgent, tenths: u32) -> Result<Outcome, LabError> {
+fn run((told, ..): &mut Urgent, tenths: u32) -> Result<Outcome> {
     let _ = told.probe.take();
     let (start, polls) = (Instant::now(), told.load.polls());
     std::thread::sleep(TENTH * tenths);
@@ -178,7 +178,7 @@ fn run((told, ..): &mut Urgent, tenths: u32) -> Result<Outcome, LabError> {
     Ok(Outcome::of(late.len() as u64, [("polls_per_s", polls)]).late(late))
 }
 
-fn stop((told, stop, alarm): Urgent) -> Result<(), LabError> {
+fn stop((told, stop, alarm): Urgent) -> Result<()> {
     drop(told);
     // It may be the last thread that can reach the urgent task.
     let stopped = alarm.map_or(Ok(()), Alarm::stop);

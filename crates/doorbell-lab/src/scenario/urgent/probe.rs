@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use futures::executor::block_on;
 
-use crate::error::LabError;
+use crate::error::TASK_LOST;
 use crate::measure::Samples;
 use crate::peers::{Peer as _, Threads, Want, join, thread_on};
 use crate::tools::{End, Slot, locked};
@@ -53,14 +54,11 @@ impl Probe {
     }
 
     /// Waits until the pending wake or sleep is recorded, which may be after the end of a pass.
-    ///
-    /// # Errors
-    /// [`LabError::TaskLost`] if it is not recorded within `most`.
-    pub(super) fn wait_for_last(&self, most: Duration) -> Result<(), LabError> {
+    pub(super) fn wait_for_last(&self, most: Duration) -> Result<()> {
         let (began, last) = (Instant::now(), self.woken.peek());
         while last.is_some() && self.woken.peek() == last {
             if began.elapsed() > most {
-                return Err(LabError::TaskLost);
+                bail!(TASK_LOST);
             }
             std::thread::sleep(PERIOD);
         }
@@ -114,7 +112,7 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    pub(super) fn start(probe: &Arc<Probe>, cpu: usize, way: Way) -> Result<Self, LabError> {
+    pub(super) fn start(probe: &Arc<Probe>, cpu: usize, way: Way) -> Result<Self> {
         let probe = Arc::clone(probe);
         let theirs = Arc::clone(&probe);
         let thread = thread_on("urgent-waker", Some(cpu), move || {
@@ -125,7 +123,7 @@ impl Alarm {
         Ok(Self { probe, thread })
     }
 
-    pub(super) fn stop(self) -> Result<(), LabError> {
+    pub(super) fn stop(self) -> Result<()> {
         self.probe.end();
         join(self.thread)
     }
@@ -157,8 +155,8 @@ mod tests {
         let none = Duration::ZERO;
         probe.wait_for_last(none).expect("nothing is under way");
         probe.wake(&|_| {});
-        let lost = probe.wait_for_last(none);
-        assert!(matches!(lost, Err(LabError::TaskLost)), "{lost:?}");
+        let lost = probe.wait_for_last(none).expect_err("nothing ran");
+        assert_eq!(lost.to_string(), TASK_LOST);
         probe.run();
         probe.wait_for_last(none).expect("it has run");
         assert_eq!(probe.take().len(), 1);

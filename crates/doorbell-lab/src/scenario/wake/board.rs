@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use futures::task::AtomicWaker;
 
 use super::MESSENGERS;
-use crate::error::LabError;
+use crate::error::{TASK_LOST, check_count};
 use crate::measure::Samples;
 use crate::tools::{Random, compute};
 
@@ -200,24 +201,20 @@ impl Board {
     }
 
     /// The number of wakes and of skipped ones, once all workers have ended.
-    ///
-    /// # Errors
-    /// [`LabError::TaskLost`] if a worker did not run after its last wake, [`LabError::Miscounted`] if
-    /// a wake was lost or done twice.
-    pub(super) fn counted(&self) -> Result<[u64; 2], LabError> {
+    pub(super) fn counted(&self) -> Result<[u64; 2]> {
         // ORDER: Relaxed; as for the counts below.
         if self.lost.load(Ordering::Relaxed) {
-            return Err(LabError::TaskLost);
+            bail!(TASK_LOST);
         }
         let mut sums = [0; 2];
         for worker in &self.workers {
             let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
             let (wakes, runs) = (read(&worker.wakes), read(&worker.runs));
-            LabError::check_count("runs of a worker", wakes, runs)?;
+            check_count("runs of a worker", wakes, runs)?;
             // One at the start, and one for the request to end.
             let polls = read(&worker.polls);
             if polls > wakes + 2 {
-                LabError::check_count("polls of a worker", wakes, polls)?;
+                check_count("polls of a worker", wakes, polls)?;
             }
             sums[0] += wakes;
             sums[1] += read(&worker.skipped);
@@ -256,12 +253,20 @@ mod tests {
         let board = board();
         board.wake_all(0, |_| {});
         board.note_lost(1);
-        assert!(matches!(board.counted(), Err(LabError::Miscounted { .. })));
+        assert!(
+            board
+                .counted()
+                .is_err_and(|error| error.to_string().contains("runs of a worker"))
+        );
         board.note_lost(0);
         for place in 0..3 {
             assert!(board.work(place).is_some());
         }
-        assert!(matches!(board.counted(), Err(LabError::TaskLost)));
+        assert!(
+            board
+                .counted()
+                .is_err_and(|error| error.to_string() == TASK_LOST)
+        );
     }
 
     #[test]

@@ -12,12 +12,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::LabError;
+use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, Usage};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, join_all, thread_on};
 use crate::scenario::simulated::plans::IDLE_CLAIM;
 use crate::tools::{Crew, counted, steps_for};
+use anyhow::Result;
 use board::{Board, PERIOD};
 
 const TENTH: Duration = Duration::from_millis(100);
@@ -96,7 +97,7 @@ fn pool(workers: &Workers, name: &str, variant: Variant) -> Contestant {
     Contestant::new("spinning pool", name, || Ok(Cell::new(0)), run, |_| Ok(()))
 }
 
-fn work_on<P: Peer>(variant: Variant) -> impl Fn(&mut P, u32) -> Result<Outcome, LabError> {
+fn work_on<P: Peer>(variant: Variant) -> impl Fn(&mut P, u32) -> Result<Outcome> {
     let pass = Cell::new(0);
     move |peer, tenths| {
         counted(peer, |peer| {
@@ -111,8 +112,8 @@ fn measure(
     variant: Variant,
     tenths: u32,
     pass: &Cell<u64>,
-    work: impl FnOnce(&Arc<Board>) -> Result<Vec<Samples>, LabError>,
-) -> Result<Outcome, LabError> {
+    work: impl FnOnce(&Arc<Board>) -> Result<Vec<Samples>>,
+) -> Result<Outcome> {
     let bursts = (TENTH * tenths).as_nanos() / PERIOD.as_nanos();
     let seed = SEED + pass.replace(pass.get() + 1);
     let (workers, steps) = (variant.workers, steps_for(WORK));
@@ -122,18 +123,14 @@ fn measure(
     let cpu = Usage::now()?.since(before).cpu;
     let [wakes, skipped] = board.counted()?;
     let late = Samples::of_all(&found);
-    LabError::check_count("runs", wakes, late.len() as u64)?;
+    check_count("runs", wakes, late.len() as u64)?;
     let cpu_us = cpu.as_secs_f64() * 1e6 / wakes.max(1) as f64;
     let figures = [("skipped_count", skipped as f64), ("cpu_us_per_op", cpu_us)];
     Ok(Outcome::of(wakes, figures).late(late))
 }
 
 /// Workers as tasks, and messengers as tasks or as threads.
-fn work<P: Peer>(
-    peer: &mut P,
-    board: &Arc<Board>,
-    by_threads: bool,
-) -> Result<Vec<Samples>, LabError> {
+fn work<P: Peer>(peer: &mut P, board: &Arc<Board>, by_threads: bool) -> Result<Vec<Samples>> {
     let mut crew = Crew::new();
     for place in 0..board.all_workers() {
         let board = Arc::clone(board);

@@ -4,11 +4,11 @@ use std::hint;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::MESSENGERS;
 use super::board::Board;
-use crate::error::LabError;
 use crate::measure::Samples;
 use crate::peers::{Workers, join_all, thread_on};
 
@@ -24,7 +24,7 @@ struct Pool {
     jobs: Receiver<usize>,
 }
 
-pub(super) fn run(board: &Arc<Board>, workers: &Workers) -> Result<Vec<Samples>, LabError> {
+pub(super) fn run(board: &Arc<Board>, workers: &Workers) -> Result<Vec<Samples>> {
     let (woken, jobs) = unbounded();
     let pool = Arc::new(Pool {
         board: Arc::clone(board),
