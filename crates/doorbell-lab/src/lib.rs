@@ -100,8 +100,8 @@ fn run_simulator(command: SimCommand) -> Result<()> {
             (false, json, checked)
         }
         SimCommand::Mutants(options) => {
-            let report = simulator::mutants(&options)?;
-            (options.json, serde_json::to_value(&report)?, report.check())
+            let (json, checked) = simulator::mutants(&options)?;
+            (options.json, json, checked)
         }
     };
     print_value(is_json, &value)?;

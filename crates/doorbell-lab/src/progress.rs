@@ -4,82 +4,45 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that is drawn only between passes: it never ticks during a measurement.
 #[derive(Debug)]
-pub(crate) struct Progress {
-    bar: ProgressBar,
-    rounds: u32,
-    /// The text before every message.
-    place: String,
-}
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar for `rounds` rounds of `contestants` contestants, hidden unless standard error is a terminal.
-    /// `place` names this part of a longer run.
-    pub(crate) fn on_stderr(rounds: u32, contestants: usize, place: Option<&str>) -> Self {
-        Self {
-            rounds,
-            place: place.map_or_else(String::new, |place| format!("{place}: ")),
-            ..Self::steps_on_stderr(u64::from(rounds) * contestants as u64, "")
-        }
-    }
-
-    /// A bar for a run of this many steps, counted in `unit`.
-    pub(crate) fn steps_on_stderr(steps: u64, unit: &str) -> Self {
+    /// A bar for a run of this many steps, hidden unless standard error is a terminal. `what` is their unit, or the part of a
+    /// longer run.
+    pub(crate) fn on_stderr(steps: u64, what: &str) -> Self {
         let target = ProgressDrawTarget::stderr();
-        let bar = ProgressBar::with_draw_target(Some(steps), target).with_prefix(unit.to_owned());
+        let bar = ProgressBar::with_draw_target(Some(steps), target).with_prefix(what.to_owned());
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {prefix} {msg}") {
             bar.set_style(style);
         }
-        Self {
-            bar,
-            rounds: 0,
-            place: String::new(),
-        }
-    }
-
-    /// Shows what is done in this second or step.
-    pub(crate) fn at_second(&self, second: u64, what: &str) {
-        self.bar.set_position(second);
-        self.say(what);
+        Self(bar)
     }
 
     /// No bar at all.
     #[cfg(test)]
     pub(crate) fn hidden() -> Self {
-        Self {
-            bar: ProgressBar::hidden(),
-            rounds: 0,
-            place: String::new(),
-        }
+        Self(ProgressBar::hidden())
     }
 
-    /// Shows what is done before the first round.
-    pub(crate) fn prepare(&self, what: &'static str) {
-        self.say(&format!("{}{what}", self.place));
-    }
-
-    /// Shows which contestant runs.
-    pub(crate) fn show(&self, round: u32, contestant: &str, variant: &str) {
-        self.say(&format!(
-            "{}round {} of {}: {contestant} ({variant})",
-            self.place,
-            round + 1,
-            self.rounds
-        ));
+    /// Shows what is done in this step.
+    pub(crate) fn at(&self, step: u64, what: &str) {
+        self.0.set_position(step);
+        self.say(what);
     }
 
     /// Shows what is done in the next step.
     pub(crate) fn say(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
-        self.bar.tick();
+        self.0.set_message(what.to_owned());
+        self.0.tick();
     }
 
-    /// Advances by one contestant's part of a round.
+    /// Advances by a step, such as one contestant's part of a round.
     pub(crate) fn advance(&self) {
-        self.bar.inc(1);
+        self.0.inc(1);
     }
 
     /// Removes the bar.
     pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
+        self.0.finish_and_clear();
     }
 }

@@ -57,8 +57,8 @@ pub(crate) fn run(options: &CalibrateOptions) -> Result<Value> {
         let file = fs::OpenOptions::new().append(true).create(true).open(path);
         file.with_context(|| crate::cannot_write(path))?;
     }
-    let progress = Progress::on_stderr(options.rounds, PROBES.len(), None);
-    progress.prepare("looking around");
+    let progress = Progress::on_stderr(u64::from(options.rounds) * PROBES.len() as u64, "");
+    progress.say("looking around");
     let mut bench = Bench::new(Stand::of_this_host()?);
     let rounds = (0..options.rounds).map(|number| bench.round(number, &progress));
     let rounds = rounds.collect::<Result<Vec<_>, _>>();

@@ -70,7 +70,7 @@ impl Bench {
     pub(super) fn round(&mut self, number: u32, progress: &Progress) -> Result<Round> {
         let mut round = Round::new();
         for (name, how) in PROBES.iter() {
-            progress.show(number, name, how);
+            progress.say(&format!("round {}: {name} ({how})", number + 1));
             round.extend(self.figure(name)?.map(|ns| (name.as_str(), ns)));
             progress.advance();
         }

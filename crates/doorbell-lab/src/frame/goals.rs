@@ -39,7 +39,7 @@ fn judged(goal: &str, one: &Rated<'_>, results: &Results<'_>, is_first: bool) ->
     let [what, unit, bound, contestant, variant, metric] = parts[..] else {
         return None;
     };
-    if !fits(contestant, one.who()) || !fits(variant, one.how()) {
+    if !fits(contestant, &one.row.contestant) || !fits(variant, &one.row.variant) {
         return None;
     }
     let mut others = metric.split(" & ").filter_map(|part| other_of(part, one));
@@ -51,7 +51,8 @@ fn judged(goal: &str, one: &Rated<'_>, results: &Results<'_>, is_first: bool) ->
     let found = results.figure(metric, one);
     let is_met = found.map(|found| meets(found, words.trim_end(), wanted));
     let cells = vec![
-        what.replace("{who}", one.who()).replace("{}", one.how()),
+        what.replace("{who}", &one.row.contestant)
+            .replace("{}", &one.row.variant),
         chosen(unit, is_first).to_owned(),
         format!("{words}{}", known(Some(wanted))),
         known(found),

@@ -1,7 +1,5 @@
 //! Metrics, and the columns that show them.
 
-use crate::report::Column;
-
 /// A metric, and the titles of the columns of its median and of its spread; without a column if empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Metric {
@@ -12,15 +10,10 @@ pub(crate) struct Metric {
 }
 
 impl Metric {
-    /// Its columns.
-    pub(crate) fn columns(self) -> impl Iterator<Item = Column> {
+    /// The titles of its columns, and whether each has the spread.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&'static str, bool)> {
         let both = [(self.title, false), (self.spread, true)];
-        let shown = both.into_iter().filter(|(title, _)| !title.is_empty());
-        shown.map(move |(title, is_spread)| Column {
-            title,
-            metric: self.name,
-            is_spread,
-        })
+        both.into_iter().filter(|(title, _)| !title.is_empty())
     }
 }
 

@@ -7,11 +7,11 @@ use super::rows::{Rated, Results, percentiles, row};
 use super::{Contestant, Metric, Outcome, Plan, Run, Stage, Work, goals};
 use crate::error::unknown;
 use crate::measure::{
-    IdleMachine, Interrupts, Machine, Samples, Spread, SyscallSource, TimeLimit, Usage, median,
-    timed,
+    IdleMachine, Interrupts, Machine, Samples, Spread, SyscallSource, TimeLimit, median, timed,
+    usage,
 };
 use crate::progress::Progress;
-use crate::report::{MeasuredOn, Report, Row, gist_of, table_of};
+use crate::report::{MeasuredOn, Report, Row, gist_of, main_table};
 use crate::scenario::Options;
 use anyhow::{Context as _, Result};
 
@@ -66,8 +66,9 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report> {
     let stage = Stage::new(options)?;
     let contestants = chosen((plan.contestants)(&stage)?, options.only.as_deref())?;
     let rounds = options.rounds();
-    let progress = Progress::on_stderr(rounds, contestants.len(), options.place.as_deref());
-    progress.prepare("watching the idle machine");
+    let steps = u64::from(rounds) * contestants.len() as u64;
+    let progress = Progress::on_stderr(steps, options.place.as_deref().unwrap_or_default());
+    progress.say("watching the idle machine");
     let rest = IdleMachine::watch(options.idle_span())?;
     let machine = Machine::describe(stage.clock, stage.placement, rest)?;
     let time_limit = TimeLimit::start()?;
@@ -87,18 +88,20 @@ pub(crate) fn run(plan: &Plan, options: &Options) -> Result<Report> {
     let rows = rows(plan, &metrics, &contestants, &tapes);
     let tapes_of_rows = tapes.iter().flat_map(|tapes| &tapes.all);
     let rated = rows.iter().zip(tapes_of_rows);
-    let rated = rated.map(|(row, tape)| Rated::new(row, &tape.rounds));
+    let rated = rated.map(|(row, tape)| Rated {
+        row,
+        rounds: &tape.rounds,
+    });
     let results = Results {
         rated: rated.collect(),
         options,
     };
-    let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
     let mut tables = results.tables(text).into_iter();
     // Without columns of its own, the first of its tables is the main one.
-    let main = if columns.is_empty() {
+    let main = if metrics.iter().all(|metric| metric.title.is_empty()) {
         tables.next()
     } else {
-        Some(table_of(&columns, &rows, rounds))
+        Some(main_table(&metrics, &rows, rounds))
     };
     let goals = goals::table(&text.items("Goals"), &results);
     let gist = gist_of(text, "Gist", &rows);
@@ -136,7 +139,7 @@ impl Runner<'_> {
             for place in 0..all.len() {
                 let at = (place + round as usize) % all.len();
                 let one = &all[at];
-                progress.show(round, &one.name, &one.variant);
+                progress.say(&format!("round {}: {}", round + 1, one.label()));
                 let kept = self.round_of(one, &mut tapes[at]);
                 kept.with_context(|| one.label())?;
                 progress.advance();
@@ -186,16 +189,16 @@ impl Runner<'_> {
     fn timed_pass(&self, one: &Contestant) -> Result<Outcome> {
         self.pass(one, |run| {
             let interrupts_before = Interrupts::read()?;
-            let usage_before = Usage::now()?;
+            let before = usage()?;
             let (outcome, span) = timed(|| run.run(self.work.amount / one.divisor));
-            let used = Usage::now()?.since(usage_before);
+            let after = usage()?;
             let interrupts_after = Interrupts::read()?;
 
             let outcome = outcome?;
             let operations = outcome.operations.max(1) as f64;
             let per_op = |count: f64| count / operations;
-            let switches = used.voluntary_switches + used.involuntary_switches;
-            let cpu_share = used.cpu.as_secs_f64() / span.as_secs_f64();
+            let [cpu_s, waits, forced] = std::array::from_fn(|at| after[at] - before[at]);
+            let cpu_share = cpu_s / span.as_secs_f64();
             let interrupts = interrupts_before.zip(interrupts_after);
             let interrupts = interrupts.map(|(before, after)| {
                 let count = self.rest.excess_interrupts(after.since(before), span);
@@ -205,8 +208,8 @@ impl Runner<'_> {
             let all = [
                 ("operations_count", outcome.operations as f64),
                 ("cpu_percent", 100.0 * cpu_share),
-                ("wakeups_per_op", per_op(used.voluntary_switches as f64)),
-                ("switches_per_1k", 1_000.0 * per_op(switches as f64)),
+                ("wakeups_per_op", per_op(waits)),
+                ("switches_per_1k", 1_000.0 * per_op(waits + forced)),
             ];
             Ok(outcome.and(all).and(interrupts.into_iter().flatten()))
         })
@@ -346,7 +349,7 @@ fn caveats(machine: &Machine, work: Work) -> Vec<String> {
     if work.counted > 0
         && let Err(reason) = crate::measure::SyscallSource::find()
     {
-        notes.push(format!("system calls were not counted: {reason}"));
+        notes.push(format!("system calls were not counted: {reason:#}"));
     }
     if machine.was_busy() {
         let busy = "other programs used the CPUs before this run: expect wide spreads, and interrupt \

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rounds::{Figures, Tape};
 use super::{Metric, ends};
 use crate::measure::{Samples, Spread, median};
-use crate::report::{Column, Metrics, Row, SideTable, fits, known, spread, titles_of};
+use crate::report::{Metrics, Row, SideTable, fits, known, table_of};
 use crate::scenario::Options;
 use crate::text::Text;
 
@@ -18,29 +18,6 @@ pub(crate) struct Rated<'a> {
     pub(crate) rounds: &'a [Figures],
 }
 
-impl<'a> Rated<'a> {
-    pub(crate) fn new(row: &'a Row, rounds: &'a [Figures]) -> Self {
-        Self { row, rounds }
-    }
-
-    pub(crate) fn who(&self) -> &str {
-        &self.row.contestant
-    }
-
-    pub(crate) fn how(&self) -> &str {
-        &self.row.variant
-    }
-
-    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
-        self.row.metrics.get(name)
-    }
-
-    /// One figure of every round that has it.
-    pub(crate) fn over_rounds(&self, name: &str) -> Vec<f64> {
-        over_rounds(self.rounds, name)
-    }
-}
-
 /// All rows. Tables and goals are made of them.
 #[derive(Debug)]
 pub(crate) struct Results<'a> {
@@ -51,7 +28,7 @@ pub(crate) struct Results<'a> {
 impl Results<'_> {
     pub(crate) fn of(&self, who: &str, how: &str) -> Option<&Rated<'_>> {
         let mut all = self.rated.iter();
-        all.find(|one| one.who() == who && one.how() == how)
+        all.find(|one| one.row.contestant == who && one.row.variant == how)
     }
 
     /// A metric divided by that of another row: the median of the rounds' ratios, or the ratio of what all rounds have
@@ -63,9 +40,10 @@ impl Results<'_> {
         name: &str,
     ) -> Option<f64> {
         let other = self.of(who, how)?;
-        let [own, others] = [one, other].map(|one| one.over_rounds(name).into_iter());
+        let [own, others] = [one, other].map(|one| over_rounds(one.rounds, name).into_iter());
         median(&finite_ratios(own.zip(others))).or_else(|| {
-            Some(one.metric(name)? / other.metric(name)?).filter(|ratio| ratio.is_finite())
+            Some(one.row.metrics.get(name)? / other.row.metrics.get(name)?)
+                .filter(|ratio| ratio.is_finite())
         })
     }
 
@@ -73,7 +51,7 @@ impl Results<'_> {
     /// `: variant`; of several, between `&`, the greatest counts.
     pub(super) fn figure(&self, expression: &str, one: &Rated<'_>) -> Option<f64> {
         let of_part = |part: &str| match other_of(part, one) {
-            None => one.metric(part),
+            None => one.row.metrics.get(part),
             Some(other) => self.ratio(one, other, part.split(" / ").next()?),
         };
         let each = expression.split(" & ").map(of_part);
@@ -85,27 +63,18 @@ impl Results<'_> {
     pub(super) fn tables(&self, text: Text) -> Vec<SideTable> {
         let named = text.section("Tables").lines();
         let named = named.filter_map(|line| line.strip_prefix("- ")?.split_once(" | "));
+        let cell = |row: &Row, metric: &str| {
+            let one = self.of(&row.contestant, &row.variant);
+            known(one.and_then(|one| self.figure(metric, one)))
+        };
         let table = |(caption, variant): (&'static str, &str)| {
             let metrics = text.metrics(caption);
-            let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
-            let cell = |one: &Rated<'_>, column: &Column| match column.metric {
-                metric if column.is_spread => spread(one.row, metric),
-                metric => known(self.figure(metric, one)),
+            let in_it = |row: &&Row| {
+                let has = |metric: &Metric| row.metrics.get(metric.name).is_some();
+                fits(variant, &row.variant) && metrics.iter().any(has)
             };
-            let row = |one: &Rated<'_>| {
-                let names = [one.who().to_owned(), one.how().to_owned()];
-                let cells = columns.iter().map(|column| cell(one, column));
-                names.into_iter().chain(cells).collect()
-            };
-            let in_it = |one: &&Rated<'_>| {
-                let has = |metric: &Metric| one.metric(metric.name).is_some();
-                fits(variant, one.how()) && metrics.iter().any(has)
-            };
-            SideTable {
-                caption,
-                titles: titles_of(&columns),
-                rows: self.rated.iter().filter(in_it).map(row).collect(),
-            }
+            let rows = self.rated.iter().map(|one| one.row).filter(in_it);
+            table_of(caption, &metrics, rows, cell)
         };
         let tables = named.map(table);
         tables.filter(|table| !table.rows.is_empty()).collect()
@@ -115,7 +84,7 @@ impl Results<'_> {
 /// The names of the row by which a metric is divided.
 pub(super) fn other_of<'a>(metric: &'a str, one: &'a Rated<'_>) -> Option<(&'a str, &'a str)> {
     let (_, other) = metric.split_once(" / ")?;
-    Some(other.split_once(": ").unwrap_or((other, one.how())))
+    Some(other.split_once(": ").unwrap_or((other, &one.row.variant)))
 }
 
 fn finite_ratios(pairs: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {

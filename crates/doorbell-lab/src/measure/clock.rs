@@ -22,19 +22,14 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tick(u64);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-enum Source {
-    #[serde(rename = "tsc")]
-    Tsc,
-    #[serde(rename = "clock_gettime")]
-    Monotonic,
-}
-
 /// A calibrated clock. Copy it into the threads that need it.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Clock {
+    /// `tsc` or `clock_gettime`.
     #[serde(rename = "clock")]
-    source: Source,
+    pub(crate) name: &'static str,
+    #[serde(skip)]
+    is_tsc: bool,
     #[serde(skip)]
     ns_per_tick: f64,
     /// What the two reads around a call add to its time. It is reported, never subtracted.
@@ -51,13 +46,14 @@ impl Clock {
     pub(crate) fn calibrated() -> Self {
         let trusted =
             cfg!(target_arch = "x86_64") && kernel_clock_source().as_deref() == Some("tsc");
-        let (source, ns_per_tick) = if trusted {
-            (Source::Tsc, tsc_ns_per_tick())
+        let (name, ns_per_tick) = if trusted {
+            ("tsc", tsc_ns_per_tick())
         } else {
-            (Source::Monotonic, 1.0)
+            ("clock_gettime", 1.0)
         };
         let mut clock = Self {
-            source,
+            name,
+            is_tsc: trusted,
             ns_per_tick,
             overhead_ns: 0.0,
             step_ns: 0.0,
@@ -70,24 +66,17 @@ impl Clock {
     /// The time now. All earlier reads are done, and no later write is visible to other CPUs yet.
     #[inline(always)]
     pub(crate) fn now(&self) -> Tick {
-        match self.source {
-            Source::Tsc => Tick(read_tsc()),
-            Source::Monotonic => Tick(monotonic_ns()),
-        }
+        Tick(if self.is_tsc {
+            read_tsc()
+        } else {
+            monotonic_ns()
+        })
     }
 
     /// The time from `start` to `end`; 0 if `end` is earlier.
     #[inline(always)]
     pub(crate) fn ns_between(&self, start: Tick, end: Tick) -> u64 {
         (end.0.saturating_sub(start.0) as f64 * self.ns_per_tick).round() as u64
-    }
-
-    /// `tsc` or `clock_gettime`.
-    pub(crate) fn name(&self) -> &'static str {
-        match self.source {
-            Source::Tsc => "tsc",
-            Source::Monotonic => "clock_gettime",
-        }
     }
 
     /// The greatest common divisor of many differences.
@@ -190,7 +179,8 @@ mod tests {
     #[test]
     fn ticks_are_scaled_and_never_negative() {
         let clock = Clock {
-            source: Source::Tsc,
+            name: "tsc",
+            is_tsc: true,
             ns_per_tick: 0.5,
             overhead_ns: 0.0,
             step_ns: 0.0,

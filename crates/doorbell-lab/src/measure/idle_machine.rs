@@ -4,17 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use procfs::{CurrentSI as _, KernelStats};
 use serde::Serialize;
 
 use super::clock::timed;
 use super::interrupts::Interrupts;
-
-/// The kernel's accounting of CPU time.
-const STAT: &str = "/proc/stat";
-/// The fields with idle time: idle, and idle while waiting for a disk.
-const IDLE_FIELDS: [usize; 2] = [3, 4];
-/// How many fields add up to the total; later ones are parts of earlier ones.
-const TIME_FIELDS: usize = 8;
 
 /// The activity of the idle machine.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -58,19 +52,14 @@ struct CpuTime {
 
 impl CpuTime {
     fn read() -> Result<Self> {
-        let text = crate::read(STAT)?;
-        Ok(Self::parse(&text).unwrap_or_default())
-    }
-
-    /// Parses the line for all CPUs together.
-    fn parse(text: &str) -> Option<Self> {
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let fields = line.split_whitespace().take(TIME_FIELDS);
-        let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        let idle = IDLE_FIELDS.iter().filter_map(|place| fields.get(*place));
-        Some(Self {
-            idle: idle.sum(),
-            all: fields.iter().sum(),
+        let total = KernelStats::current()?.total;
+        let waits = [total.iowait, total.irq, total.softirq, total.steal];
+        let [iowait, others @ ..] = waits.map(Option::unwrap_or_default);
+        let busy = total.user + total.nice + total.system + others.iter().sum::<u64>();
+        let idle = total.idle + iowait;
+        Ok(Self {
+            idle,
+            all: idle + busy,
         })
     }
 
@@ -94,19 +83,6 @@ mod tests {
         let half_second = Duration::from_millis(500);
         assert!((rest.excess_interrupts(80, half_second) - 30.0).abs() < 1e-9);
         assert!(rest.excess_interrupts(20, half_second).abs() < 1e-9);
-    }
-
-    #[test]
-    fn the_line_of_all_cpus_is_read() {
-        let text = "cpu  10 1 5 700 20 2 3 4 99 99\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n";
-        assert_eq!(
-            CpuTime::parse(text),
-            Some(CpuTime {
-                idle: 720,
-                all: 745
-            })
-        );
-        assert_eq!(CpuTime::parse("intr 5\n"), None);
     }
 
     #[test]

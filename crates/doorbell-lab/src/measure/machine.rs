@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 
 use anyhow::Result;
+use procfs::{CpuInfo, Current as _};
 use serde::Serialize;
 
 use super::clock::{Clock, kernel_clock_source};
@@ -82,7 +83,7 @@ impl fmt::Display for Machine {
             self.idle,
             text(smt_siblings, ", SMT siblings of one core"),
             self.cpus_allowed.len(),
-            self.clock.name(),
+            self.clock.name,
             self.clock.overhead_ns,
             self.rest.interrupts_per_s,
             self.rest.busy_percent,
@@ -107,44 +108,11 @@ pub(crate) fn idle_driver() -> String {
 
 /// The processor's name, and whether it is a virtual one.
 pub(crate) fn processor() -> (String, bool) {
-    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    (cpu_model(&cpu_info), is_virtual(&cpu_info))
-}
-
-/// The processor's name, from the first line of `/proc/cpuinfo` that has it.
-fn cpu_model(cpu_info: &str) -> String {
-    let named = |key: &str| {
-        let line = cpu_info.lines().find(|line| line.starts_with(key))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
-    named("model name")
-        .or_else(|| named("Model"))
-        .or_else(|| named("CPU part"))
-        .unwrap_or_else(unknown)
-}
-
-fn is_virtual(cpu_info: &str) -> bool {
-    let flags = cpu_info.lines().find(|line| line.starts_with("flags"));
-    flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CPU_INFO: &str = "processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n\
-                            flags\t\t: fpu tsc hypervisor lahf_lm\n";
-
-    #[test]
-    fn the_processor_is_named() {
-        assert_eq!(cpu_model(CPU_INFO), "AMD EPYC");
-        assert_eq!(cpu_model(""), "unknown");
-    }
-
-    #[test]
-    fn a_hypervisor_is_a_flag() {
-        assert!(is_virtual(CPU_INFO));
-        assert!(!is_virtual("flags\t: fpu tsc hypervisors\n"));
-        assert!(!is_virtual(""));
-    }
+    let info = CpuInfo::current().ok();
+    let field = |name| info.as_ref()?.get_field(0, name);
+    let mut names = ["model name", "Model", "CPU part"].into_iter();
+    let model = names.find_map(field).map(str::to_owned);
+    let mut flags = field("flags").unwrap_or_default().split_whitespace();
+    let is_virtual = flags.any(|flag| flag == "hypervisor");
+    (model.unwrap_or_else(unknown), is_virtual)
 }

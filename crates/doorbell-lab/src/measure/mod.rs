@@ -23,4 +23,4 @@ pub(crate) use samples::Samples;
 pub(crate) use stats::{Spread, is_enough, median, variation_percent};
 pub(crate) use syscalls::{SyscallCounter, SyscallSource};
 pub(crate) use time_limit::TimeLimit;
-pub(crate) use usage::Usage;
+pub(crate) use usage::usage;

@@ -1,14 +1,11 @@
 //! The resource use of a process and its threads, from its clock and `/proc`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::Error;
 use std::time::Duration;
 
-use std::io::Error;
-
-use crate::read;
 use anyhow::{Context as _, Result};
+use procfs::process::Task;
 
 /// A process of the same user, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,35 +41,32 @@ impl Process {
 
     /// The size of its resident memory (Rss), in bytes.
     pub(crate) fn resident_bytes(self) -> Result<u64> {
-        let text = read(self.path("smaps_rollup"))?;
-        Ok(1024 * count_of(&text, "Rss:"))
+        let rollup = self.files()?.smaps_rollup()?.memory_map_rollup;
+        let sizes = rollup.into_iter().map(|map| map.extension.map);
+        Ok(sizes.filter_map(|map| map.get("Rss").copied()).sum())
     }
 
     /// The number of its open descriptors.
     pub(crate) fn descriptors(self) -> Result<usize> {
-        Ok(self.folder("fd")?.count())
+        Ok(self.files()?.fd_count()?)
     }
 
     /// How often each of its threads has left a CPU. Each time that it waited ends with a wake-up.
     pub(crate) fn switches(self) -> Result<Switches> {
-        let entries = self.folder("task")?;
         // A thread that ends meanwhile is skipped.
-        let of_one = |entry: fs::DirEntry| {
-            let status = fs::read_to_string(entry.path().join("status")).ok()?;
-            let labels = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            Some((number, labels.map(|label| count_of(&status, label))))
+        let of_one = |task: Task| {
+            let status = task.status().ok()?;
+            let forced = status.nonvoluntary_ctxt_switches;
+            let both = [status.voluntary_ctxt_switches, forced];
+            Some((task.tid, both.map(Option::unwrap_or_default)))
         };
-        Ok(Switches(entries.flatten().filter_map(of_one).collect()))
+        let tasks = self.files()?.tasks()?;
+        Ok(Switches(tasks.flatten().filter_map(of_one).collect()))
     }
 
-    fn folder(self, name: &str) -> Result<fs::ReadDir> {
-        let path = self.path(name);
-        fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))
-    }
-
-    fn path(self, name: &str) -> PathBuf {
-        Path::new("/proc").join(self.0.to_string()).join(name)
+    fn files(self) -> Result<procfs::process::Process> {
+        let found = procfs::process::Process::new(self.0.cast_signed());
+        found.context("looking for a process")
     }
 }
 
@@ -105,13 +99,6 @@ impl Switches {
     }
 }
 
-/// The number after `label` at the start of a line of a status file; 0 if there is none.
-fn count_of(status: &str, label: &str) -> u64 {
-    let found = status.lines().find_map(|line| line.strip_prefix(label));
-    let number = found.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    number.unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -123,7 +110,7 @@ mod tests {
     fn this_process_is_one() {
         let this = Process::own();
         let before = this.cpu().expect("it runs");
-        let _file = fs::File::open("/proc/self/stat").expect("proc is there");
+        let _file = std::fs::File::open("/proc/self/stat").expect("proc is there");
         assert!(this.descriptors().expect("it runs") > 3);
         assert!(this.resident_bytes().expect("it runs") > 100_000);
         assert!(this.cpu().expect("it runs") > before);
@@ -146,15 +133,6 @@ mod tests {
         assert_eq!(after.since(&before), [5, 1]);
         assert_eq!(after.threads_since(&before), [3]);
         assert_eq!(after.only(&[1]), of(&[(1, 8)]));
-    }
-
-    #[test]
-    fn the_two_counts_are_told_apart() {
-        const STATUS: &str = "Name:\tlab-0\nThreads:\t3\nvoluntary_ctxt_switches:\t17\n\
-            nonvoluntary_ctxt_switches:\t4\n";
-        assert_eq!(count_of(STATUS, "voluntary_ctxt_switches:"), 17);
-        assert_eq!(count_of(STATUS, "nonvoluntary_ctxt_switches:"), 4);
-        assert_eq!(count_of("Name:\tx\n", "voluntary_ctxt_switches:"), 0);
     }
 
     #[test]

@@ -5,18 +5,14 @@
 //! the kernel's slower path, about 100 ns longer. So calls are counted in a separate pass and never while
 //! they are timed.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-
 use anyhow::{Context as _, Result, anyhow};
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 
 use super::machine::line_of;
 
-/// Possible mount points of tracefs.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// The folder of tracepoints.
+const EVENTS: &str = "/sys/kernel/tracing/events";
 /// The tracepoint of each system call, and those of the calls that ask an epoll set for events.
 const ALL: &str = "raw_syscalls/sys_enter";
 const POLLS: [&str; 3] = [
@@ -34,17 +30,15 @@ pub(crate) struct SyscallSource(Tracepoint);
 impl SyscallSource {
     /// Finds the tracepoint and opens a counter once, as a test.
     pub(crate) fn find() -> Result<Self> {
-        let id = event_id(&TRACEFS.map(PathBuf::from), ALL)?;
-        let source = Self(Tracepoint::with_id(id));
+        let source = tracepoint(EVENTS, ALL)?;
         source.open()?;
         Ok(source)
     }
 
     /// The calls that ask an epoll set for events; `None` where they cannot be counted.
     pub(crate) fn of_polls() -> Option<[Self; 3]> {
-        let of = |event| event_id(&TRACEFS.map(PathBuf::from), event).ok();
-        let [first, second, third] = POLLS.map(of);
-        Some([first?, second?, third?].map(|id| Self(Tracepoint::with_id(id))))
+        let [first, second, third] = POLLS.map(|event| tracepoint(EVENTS, event).ok());
+        Some([first?, second?, third?])
     }
 
     /// Counts from now on, in the calling thread and in threads that it starts.
@@ -92,25 +86,12 @@ impl SyscallCounter {
     }
 }
 
-/// A tracepoint's number, from the first of `mounts` that has it.
-fn event_id(mounts: &[PathBuf], event: &str) -> Result<u64> {
-    let mut reasons = Vec::new();
-    for mount in mounts {
-        match read_id(&mount.join("events").join(event).join("id")) {
-            Ok(id) => return Ok(id),
-            Err(error) => reasons.push(format!("{}: {error}", mount.display())),
-        }
-    }
-    Err(anyhow!(
-        "tracefs cannot be read ({}): run as root, and if it is not mounted, \
-         `mount -t tracefs nodev /sys/kernel/tracing`",
-        reasons.join("; ")
-    ))
-}
-
-fn read_id(path: &Path) -> io::Result<u64> {
-    let id = fs::read_to_string(path)?.trim().parse();
-    id.map_err(io::Error::other)
+/// A tracepoint, by its number in a folder of events.
+fn tracepoint(events: &str, event: &str) -> Result<SyscallSource> {
+    let text = crate::read(format!("{events}/{event}/id")).context(
+        "tracefs cannot be read: run as root, and if it is not mounted, `mount -t tracefs nodev /sys/kernel/tracing`",
+    )?;
+    Ok(SyscallSource(Tracepoint::with_id(text.trim().parse()?)))
 }
 
 #[cfg(test)]
@@ -122,10 +103,10 @@ mod tests {
 
     #[test]
     fn a_missing_tracefs_says_what_to_do() {
-        let error =
-            event_id(&[PathBuf::from("/nowhere/at/all")], ALL).expect_err("it does not exist");
-        assert!(error.to_string().contains("mount -t tracefs"), "{error}");
-        assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+        let error = tracepoint("/nowhere/at/all", ALL).expect_err("it does not exist");
+        let error = format!("{error:#}");
+        assert!(error.contains("mount -t tracefs"), "{error}");
+        assert!(error.contains("/nowhere/at/all"), "{error}");
     }
 
     #[test]

@@ -2,54 +2,23 @@
 
 use std::io::Error;
 use std::mem::MaybeUninit;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// What all threads of this process, running or ended, have used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Usage {
-    /// Their CPU time, in user and kernel mode.
-    pub(crate) cpu: Duration,
-    /// How often a thread left a CPU to wait. Each time ends with a wake-up.
-    pub(crate) voluntary_switches: u64,
-    /// How often a thread had to leave a CPU to another thread.
-    pub(crate) involuntary_switches: u64,
-}
-
-impl Usage {
-    /// The use until now.
-    pub(crate) fn now() -> Result<Self> {
-        let mut usage = MaybeUninit::<libc::rusage>::uninit();
-        // SAFETY: the pointer is valid for writing one `rusage`, and the call writes nothing else.
-        let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
-        if status != 0 {
-            return Err(Error::last_os_error()).context("getrusage");
-        }
-        // SAFETY: the call succeeded, so it has filled the structure.
-        let usage = unsafe { usage.assume_init() };
-        Ok(Self {
-            cpu: duration_of(usage.ru_utime) + duration_of(usage.ru_stime),
-            voluntary_switches: usage.ru_nvcsw as u64,
-            involuntary_switches: usage.ru_nivcsw as u64,
-        })
+/// What all threads of this process, running or ended, have used: their CPU time in seconds, how often one left a CPU to
+/// wait, each of which ends with a wake-up, and how often one had to leave it to another thread.
+pub(crate) fn usage() -> Result<[f64; 3]> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is valid for writing one `rusage`, and the call writes nothing else.
+    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    if status != 0 {
+        return Err(Error::last_os_error()).context("getrusage");
     }
-
-    /// What was used since `earlier`.
-    #[must_use]
-    pub(crate) fn since(self, earlier: Self) -> Self {
-        let voluntary = self.voluntary_switches - earlier.voluntary_switches;
-        let involuntary = self.involuntary_switches - earlier.involuntary_switches;
-        Self {
-            cpu: self.cpu.saturating_sub(earlier.cpu),
-            voluntary_switches: voluntary,
-            involuntary_switches: involuntary,
-        }
-    }
-}
-
-fn duration_of(time: libc::timeval) -> Duration {
-    Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    // SAFETY: the call succeeded, so it has filled the structure.
+    let usage = unsafe { usage.assume_init() };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    Ok([cpu_s, usage.ru_nvcsw as f64, usage.ru_nivcsw as f64])
 }
 
 #[cfg(test)]
@@ -61,7 +30,7 @@ mod tests {
 
     #[test]
     fn a_blocking_thread_is_counted_while_it_lives() {
-        let before = Usage::now().expect("getrusage works");
+        let [_, before, _] = usage().expect("getrusage works");
         let (request, requests) = mpsc::sync_channel::<()>(0);
         let (reply, replies) = mpsc::sync_channel::<()>(0);
         let callee = thread::spawn(move || {
@@ -75,26 +44,9 @@ mod tests {
             replies.recv().expect("the callee answers");
         }
         // Every sleep is a switch of the callee, which still runs here.
-        let used = Usage::now().expect("getrusage works").since(before);
-        assert!(used.voluntary_switches >= 50, "{used:?}");
+        let [_, after, _] = usage().expect("getrusage works");
+        assert!(after - before >= 50.0, "{before} {after}");
         drop(request);
         callee.join().expect("the callee ends");
-    }
-
-    #[test]
-    fn what_was_used_before_is_taken_off() {
-        let before = Usage {
-            cpu: Duration::from_millis(5),
-            voluntary_switches: 3,
-            involuntary_switches: 1,
-        };
-        let after = Usage {
-            cpu: Duration::from_millis(9),
-            voluntary_switches: 10,
-            involuntary_switches: 1,
-        };
-        let used = after.since(before);
-        assert_eq!(used.cpu, Duration::from_millis(4));
-        assert_eq!((used.voluntary_switches, used.involuntary_switches), (7, 0));
     }
 }

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use doorbell::{Builder, Class, Runtime, metrics::raw::WorkerCounts};
 
-use super::{Host, Net, Peer, Role, Spawns, Timers, Workers};
-use crate::scenario::busy::NetTask;
+use super::{Host, Net, Peer, Role, Spawns, Task, Timers, Workers};
 
 #[derive(Debug)]
 pub(crate) struct Doorbell(pub(crate) Runtime);
@@ -47,11 +46,7 @@ impl Host for Doorbell {
 }
 
 impl Peer for Doorbell {
-    fn spawn_as(
-        &mut self,
-        role: Role,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<()> {
+    fn spawn_as(&mut self, role: Role, task: impl Task) -> Result<()> {
         let mut builder = self.0.task();
         if role.rank > 0 {
             builder = builder.class(Class::rt(role.rank));
@@ -107,18 +102,6 @@ impl Timers for Doorbell {
 impl Net for Doorbell {
     type Stream = doorbell::net::TcpStream;
 
-    fn launch(&mut self, task: NetTask) -> Result<()> {
-        self.spawn(task.run::<Self>())
-    }
-
-    async fn sleep_for(length: Duration) {
-        doorbell::time::sleep(length).await;
-    }
-
-    async fn yield_here() {
-        doorbell::yield_now().await;
-    }
-
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
         doorbell::net::TcpStream::connect(address).await
     }
@@ -137,11 +120,11 @@ impl Spawns for Doorbell {
         self.0.block_on(future)
     }
 
-    fn spawn_remote(&self, task: impl Future<Output = ()> + Send + 'static) -> Self::Join {
+    fn spawn_remote(&self, task: impl Task) -> Self::Join {
         self.0.handle().spawn(task)
     }
 
-    fn spawn_here(task: impl Future<Output = ()> + Send + 'static) {
+    fn spawn_here(task: impl Task) {
         drop(doorbell::spawn(task));
     }
 

@@ -1,8 +1,6 @@
 //! The peers: runtimes, and what takes their place, one file each.
 
 mod doorbell;
-#[cfg(feature = "glommio")]
-mod glommio;
 mod smol;
 mod threads;
 mod tokio;
@@ -15,18 +13,19 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::scenario::busy::NetTask;
 use anyhow::Result;
 
 pub(crate) use self::doorbell::{Doorbell, with_setting};
-#[cfg(feature = "glommio")]
-pub(crate) use self::glommio::Glommio;
 pub(crate) use self::smol::Smol;
 pub(crate) use self::threads::{
-    Loops, Stopped, Team, Threads, Want, give_up_privileges, join, join_all, refused,
-    shortest_slack, sleep_until, thread_on,
+    IdlePool, Loops, Orders, Stopped, Team, Threads, Want, give_up_privileges, in_idle_pool, join,
+    join_all, refused, shortest_slack, sleep_until, thread_on,
 };
 pub(crate) use self::tokio::{Tokio, Tokios, current_thread};
+
+/// What a peer can spawn.
+pub(crate) trait Task: Future<Output = ()> + Send + 'static {}
+impl<F: Future<Output = ()> + Send + 'static> Task for F {}
 
 /// A task in a box.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -123,13 +122,9 @@ pub(crate) trait Host: Sized + fmt::Debug + Send + 'static {
 /// A peer that is given tasks from outside.
 pub(crate) trait Peer: Host {
     /// Spawns a task from outside.
-    fn spawn_as(
-        &mut self,
-        role: Role,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<()>;
+    fn spawn_as(&mut self, role: Role, task: impl Task) -> Result<()>;
 
-    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    fn spawn(&mut self, task: impl Task) -> Result<()> {
         self.spawn_as(Role::default(), task)
     }
 
@@ -171,24 +166,16 @@ pub(crate) trait Timers: Peer {
     }
 }
 
-/// A peer with sockets. Its tasks need not be `Send`.
-pub(crate) trait Net: Host {
-    /// Whether a thread outside can spawn on it.
-    const SPAWNS_FROM_OUTSIDE: bool = true;
-    type Stream;
+/// A peer with sockets.
+pub(crate) trait Net: Peer {
+    type Stream: Send;
 
-    fn launch(&mut self, task: NetTask) -> Result<()>;
+    fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    fn sleep_for(length: Duration) -> impl Future<Output = ()>;
-
-    fn yield_here() -> impl Future<Output = ()> {
-        let_others_run()
-    }
-
-    fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>>;
-
-    fn read(stream: &mut Self::Stream, bytes: &mut [u8])
-    -> impl Future<Output = io::Result<usize>>;
+    fn read(
+        stream: &mut Self::Stream,
+        bytes: &mut [u8],
+    ) -> impl Future<Output = io::Result<usize>> + Send;
 }
 
 /// A peer whose tasks spawn tasks.
@@ -198,10 +185,10 @@ pub(crate) trait Spawns: Peer {
 
     fn block_on<F: Future>(&self, future: F) -> F::Output;
 
-    fn spawn_remote(&self, task: impl Future<Output = ()> + Send + 'static) -> Self::Join;
+    fn spawn_remote(&self, task: impl Task) -> Self::Join;
 
     /// Spawns a task from one of its tasks.
-    fn spawn_here(task: impl Future<Output = ()> + Send + 'static);
+    fn spawn_here(task: impl Task);
 
     /// The core on which the calling task runs; 0 if that is not known.
     fn here() -> usize;

@@ -10,8 +10,7 @@ use anyhow::Result;
 use async_executor::Executor;
 use futures::{AsyncReadExt as _, StreamExt as _};
 
-use super::{Host, Loops, Net, Peer, Role, Stopped, Timers, Workers, join, thread_on};
-use crate::scenario::busy::NetTask;
+use super::{Host, Loops, Net, Peer, Role, Stopped, Task, Timers, Workers, join, thread_on};
 
 /// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io
 /// first. Call it from a thread that is not pinned.
@@ -54,7 +53,7 @@ impl Host for Smol {
 }
 
 impl Peer for Smol {
-    fn spawn_as(&mut self, _: Role, task: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    fn spawn_as(&mut self, _: Role, task: impl Task) -> Result<()> {
         self.executor.spawn(task).detach();
         Ok(())
     }
@@ -87,14 +86,6 @@ impl Timers for Smol {
 
 impl Net for Smol {
     type Stream = async_io::Async<TcpStream>;
-
-    fn launch(&mut self, task: NetTask) -> Result<()> {
-        self.spawn(task.run::<Self>())
-    }
-
-    async fn sleep_for(length: Duration) {
-        async_io::Timer::after(length).await;
-    }
 
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
         async_io::Async::<TcpStream>::connect(address).await

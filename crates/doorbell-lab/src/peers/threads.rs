@@ -10,7 +10,7 @@ use doorbell_machine::{Host as Kernel, Machine, Policy};
 use futures::channel::oneshot;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_current_timer_slack};
 
-use super::{Host, Peer, Role, Workers};
+use super::{Host, Peer, Role, Task, Workers};
 use crate::error::panicked;
 use crate::measure::Pin;
 
@@ -35,7 +35,7 @@ impl Threads {
         &mut self,
         want: Want,
         cpu: Option<usize>,
-        task: impl Future<Output = ()> + Send + 'static,
+        task: impl Task,
     ) -> Result<()> {
         let run = move || {
             want.ask();
@@ -67,11 +67,7 @@ impl Host for Threads {
 }
 
 impl Peer for Threads {
-    fn spawn_as(
-        &mut self,
-        role: Role,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<()> {
+    fn spawn_as(&mut self, role: Role, task: impl Task) -> Result<()> {
         let want = if role.rank > 0 {
             Want::Priority(priority(role.rank))
         } else {
@@ -206,6 +202,50 @@ impl<O: Send + 'static> Team<O> {
         drop(orders);
         join_all(threads).map(drop)
     }
+}
+
+/// Work for a pool.
+pub(crate) type Orders = crossbeam_channel::Sender<Box<dyn FnOnce() + Send>>;
+
+/// Threads that compute on CPUs that are idle otherwise, under `SCHED_IDLE`.
+#[derive(Debug)]
+pub(crate) struct IdlePool(Orders, Threads);
+
+impl IdlePool {
+    pub(crate) fn start(workers: &Workers) -> Result<Self> {
+        let (orders, waiting) = crossbeam_channel::unbounded::<Box<dyn FnOnce() + Send>>();
+        let mut threads = Threads::start(workers)?;
+        for place in 0..workers.count() {
+            let waiting = waiting.clone();
+            let work = async move { waiting.iter().for_each(|work| work()) };
+            threads.spawn_wanting(Want::Idle, workers.cpu(place), work)?;
+        }
+        Ok(Self(orders, threads))
+    }
+
+    pub(crate) fn orders(&self) -> Orders {
+        self.0.clone()
+    }
+
+    /// It ends when nobody can send to it any more.
+    pub(crate) fn stop(self) -> Result<()> {
+        drop(self.0);
+        self.1.stop()
+    }
+}
+
+/// The result of work in such a pool; `None` if it panicked.
+pub(crate) async fn in_idle_pool<T: Send + 'static>(
+    pool: &Orders,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, result) = oneshot::channel();
+    let order = Box::new(move || {
+        // Who waited may be gone.
+        let _ = done.send(work());
+    });
+    pool.send(order).ok()?;
+    result.await.ok()
 }
 
 /// A thread's request to the OS.

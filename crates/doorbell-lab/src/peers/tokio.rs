@@ -10,9 +10,8 @@ use anyhow::{Context as _, Result};
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Host, Loops, Net, Peer, Role, Spawns, Stopped, Timers, Workers, shortest_slack};
+use super::{Host, Loops, Net, Peer, Role, Spawns, Stopped, Task, Timers, Workers, shortest_slack};
 use crate::measure::Pin;
-use crate::scenario::busy::NetTask;
 
 /// It knows neither ranks nor cores.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ impl Host for Tokio {
 }
 
 impl Peer for Tokio {
-    fn spawn_as(&mut self, _: Role, task: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    fn spawn_as(&mut self, _: Role, task: impl Task) -> Result<()> {
         drop(self.0.spawn(task));
         Ok(())
     }
@@ -102,18 +101,6 @@ impl Timers for Tokio {
 impl Net for Tokio {
     type Stream = tokio::net::TcpStream;
 
-    fn launch(&mut self, task: NetTask) -> Result<()> {
-        self.spawn(task.run::<Self>())
-    }
-
-    async fn sleep_for(length: Duration) {
-        tokio::time::sleep(length).await;
-    }
-
-    async fn yield_here() {
-        tokio::task::yield_now().await;
-    }
-
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
         tokio::net::TcpStream::connect(address).await
     }
@@ -131,11 +118,11 @@ impl Spawns for Tokio {
         self.0.block_on(future)
     }
 
-    fn spawn_remote(&self, task: impl Future<Output = ()> + Send + 'static) -> Self::Join {
+    fn spawn_remote(&self, task: impl Task) -> Self::Join {
         self.0.handle().spawn(task)
     }
 
-    fn spawn_here(task: impl Future<Output = ()> + Send + 'static) {
+    fn spawn_here(task: impl Task) {
         drop(tokio::spawn(task));
     }
 
@@ -177,23 +164,24 @@ impl Host for Tokios {
     }
 }
 
-impl Net for Tokios {
-    type Stream = tokio::net::TcpStream;
-
-    fn launch(&mut self, task: NetTask) -> Result<()> {
-        let handle = &self.handles[self.next % self.handles.len()];
-        drop(handle.spawn(task.run::<Self>()));
+impl Peer for Tokios {
+    fn spawn_as(&mut self, _: Role, task: impl Task) -> Result<()> {
+        drop(self.handles[self.next % self.handles.len()].spawn(task));
         self.next += 1;
         Ok(())
     }
 
-    async fn sleep_for(length: Duration) {
-        Tokio::sleep_for(length).await;
+    async fn sleep_until(due: Instant) {
+        Tokio::sleep_until(due).await;
     }
 
-    async fn yield_here() {
-        Tokio::yield_here().await;
+    async fn yield_now() {
+        Tokio::yield_now().await;
     }
+}
+
+impl Net for Tokios {
+    type Stream = tokio::net::TcpStream;
 
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
         Tokio::connect(address).await

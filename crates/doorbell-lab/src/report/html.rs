@@ -1,8 +1,7 @@
 //! The report as one self-contained page.
 
-use std::fmt::Write as _;
-
-use super::{Chart, Report, known, spread};
+use super::svg::{self, Bar};
+use super::{Chart, Report, figure, spread};
 
 /// Light and dark colours, by the reader's preference.
 const STYLE: &str = include_str!("page.css");
@@ -21,40 +20,41 @@ impl Report {
         )
     }
 
-    /// The chart: a table with a bar for each figure, on a logarithmic scale. Empty without figures.
+    /// The chart: a bar for each figure. Empty without figures.
     fn bars(&self) -> String {
-        let Chart { series, .. } = &self.chart;
-        let figures = self.rows.iter().flat_map(|row| {
-            let known = series.iter().filter_map(move |metric| {
-                let value = row.metrics.get(metric.name)?;
-                Some((row, metric, value))
+        let Chart {
+            title,
+            unit,
+            series,
+        } = &self.chart;
+        let mut all = Vec::new();
+        for (row, metric) in self
+            .rows
+            .iter()
+            .flat_map(|row| series.iter().map(move |one| (row, one)))
+        {
+            let value = row.metrics.get(metric.name);
+            let Some(value) = value.filter(|value| *value > 0.0) else {
+                continue;
+            };
+            let name = format!("{} ({}), {}", row.contestant, row.variant, metric.title);
+            all.push(Bar {
+                group: "",
+                name: escaped(&name),
+                colour: "#2563c9",
+                parts: vec![(value, 1.0)],
+                text: format!("{}; {}", figure(value), spread(row, metric.name)),
             });
-            known.filter(|(.., value)| *value > 0.0)
-        });
-        let logs = figures.clone().map(|(.., value)| value.log10());
-        let (low, high) = logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| {
-            (low.min(log), high.max(log))
-        });
-        let mut rows = String::new();
-        for (row, metric, value) in figures {
-            // The shortest bar has a tenth of the width.
-            let width = 10.0 + 90.0 * (value.log10() - low) / (high - low).max(1e-9);
-            let who = format!("{} ({}), {}", row.contestant, row.variant, metric.title);
-            let _ = writeln!(
-                rows,
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td><i class=\"bar\" style=\"width:{width:.1}%\"></i></td></tr>",
-                escaped(&who),
-                known(Some(value)),
-                spread(row, metric.name),
-            );
         }
-        if rows.is_empty() {
-            return rows;
-        }
-        let title = escaped(&format!("{}, {}", self.chart.title, self.chart.unit));
-        format!(
-            "<h2>{title}</h2>\n<div class=\"wide\"><table class=\"bars\">\n{rows}</table></div>\n"
-        )
+        let least = all.iter().map(|bar| bar.parts[0].0).reduce(f64::min);
+        let longest = all.iter().map(|bar| bar.name.chars().count()).max();
+        let Some((least, longest)) = least.zip(longest) else {
+            return String::new();
+        };
+        let left = 7.5 * longest as f64 + 10.0;
+        let title = escaped(&format!("{title}, {unit}"));
+        let picture = svg::bars(&title, [left, least / 1.5], &all);
+        format!("<div class=\"wide\">{picture}</div>\n")
     }
 }
 

@@ -1,8 +1,8 @@
 //! The results of a scenario, and their three forms: a table, JSON and a page. And any JSON as text.
 
 mod html;
-mod lines;
 pub(crate) mod picture;
+mod svg;
 mod table;
 mod value;
 
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::Result;
+use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{Metric, ends, variation};
@@ -69,15 +70,6 @@ impl Row {
             metrics,
         }
     }
-}
-
-/// A column of the table.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Column {
-    pub(crate) title: &'static str,
-    pub(crate) metric: &'static str,
-    /// Whether it has the metric's minimum and maximum over the rounds.
-    pub(crate) is_spread: bool,
 }
 
 /// The chart of the page.
@@ -208,37 +200,42 @@ impl Report {
 }
 
 /// A row for each contestant.
-pub(crate) fn table_of(columns: &[Column], rows: &[Row], rounds: u32) -> SideTable {
+pub(crate) fn main_table(metrics: &[Metric], rows: &[Row], rounds: u32) -> SideTable {
+    table_of("", metrics, rows.iter(), |row, metric| {
+        let value = row.metrics.get(metric);
+        match metric {
+            "rounds_kept_count" => format!("{:.0}/{rounds}", value.unwrap_or_default()),
+            _ => known(value),
+        }
+    })
+}
+
+/// A table with the columns of these metrics. `cell` is the text of a figure.
+pub(crate) fn table_of<'a>(
+    caption: &'static str,
+    metrics: &[Metric],
+    rows: impl Iterator<Item = &'a Row>,
+    cell: impl Fn(&Row, &str) -> String,
+) -> SideTable {
+    let titles = metrics.iter().flat_map(Metric::columns);
+    let titles = ["contestant", "variant"]
+        .into_iter()
+        .chain(titles.map(|(title, _)| title));
     let cells = |row: &Row| {
-        let names = [row.contestant.clone(), row.variant.clone()].into_iter();
-        let texts = columns.iter().map(|column| column.text(row, rounds));
-        names.chain(texts).collect()
+        let mut cells = vec![row.contestant.clone(), row.variant.clone()];
+        for metric in metrics {
+            let text = |(_, is_spread)| match metric.name {
+                name if is_spread => spread(row, name),
+                name => cell(row, name),
+            };
+            cells.extend(metric.columns().map(text));
+        }
+        cells
     };
     SideTable {
-        caption: "",
-        titles: titles_of(columns),
-        rows: rows.iter().map(cells).collect(),
-    }
-}
-
-/// The titles of all columns, also of those with names.
-pub(crate) fn titles_of(columns: &[Column]) -> Vec<&'static str> {
-    let names = ["contestant", "variant"].into_iter();
-    names
-        .chain(columns.iter().map(|column| column.title))
-        .collect()
-}
-
-impl Column {
-    fn text(&self, row: &Row, rounds: u32) -> String {
-        match self.metric {
-            metric if self.is_spread => spread(row, metric),
-            metric @ "rounds_kept_count" => {
-                let kept = row.metrics.get(metric).map_or_else(not_available, whole);
-                format!("{kept}/{rounds}")
-            }
-            metric => known(row.metrics.get(metric)),
-        }
+        caption,
+        titles: titles.collect(),
+        rows: rows.map(cells).collect(),
     }
 }
 
@@ -260,11 +257,6 @@ pub(crate) fn known(value: Option<f64>) -> String {
     value.map_or_else(not_available, figure)
 }
 
-/// A count, or a figure without decimals.
-fn whole(value: f64) -> String {
-    with_commas(&format!("{value:.0}"))
-}
-
 /// A number with about three significant digits, and commas between thousands.
 pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
@@ -279,14 +271,8 @@ pub(crate) fn figure(value: f64) -> String {
 fn with_commas(number: &str) -> String {
     let (sign, unsigned) = number.split_at(usize::from(number.starts_with('-')));
     let (whole, fraction) = unsigned.split_at(unsigned.find('.').unwrap_or(unsigned.len()));
-    let mut text = String::from(sign);
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text + fraction
+    let whole = HumanCount(whole.parse().unwrap_or(u64::MAX));
+    format!("{sign}{whole}{fraction}")
 }
 
 #[cfg(test)]

@@ -1,20 +1,17 @@
 //! Pictures from the JSON of the lab: `/healthz` while every core computes (`doorbell lab http`), for the README; and the
 //! cost of operations on more and more cores (`doorbell lab scale`).
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use serde::Deserialize;
 
-use super::lines::{self, Line};
+use super::svg::{self, Bar, Line};
 use super::{Row, figure};
 use crate::read;
 
-/// Where the bars begin, how long the longest is, and how high a row is.
+/// Where the bars begin.
 const LEFT: f64 = 250.0;
-const LENGTH: f64 = 400.0;
-const ROW: f64 = 26.0;
 /// The shortest time of the scale, in µs: 0.1 ms.
 const FROM_US: f64 = 100.0;
 const TITLE: &str =
@@ -62,7 +59,7 @@ pub(crate) fn draw(options: &PictureOptions) -> Result<String> {
         rows.extend(read.rows);
     }
     if is_scale {
-        return Ok(lines::svg(SCALE_TITLE, &lines_of(&rows)));
+        return Ok(svg::lines(SCALE_TITLE, &lines_of(&rows)));
     }
     bars(&rows)
 }
@@ -104,36 +101,19 @@ fn bars(rows: &[Row]) -> Result<String> {
                     "the JSON has no times of `{contestant}, {variant}`: measure it with `doorbell lab http --json`"
                 ));
             };
-            all.push((title, contestant, colour, [max, p99, median]));
+            let times_us = [max, p99, median];
+            let parts = times_us.into_iter().zip(PARTS.map(|(_, opacity)| opacity));
+            let [max, p99, median] = times_us.map(|us| figure(us / 1e3));
+            all.push(Bar {
+                group: title,
+                name: contestant.to_owned(),
+                colour,
+                parts: parts.collect(),
+                text: format!("{median}, {p99}, {max}"),
+            });
         }
     }
-    let maxima = all.iter().map(|(.., times_us)| times_us[0]);
-    let longest_us = maxima.fold(10.0 * FROM_US, f64::max);
-    let (mut bars, mut y, mut last) = (String::new(), 24.0, "");
-    for (title, contestant, colour, times_us) in all {
-        if title != last {
-            y += 22.0;
-            let bold = r#"font-weight="bold""#;
-            let _ = writeln!(bars, r#"<text x="10" y="{y}" {bold}>{title}</text>"#);
-            (y, last) = (y + 12.0, title);
-        }
-        let end =
-            |us: f64| LENGTH * (us / FROM_US).log10().max(0.02) / (longest_us / FROM_US).log10();
-        let (text, at) = (y + 15.0, LEFT + end(times_us[0]) + 8.0);
-        let _ = writeln!(bars, r#"<text x="10" y="{text}">{contestant}</text>"#);
-        for (us, (_, opacity)) in times_us.iter().zip(PARTS) {
-            let width = end(*us);
-            let _ = writeln!(
-                bars,
-                r#"<rect x="{LEFT}" y="{y}" width="{width:.1}" height="18" fill="{colour}" opacity="{opacity}"/>"#
-            );
-        }
-        let [max, p99, median] = times_us.map(|us| figure(us / 1e3));
-        let times = format!("{median}, {p99}, {max}");
-        let _ = writeln!(bars, r#"<text x="{at:.1}" y="{text}">{times}</text>"#);
-        y += ROW;
-    }
-    Ok(lines::page([800.0, y + 22.0], TITLE, &bars))
+    Ok(svg::bars(TITLE, [LEFT, FROM_US], &all))
 }
 
 #[cfg(test)]

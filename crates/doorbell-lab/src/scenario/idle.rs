@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
-use crate::measure::{Process, SyscallCounter, SyscallSource, Usage};
+use crate::measure::{Process, SyscallCounter, SyscallSource};
 use crate::peers::{Doorbell, Peer, Role, Tokio, Workers};
 use crate::tools::Crew;
 use anyhow::Result;
@@ -40,9 +40,9 @@ fn idling<P: Peer>(stage: &Stage) -> Contestant {
         // Each thread has a counter of its own, so that this thread's reads are not counted.
         let counters = syscalls.and_then(|source| counters(source, threads));
         let switches = || anyhow::Ok(Process::own().switches()?.only(threads));
-        let (before, begin, cpu) = (switches()?, Instant::now(), Usage::now()?.cpu);
+        let (before, begin, cpu) = (switches()?, Instant::now(), Process::own().cpu()?);
         thread::sleep(Duration::from_millis(span_ms.into()));
-        let (span, cpu) = (begin.elapsed(), Usage::now()?.cpu.saturating_sub(cpu));
+        let (span, cpu) = (begin.elapsed(), Process::own().cpu()?.saturating_sub(cpu));
         let [waits, forced] = switches()?.since(&before);
         let sum = |mut all: Vec<SyscallCounter>| all.iter_mut().map(SyscallCounter::read).sum();
         let syscalls: Option<u64> = counters.map(sum).transpose()?;

@@ -43,30 +43,27 @@ pub(crate) struct Scenario {
     pub(crate) plan: Option<&'static Plan>,
 }
 
-/// A scenario of a module that has a `PLAN`, beside its text.
+/// A scenario, with the text beside its module.
 macro_rules! scenario {
     ($module:ident, $tour_rounds:expr $(, $extra:literal)*) => {
         &Scenario {
-            name: $module::PLAN.scenario,
-            text: Text(include_str!(concat!(stringify!($module), ".md"))),
             extras: &[$($extra),*],
             tour_rounds: $tour_rounds,
             plan: Some(&$module::PLAN),
+            ..simulated_only($module::PLAN.scenario, include_str!(concat!(stringify!($module), ".md")))
         }
     };
 }
 
-/// A scenario without a plan, beside its text.
-macro_rules! simulated_only {
-    ($name:literal) => {
-        &Scenario {
-            name: $name,
-            text: Text(include_str!(concat!($name, ".md"))),
-            extras: &[],
-            tour_rounds: None,
-            plan: None,
-        }
-    };
+/// A scenario without a plan of its own for this host.
+const fn simulated_only(name: &'static str, text: &'static str) -> Scenario {
+    Scenario {
+        name,
+        text: Text(text),
+        extras: &[],
+        tour_rounds: None,
+        plan: None,
+    }
 }
 
 /// In the order of the tour.
@@ -80,7 +77,7 @@ pub(crate) const ALL: &[&Scenario] = &[
     scenario!(timer_acc, Some(7)),
     scenario!(timer_idle, Some(5)),
     scenario!(timer_sleepers, None),
-    simulated_only!("requests"),
+    &simulated_only("requests", include_str!("requests.md")),
     scenario!(urgent, Some(1), "unprivileged"),
     scenario!(rank, Some(2), "unprivileged"),
     scenario!(rt, Some(1), "unprivileged", "period_us"),
@@ -89,15 +86,9 @@ pub(crate) const ALL: &[&Scenario] = &[
     scenario!(stuck, Some(2)),
     scenario!(busy, None, "seconds"),
     scenario!(http, None, "unprivileged", "seconds"),
-    simulated_only!("kernel"),
-    simulated_only!("scale"),
-    &Scenario {
-        name: seeds::NAME,
-        text: seeds::TEXT,
-        extras: &[],
-        tour_rounds: None,
-        plan: None,
-    },
+    &simulated_only("kernel", include_str!("kernel.md")),
+    &simulated_only("scale", include_str!("scale.md")),
+    &simulated_only(seeds::NAME, seeds::TEXT.0),
 ];
 
 /// The scenario of this name.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::TASK_LOST;
 use crate::frame::{Contestant, Outcome, Plan, Work};
-use crate::measure::{Samples, Usage, allowed_cpus};
+use crate::measure::{Process, Samples, allowed_cpus};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, sleep_until};
 use crate::tools::{Crew, End, Slot, compute, counted, counted_noun, locked, steps_for};
 use anyhow::{Result, bail};
@@ -73,12 +73,12 @@ fn contestants() -> Result<Vec<Contestant>> {
 fn one<P: Peer>(workers: &Workers, variant: &str, pairs: Option<usize>) -> Contestant {
     let (workers, is_chain) = (workers.clone(), variant == CHAIN);
     let run = move |peer: &mut P, amount_ms: u32| {
-        let before = Usage::now()?;
+        let before = Process::own().cpu()?;
         let outcome = counted(peer, |peer| match pairs {
             Some(count) => exchange(peer, count, Duration::from_millis(amount_ms.into())),
             None => show(peer, is_chain, frames_in(amount_ms)),
         })?;
-        let cpu_us = Usage::now()?.since(before).cpu.as_secs_f64() * 1e6;
+        let cpu_us = Process::own().cpu()?.saturating_sub(before).as_secs_f64() * 1e6;
         let per_op = cpu_us / outcome.operations.max(1) as f64;
         Ok(outcome.and([("cpu_us_per_op", per_op)]))
     };

@@ -7,7 +7,8 @@
 //! interrupt running CPUs. Here they count, and a ring to a running worker is a system call that wakes no
 //! thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Work};
 use crate::measure::allowed_cpus;
 use crate::peers::{Doorbell, Team, Workers};
-use crate::tools::Crew;
+use crate::tools::{Crew, End};
 
 const THREADS: usize = 32;
 const SPAN_MS: [u32; 2] = [2_000, 300];
@@ -49,40 +50,26 @@ fn contestants(threads: usize) -> Vec<Contestant> {
     vec![one(BASE).baseline(), one(ON)]
 }
 
-/// The calls that ran on each core, and the signal to go on calling.
-#[derive(Debug)]
-struct Counts {
-    ran: Box<[CachePadded<AtomicU64>]>,
-    goes_on: AtomicBool,
+/// The calls that ran on each core.
+type Counts = [CachePadded<AtomicU64>];
+
+#[inline]
+fn one_ran(counts: &Counts, core: CoreId) {
+    let count = &counts[core.index()];
+    // ORDER: Relaxed; only this worker writes, so it reads its own last value.
+    let ran = count.load(Ordering::Relaxed);
+    // ORDER: Relaxed; a reader has waited for the call.
+    count.store(ran + 1, Ordering::Relaxed);
 }
 
-impl Counts {
-    #[inline]
-    fn one_ran(&self, core: CoreId) {
-        let count = &self.ran[core.index()];
-        // ORDER: Relaxed; only this worker writes, so it reads its own last value.
-        let ran = count.load(Ordering::Relaxed);
-        // ORDER: Relaxed; a reader has waited for the call.
-        count.store(ran + 1, Ordering::Relaxed);
-    }
-
-    fn ran(&self) -> Vec<u64> {
-        // ORDER: Relaxed; the reader has received the results of all callers.
-        let counts = self.ran.iter().map(|one| one.load(Ordering::Relaxed));
-        counts.collect()
-    }
-
-    #[inline]
-    fn goes_on(&self) -> bool {
-        // ORDER: Relaxed; one call more or less does not matter.
-        self.goes_on.load(Ordering::Relaxed)
-    }
-
-    fn go_on(&self, goes_on: bool) {
-        // ORDER: Relaxed; callers are started, and report, through channels and tasks.
-        self.goes_on.store(goes_on, Ordering::Relaxed);
-    }
+fn all_ran(counts: &Counts) -> Vec<u64> {
+    // ORDER: Relaxed; the reader has received the results of all callers.
+    let counts = counts.iter().map(|one| one.load(Ordering::Relaxed));
+    counts.collect()
 }
+
+/// Until when a thread calls, and whom it tells how often it did.
+type Order = (Arc<End>, Sender<Called>);
 
 /// How many calls a caller made.
 type Called = Result<u64>;
@@ -92,25 +79,23 @@ type Called = Result<u64>;
 struct Callers {
     peer: Doorbell,
     counts: &'static Counts,
-    threads: Team<Sender<Called>>,
+    threads: Team<Order>,
 }
 
 impl Callers {
     fn start(setting: &str, threads: usize) -> Result<Self> {
         let cpus = allowed_cpus()?;
-        let counts: &'static Counts = Box::leak(Box::new(Counts {
-            ran: cpus.iter().map(|_| CachePadded::default()).collect(),
-            goes_on: AtomicBool::new(false),
-        }));
+        let counts: Vec<_> = cpus.iter().map(|_| CachePadded::default()).collect();
+        let counts: &'static Counts = counts.leak();
         let workers = Workers::Bound(cpus);
         let peer = Doorbell::switched(&workers, setting)?;
         let mut team = Team::new("shootdown-caller");
         for _ in 0..threads {
             let handle = peer.0.handle().clone();
             team.add(None, move || {
-                move |order: Sender<Called>| {
+                move |(end, called): Order| {
                     // The receiver is gone only if the waiting thread has panicked.
-                    let _ = order.send(call_all(&handle, counts));
+                    let _ = called.send(call_all(&handle, counts, &end));
                 }
             })?;
         }
@@ -123,22 +108,24 @@ impl Callers {
 
     fn all_call(&self, span: Duration) -> Result<Outcome> {
         let (handle, counts) = (self.peer.0.handle(), self.counts);
-        let (ran_before, before) = (counts.ran(), counts_of(handle));
-        counts.go_on(true);
+        let (ran_before, before) = (all_ran(counts), counts_of(handle));
+        let end = Arc::new(End::default());
         let begin = Instant::now();
         let (mut by_threads, mut by_workers) = (Crew::new(), Crew::new());
         for thread in 0..self.threads.len() {
-            self.threads.order(thread, by_threads.teller())?;
+            let order = (Arc::clone(&end), by_threads.teller());
+            self.threads.order(thread, order)?;
         }
         for core in 0..handle.cores() {
+            let end = Arc::clone(&end);
             let task = by_workers.member(async move {
                 let mut calls = 0;
                 loop {
                     calls += 1;
                     let results =
-                        doorbell::call_all(move |core: CoreId| counts.one_ran(core)).await;
+                        doorbell::call_all(move |core: CoreId| one_ran(counts, core)).await;
                     match all_done(results) {
-                        Ok(()) if counts.goes_on() => {}
+                        Ok(()) if !end.is_asked() => {}
                         ended => break ended.map(|()| calls),
                     }
                 }
@@ -146,10 +133,10 @@ impl Callers {
             drop(handle.task().on(core).spawn(task));
         }
         thread::sleep(span);
-        counts.go_on(false);
+        end.ask();
         let (by_workers, by_threads) = (sum(by_workers)?, sum(by_threads)?);
         let span = begin.elapsed();
-        once_each(by_workers + by_threads, &ran_before, &counts.ran())?;
+        once_each(by_workers + by_threads, &ran_before, &all_ran(counts))?;
         let after = counts_of(handle);
         let used = after.iter().zip(&before);
         let used: Vec<_> = used.map(|(after, before)| after.since(before)).collect();
@@ -158,13 +145,13 @@ impl Callers {
 }
 
 /// A thread that calls.
-fn call_all(handle: &Handle, counts: &'static Counts) -> Called {
+fn call_all(handle: &Handle, counts: &'static Counts, end: &End) -> Called {
     let mut calls = 0;
     loop {
         calls += 1;
-        let results = handle.call_all_blocking(|core| counts.one_ran(core));
+        let results = handle.call_all_blocking(|core| one_ran(counts, core));
         match all_done(results) {
-            Ok(()) if counts.goes_on() => {}
+            Ok(()) if !end.is_asked() => {}
             ended => return ended.map(|()| calls),
         }
     }

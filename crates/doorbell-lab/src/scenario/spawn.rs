@@ -30,87 +30,85 @@ pub(super) const PLAN: Plan = Plan {
         Work::of(amount, 2, PERCENT[1]).at_most(Duration::from_mins(2))
     },
     contestants: |_| {
-        let both = |shape| [one::<Doorbell>(shape), one::<Tokio>(shape).baseline()];
-        Ok(SHAPES.into_iter().flat_map(both).collect())
+        let both = shapes::<Doorbell>().into_iter().zip(shapes::<Tokio>());
+        let both = both.flat_map(|(ours, theirs)| [one(&ours), one(&theirs).baseline()]);
+        Ok(both.collect())
     },
     compared: "ops_per_s",
     ..Plan::NEW
 };
 
 /// What is spawned from where.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    kind: Kind,
+struct Shape<P> {
     name: &'static str,
     /// How many operations there are in one execution, and how many executions in a full pass.
     operations: u32,
     times: u32,
+    once: fn(&P) -> Result<()>,
+    /// Spawns a task that keeps a worker busy meanwhile.
+    beside: Option<Beside<P>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Local,
-    Remote,
-    BesideYields,
-    BesideRespawns,
-    Chained,
-    PingPong,
-    Yield,
-}
+type Beside<P> = fn(&P, Arc<End>, Arc<Countdown>);
 
-const SHAPES: [Shape; 7] = [
-    shape(Kind::Local, "spawn_many_local", MANY, 50),
-    shape(Kind::Remote, "spawn_many_remote_idle", MANY, 50),
-    shape(Kind::BesideYields, "spawn_many_remote_busy1", MANY, 10),
-    shape(Kind::BesideRespawns, "spawn_many_remote_busy2", SOME, 30),
-    shape(Kind::Chained, "chained_spawn", SOME, 500),
-    shape(Kind::PingPong, "ping_pong", SOME, 200),
-    shape(Kind::Yield, "yield_many", YIELDERS * YIELDS, 10),
-];
-
-const fn shape(kind: Kind, name: &'static str, operations: u32, times: u32) -> Shape {
-    Shape {
-        kind,
+fn shapes<P: Spawns>() -> [Shape<P>; 7] {
+    let shape = |name, operations, times, once| Shape {
         name,
         operations,
         times,
-    }
+        once,
+        beside: None,
+    };
+    let busy = |name, count, times, once, beside| Shape {
+        beside: Some(beside),
+        ..shape(name, count, times, once)
+    };
+    [
+        shape("spawn_many_local", MANY, 50, |peer: &P| {
+            peer.block_on(many_local::<P>())
+        }),
+        shape("spawn_many_remote_idle", MANY, 50, many_remote::<P, MANY>),
+        busy(
+            "spawn_many_remote_busy1",
+            MANY,
+            10,
+            many_remote::<P, MANY>,
+            |peer: &P, end, countdown| drop(peer.spawn_remote(yielding::<P>(end, countdown))),
+        ),
+        busy(
+            "spawn_many_remote_busy2",
+            SOME,
+            30,
+            many_remote::<P, SOME>,
+            |peer: &P, end, countdown| drop(peer.spawn_remote(respawning::<P>(end, countdown))),
+        ),
+        shape("chained_spawn", SOME, 500, |peer: &P| {
+            peer.block_on(chained::<P>())
+        }),
+        shape("ping_pong", SOME, 200, |peer: &P| {
+            peer.block_on(ping_pong::<P>())
+        }),
+        shape("yield_many", YIELDERS * YIELDS, 10, |peer: &P| {
+            peer.block_on(yield_many::<P>())
+        }),
+    ]
 }
 
-fn one<P: Spawns>(shape: Shape) -> Contestant {
+fn one<P: Spawns>(shape: &Shape<P>) -> Contestant {
+    let shape = Shape { ..*shape };
     let run = move |peer: &mut P, percent: u32| {
         let times = (shape.times * percent / PERCENT[0]).max(1);
-        let span = shape.drive(peer, times)?;
+        let busy = shape.beside.map(|beside| Busy::begin(peer, beside));
+        let begin = Instant::now();
+        let done = (0..times).try_for_each(|_| (shape.once)(peer));
+        let span = begin.elapsed();
+        busy.map_or(Ok(()), |busy| busy.end(peer)).and(done)?;
         let operations = u64::from(shape.operations) * u64::from(times);
         let op_ns = span.as_nanos() as f64 / operations.max(1) as f64;
         let figures = [("op_ns", op_ns), ("ops_per_s", 1e9 / op_ns)];
         Ok(Outcome::of(operations, figures))
     };
     Contestant::of(shape.name, || P::start(&Workers::Free(WORKERS)), run)
-}
-
-impl Shape {
-    fn drive<P: Spawns>(self, peer: &P, times: u32) -> Result<Duration> {
-        let repeat = |once: &dyn Fn() -> Result<()>| {
-            let begin = Instant::now();
-            (0..times).try_for_each(|_| once())?;
-            Ok(begin.elapsed())
-        };
-        let count = self.operations;
-        match self.kind {
-            Kind::Local => repeat(&|| peer.block_on(many_local::<P>())),
-            Kind::Remote => repeat(&|| many_remote(peer, count)),
-            Kind::BesideYields | Kind::BesideRespawns => {
-                let busy = Busy::begin(peer, self.kind);
-                let span = repeat(&|| many_remote(peer, count));
-                busy.end(peer)?;
-                span
-            }
-            Kind::Chained => repeat(&|| peer.block_on(chained::<P>())),
-            Kind::PingPong => repeat(&|| peer.block_on(ping_pong::<P>())),
-            Kind::Yield => repeat(&|| peer.block_on(yield_many::<P>())),
-        }
-    }
 }
 
 /// The last of many tasks signals.
@@ -158,8 +156,8 @@ async fn many_local<P: Spawns>() -> Result<()> {
     until(ended).await
 }
 
-fn many_remote<P: Spawns>(peer: &P, count: u32) -> Result<()> {
-    let tasks: Vec<P::Join> = (0..count).map(|_| peer.spawn_remote(async {})).collect();
+fn many_remote<P: Spawns, const COUNT: u32>(peer: &P) -> Result<()> {
+    let tasks: Vec<P::Join> = (0..COUNT).map(|_| peer.spawn_remote(async {})).collect();
     peer.block_on(async {
         for task in tasks {
             task.await.ok().context(TASK_LOST)?;
@@ -236,16 +234,11 @@ struct Busy {
 }
 
 impl Busy {
-    fn begin<P: Spawns>(peer: &P, kind: Kind) -> Self {
+    fn begin<P: Spawns>(peer: &P, beside: Beside<P>) -> Self {
         let end = Arc::new(End::default());
         let (countdown, ended) = Countdown::of(BUSY);
         for _ in 0..BUSY {
-            let (end, countdown) = (Arc::clone(&end), Arc::clone(&countdown));
-            drop(if kind == Kind::BesideYields {
-                peer.spawn_remote(yielding::<P>(end, countdown))
-            } else {
-                peer.spawn_remote(respawning::<P>(end, countdown))
-            });
+            beside(peer, Arc::clone(&end), Arc::clone(&countdown));
         }
         Self { end, ended }
     }
@@ -296,7 +289,8 @@ mod tests {
     fn every_shape_runs_on_both() {
         try_each(contestants(&PLAN, &Options::default()), |one, run| {
             let outcome = outcome(one, run, 1);
-            let shape = SHAPES.into_iter().find(|shape| shape.name == one.variant);
+            let mut shapes = shapes::<Tokio>().into_iter();
+            let shape = shapes.find(|shape| shape.name == one.variant);
             let shape = shape.expect("it is one of the shapes");
             let times = u64::from((shape.times / 100).max(1));
             assert_eq!(

@@ -97,7 +97,7 @@ fn run<P: Timers>(form: &'static str) -> impl Fn(&mut P, u32) -> Result<crate::f
             _ => run_tasks(peer, &due),
         };
         let mut all = Lateness::default();
-        for Fired { due, now } in fired? {
+        for (due, now) in fired? {
             all.note(due, now);
         }
         Ok(all.into_outcome())
@@ -115,12 +115,8 @@ fn end_of(due: &[Instant]) -> Instant {
     last.unwrap_or_else(Instant::now) + TAIL
 }
 
-/// A timer that fired.
-#[derive(Debug, Clone, Copy)]
-struct Fired {
-    due: Instant,
-    now: Instant,
-}
+/// When a timer was due, and when it fired.
+type Fired = (Instant, Instant);
 
 /// The waker of a timer without a task: notes when it fires.
 struct Note {
@@ -130,9 +126,8 @@ struct Note {
 
 impl Wake for Note {
     fn wake(self: Arc<Self>) {
-        let now = Instant::now();
         // The receiver is gone only if the waiting thread has panicked or given up.
-        let _ = self.fired.send(Fired { due: self.due, now });
+        let _ = self.fired.send((self.due, Instant::now()));
     }
 }
 
@@ -183,8 +178,7 @@ fn run_tasks<P: Timers>(peer: &mut P, due: &[Instant]) -> Result<Vec<Fired>> {
         let sleep = crew.member(async move {
             let mut ticks = P::ticks(due, NEVER, Duration::ZERO);
             P::tick(&mut ticks).await;
-            let now = Instant::now();
-            Fired { due, now }
+            (due, Instant::now())
         });
         peer.spawn_as(Role::from(index % 2), sleep)?;
     }

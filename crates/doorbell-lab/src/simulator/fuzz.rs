@@ -52,14 +52,14 @@ pub(crate) fn fuzz(options: &FuzzOptions) -> Result<FuzzReport> {
         profile: profile.as_ref().map(Profile::spec),
         shapes: &shapes,
     };
-    let progress = Progress::steps_on_stderr(options.seeds.count(), "seeds");
+    let progress = Progress::on_stderr(options.seeds.count(), "seeds");
     let started = Instant::now();
     let mut drawn = None;
     let done = fuzz::fuzz(&plan, |seed, done| {
         if drawn.is_none_or(|at: Instant| at.elapsed() >= DRAW_EVERY) {
             let millions = done.tally.events / 1_000_000;
             let what = format!("seed {seed}, {millions} M events");
-            progress.at_second(done.tally.seeds, &what);
+            progress.at(done.tally.seeds, &what);
             drawn = Some(Instant::now());
         }
     });

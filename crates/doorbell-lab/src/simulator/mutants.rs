@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use doorbell_machine::sim::Memory;
 use doorbell_sim::fuzz::{MUTANTS, Mutant, Shown, Span, hunt};
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{cores, memory, memory_name};
 use crate::error::unknown;
@@ -37,32 +37,8 @@ pub(crate) struct MutantsOptions {
     pub(crate) json: bool,
 }
 
-/// How the hunts ended.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct MutantsReport {
-    program: String,
-    mutants: Vec<Row>,
-}
-
-/// How one hunt ended.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Row {
-    mutant: String,
-    /// Absent if it cannot show in the simulator.
-    memory: Option<String>,
-    killed: bool,
-    /// Why it cannot show in the simulator; then it is not hunted.
-    not_here: Option<String>,
-    /// How many seeds were run; absent if the process crashed.
-    seeds: Option<u64>,
-    seed: Option<u64>,
-    shape: Option<String>,
-    cores: Option<usize>,
-    what: Option<String>,
-}
-
-/// Hunts the mutants, one after another.
-pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport> {
+/// Hunts the mutants, one after another: how each hunt ended, and an error if no seed noticed one.
+pub(crate) fn mutants(options: &MutantsOptions) -> Result<(Value, Result<()>)> {
     let is_chosen = |mutant: &&Mutant| is_chosen(&name(mutant), options);
     let chosen: Vec<_> = MUTANTS.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
@@ -70,29 +46,35 @@ pub(crate) fn mutants(options: &MutantsOptions) -> Result<MutantsReport> {
         let known = MUTANTS.iter().map(name);
         return Err(unknown("mutant", wanted, known));
     }
-    if !cfg!(feature = "mutants") {
-        bail!(
-            "no mutants in this build; `cargo run --release --features mutants -- sim mutants` has them"
-        );
-    }
-    let progress = Progress::steps_on_stderr(chosen.len() as u64, "mutants");
+    ensure!(
+        cfg!(feature = "mutants"),
+        "no mutants in this build; `cargo run --release --features mutants -- sim mutants` has them"
+    );
+    let progress = Progress::on_stderr(chosen.len() as u64, "mutants");
     let mut rows = Vec::new();
     for (number, mutant) in chosen.into_iter().enumerate() {
-        progress.at_second(number as u64, &name(mutant));
+        progress.at(number as u64, &name(mutant));
         rows.push(match (mutant.shown, &options.here) {
-            (Shown::NotHere(why), _) => Row {
-                mutant: name(mutant),
-                not_here: Some(why.to_owned()),
-                ..Row::default()
-            },
+            (Shown::NotHere(why), _) => {
+                let mut row = row(mutant, None, false);
+                row["not_here"] = why.into();
+                row
+            }
             (Shown::Under(memory), Some(_)) => hunt_here(mutant, memory, options)?,
             (Shown::Under(memory), None) => hunt_in_child(mutant, memory, options)?,
         });
     }
     progress.clear();
-    Ok(MutantsReport {
-        program: "sim mutants".to_owned(),
-        mutants: rows,
+    let alive = all_noticed(&rows);
+    Ok((json!({"program": "sim mutants", "mutants": rows}), alive))
+}
+
+/// How a hunt ended. A mutant that cannot show in the simulator has no memory model, and a process that crashed tells of no
+/// seeds.
+fn row(mutant: &Mutant, memory: Option<&str>, killed: bool) -> Value {
+    json!({
+        "mutant": name(mutant), "memory": memory, "killed": killed, "not_here": null, "seeds": null, "seed": null,
+        "shape": null, "cores": null, "what": null,
     })
 }
 
@@ -107,25 +89,22 @@ fn is_chosen(name: &str, options: &MutantsOptions) -> bool {
     }
 }
 
-fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Row> {
+fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Value> {
     let memory = options.memory.unwrap_or(memory);
     let hunt = hunt(mutant, memory, options.seeds, options.cores, |_| ())?;
-    let killed = hunt.killed;
-    Ok(Row {
-        mutant: name(mutant),
-        memory: Some(memory_name(memory).to_owned()),
-        killed: killed.is_some(),
-        seeds: Some(hunt.seeds),
-        seed: killed.as_ref().map(|killed| killed.seed),
-        shape: killed.as_ref().map(|killed| killed.shape.to_owned()),
-        cores: killed.as_ref().map(|killed| killed.cores),
-        what: killed.map(|killed| killed.failure.to_string()),
-        ..Row::default()
-    })
+    let mut row = row(mutant, Some(memory_name(memory)), hunt.killed.is_some());
+    row["seeds"] = hunt.seeds.into();
+    if let Some(killed) = hunt.killed {
+        row["seed"] = killed.seed.into();
+        row["shape"] = killed.shape.into();
+        row["cores"] = killed.cores.into();
+        row["what"] = killed.failure.to_string().into();
+    }
+    Ok(row)
 }
 
 /// Hunts a mutant in a child process. If the child crashes, the mutant counts as noticed.
-fn hunt_in_child(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Row> {
+fn hunt_in_child(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Value> {
     let failed = "starting this program again";
     let memory = memory_name(options.memory.unwrap_or(memory));
     let (seeds, cores) = (options.seeds.to_string(), options.cores.to_string());
@@ -134,32 +113,28 @@ fn hunt_in_child(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> R
         .args(["--seeds", &seeds, "--cores", &cores, "--memory", memory])
         .output()
         .context(failed)?;
-    let report: Option<MutantsReport> = serde_json::from_slice(&output.stdout).ok();
-    let row = report.and_then(|report| report.mutants.into_iter().next());
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let told = report.pointer_mut("/mutants/0").map(Value::take);
     // An exit status of 1 or 2 reports an error; it is no crash.
-    if row.is_none() && matches!(output.status.code(), Some(1 | 2)) {
+    if told.is_none() && matches!(output.status.code(), Some(1 | 2)) {
         bail!("{failed}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    Ok(row.unwrap_or_else(|| Row {
-        mutant: name(mutant),
-        memory: Some(memory.to_owned()),
-        killed: true,
-        what: Some(format!("the process crashed: {}", output.status)),
-        ..Row::default()
+    Ok(told.unwrap_or_else(|| {
+        let mut row = row(mutant, Some(memory), true);
+        row["what"] = format!("the process crashed: {}", output.status).into();
+        row
     }))
 }
 
-impl MutantsReport {
-    /// Whether every mutant was noticed.
-    pub(crate) fn check(&self) -> Result<()> {
-        let is_alive = |row: &&Row| !row.killed && row.not_here.is_none();
-        let alive = self.mutants.iter().filter(is_alive);
-        let names: Vec<&str> = alive.map(|row| &*row.mutant).collect();
-        let alive = names.join(", ");
-        ensure!(
-            names.is_empty(),
-            "no seed noticed {alive}; more seeds (`--seeds 0..10000`) may, or a check is missing"
-        );
-        Ok(())
-    }
+/// An error that names the mutants that were not noticed.
+fn all_noticed(rows: &[Value]) -> Result<()> {
+    let alive = rows.iter();
+    let alive = alive.filter(|row| row["killed"] == false && row["not_here"].is_null());
+    let names: Vec<_> = alive.filter_map(|row| row["mutant"].as_str()).collect();
+    let alive = names.join(", ");
+    ensure!(
+        names.is_empty(),
+        "no seed noticed {alive}; more seeds (`--seeds 0..10000`) may, or a check is missing"
+    );
+    Ok(())
 }

@@ -12,12 +12,8 @@ mod tasks;
 use std::time::Duration;
 
 use crate::frame::{Contestant, Plan, Stage, Work};
-#[cfg(feature = "glommio")]
-use crate::peers::Glommio;
 use crate::peers::{Doorbell, Net, Smol, Tokio, Tokios};
 use crate::scenario::Options;
-
-pub(crate) use tasks::NetTask;
 
 const SPAN_MS: [u32; 2] = [3_000, 500];
 const WARM_UP_MS: [u32; 2] = [500, 100];
@@ -32,32 +28,16 @@ const LONE: &str = "socket beside a lone task";
 /// Rows of doorbell whose worker spins.
 const SPINNING: [&str; 2] = ["doorbell, NeverPark", "doorbell, spin(5 ms)"];
 
-/// A crowd: so many tasks on so many cores, with polls of this length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Case {
-    name: &'static str,
-    cores: usize,
-    tasks: usize,
-    poll: Duration,
-}
-
-const fn case(name: &'static str, cores: usize, tasks: usize, poll_us: u64) -> Case {
-    let poll = Duration::from_micros(poll_us);
-    Case {
-        name,
-        cores,
-        tasks,
-        poll,
-    }
-}
+/// A crowd: its name, on how many cores, how many tasks, and how many µs a poll takes.
+type Case = (&'static str, usize, usize, u64);
 
 const CASES: [Case; 6] = [
-    case("1 core, 1 task, 20 us", 1, 1, 20),
-    case("1 core, 4 tasks, 100 us", 1, 4, 100),
-    case("1 core, 1 task, 500 us", 1, 1, 500),
-    case("1 core, 4 tasks, 1 ms", 1, 4, 1_000),
-    case("2 cores, 4 tasks, 1 ms", 2, 4, 1_000),
-    case("2 cores, 16 tasks, 1 ms", 2, 16, 1_000),
+    ("1 core, 1 task, 20 us", 1, 1, 20),
+    ("1 core, 4 tasks, 100 us", 1, 4, 100),
+    ("1 core, 1 task, 500 us", 1, 1, 500),
+    ("1 core, 4 tasks, 1 ms", 1, 4, 1_000),
+    ("2 cores, 4 tasks, 1 ms", 2, 4, 1_000),
+    ("2 cores, 16 tasks, 1 ms", 2, 16, 1_000),
 ];
 
 pub(super) const PLAN: Plan = Plan {
@@ -96,17 +76,12 @@ trait OnPeer {
 }
 
 fn each_peer(workload: &impl OnPeer) -> Vec<Contestant> {
-    let mut all = vec![
+    vec![
         workload.on::<Tokio>().baseline(),
         workload.on::<Tokios>(),
         workload.on::<Smol>(),
-    ];
-    #[cfg(feature = "glommio")]
-    if Glommio::can_start() {
-        all.push(workload.on::<Glommio>());
-    }
-    all.push(workload.on::<Doorbell>());
-    all
+        workload.on::<Doorbell>(),
+    ]
 }
 
 #[cfg(test)]
@@ -126,8 +101,7 @@ mod tests {
                 LONE => assert!(outcome.figures.contains_key("yields_count"), "{one:?}"),
                 how if how.contains("core") => {
                     let names: Vec<_> = outcome.parts.iter().map(|(part, _)| *part).collect();
-                    // No thread outside can spawn on glommio.
-                    assert!(tasks::PARTS.starts_with(&names), "{one:?}: {names:?}");
+                    assert_eq!(names, tasks::PARTS, "{one:?}");
                     assert!(outcome.parts.iter().all(|(_, times)| !times.is_empty()));
                 }
                 _ => assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{one:?}"),

@@ -4,17 +4,17 @@ use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, ensure};
+
 use super::{Case, LONE, OnPeer, SEED, SLEEP};
-use crate::error::{TASK_LOST, panicked};
+use crate::error::{TASK_LOST, check_count, panicked};
 use crate::frame::{Contestant, Outcome};
 use crate::measure::{Samples, Spread, median};
 use crate::peers::{Net, Want, Workers, shortest_slack};
-use crate::tools::{End, Random, compute, steps_for};
-use anyhow::{Context as _, Result, bail};
+use crate::tools::{Crew, End, Random, compute, steps_for};
 
 /// What is written to a socket is the time, 8 bytes.
 const STAMP: usize = size_of::<u64>();
@@ -22,16 +22,7 @@ const STAMP: usize = size_of::<u64>();
 const YIELDS: [f64; 2] = [200.0, 400.0];
 /// The times of a pass beside a crowd.
 pub(super) const PARTS: [&str; 3] = ["socket", "sleep", "spawn"];
-
-/// Something found by a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Read(u64),
-    Slept(u64),
-    Ran(u64),
-    Computed(u64),
-    Yielded(u64),
-}
+const SOCKET: &str = "using a socket of the loopback";
 
 /// What the tasks of a pass share.
 #[derive(Debug)]
@@ -39,24 +30,15 @@ struct Scene {
     began: Instant,
     end: End,
     is_read: AtomicBool,
-    found: Sender<Found>,
 }
 
 impl Scene {
-    fn new() -> (Arc<Self>, Receiver<Found>) {
-        let (found, all) = mpsc::channel();
-        let scene = Self {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
             began: Instant::now(),
             end: End::default(),
             is_read: AtomicBool::new(false),
-            found,
-        };
-        (Arc::new(scene), all)
-    }
-
-    fn tell(&self, found: Found) {
-        // The receiver is gone only if the measuring thread has panicked.
-        let _ = self.found.send(found);
+        })
     }
 
     fn write(&self, stream: &mut TcpStream) -> io::Result<()> {
@@ -68,137 +50,78 @@ impl Scene {
     }
 }
 
-/// A task; it is made where it runs.
-#[derive(Debug)]
-pub(crate) struct NetTask {
-    scene: Arc<Scene>,
-    part: Part,
-}
-
-#[derive(Debug)]
-enum Part {
-    Compute(u64),
-    Read(SocketAddr),
-    Sleep,
-    Run(Instant),
-    YieldAndWrite(TcpStream),
-}
-
-impl NetTask {
-    pub(crate) async fn run<P: Net>(self) {
-        let scene = &*self.scene;
-        match self.part {
-            Part::Compute(steps) => compute_and_yield::<P>(scene, steps).await,
-            Part::Read(address) => drop(read::<P>(scene, address).await),
-            Part::Sleep => sleep::<P>(scene).await,
-            Part::Run(spawned) => scene.tell(Found::Ran(ns_since(spawned))),
-            Part::YieldAndWrite(stream) => drop(yield_and_write::<P>(scene, stream).await),
-        }
-    }
-}
-
-fn ns_since(time: Instant) -> u64 {
-    Instant::now().saturating_duration_since(time).as_nanos() as u64
-}
-
-async fn compute_and_yield<P: Net>(scene: &Scene, steps: u64) {
+/// How often it computed.
+async fn compute_and_yield<P: Net>(scene: Arc<Scene>, steps: u64) -> u64 {
     let mut count = 0;
     while !scene.end.is_asked() {
         compute(steps);
         count += 1;
-        P::yield_here().await;
+        P::yield_now().await;
     }
-    scene.tell(Found::Computed(count));
+    count
 }
 
-async fn read<P: Net>(scene: &Scene, address: SocketAddr) -> io::Result<()> {
+/// How long each stamp took from its write.
+async fn read<P: Net>(scene: Arc<Scene>, address: SocketAddr) -> io::Result<Samples> {
     let mut stream = P::connect(address).await?;
-    let (mut stamp, mut filled) = ([0; STAMP], 0);
+    let (mut stamp, mut filled, mut took) = ([0; STAMP], 0, Samples::default());
     loop {
         match P::read(&mut stream, &mut stamp[filled..]).await? {
-            0 => return Ok(()),
+            0 => return Ok(took),
             count => filled += count,
         }
         if filled == STAMP {
             filled = 0;
             let written_ns = u64::from_le_bytes(stamp);
-            scene.tell(Found::Read(scene.now_ns().saturating_sub(written_ns)));
+            took.record(scene.now_ns().saturating_sub(written_ns));
             // ORDER: Relaxed; a flag that publishes nothing.
             scene.is_read.store(true, Ordering::Relaxed);
         }
     }
 }
 
-async fn sleep<P: Net>(scene: &Scene) {
+/// How late each sleep ended.
+async fn sleep<P: Net>(scene: Arc<Scene>) -> Samples {
+    let mut late = Samples::default();
     while !scene.end.is_asked() {
         let due = Instant::now() + SLEEP;
-        P::sleep_for(SLEEP).await;
-        scene.tell(Found::Slept(ns_since(due)));
+        P::sleep_until(due).await;
+        late.record(due.elapsed().as_nanos() as u64);
     }
+    late
 }
 
-/// Counts its yields until another task has read what it wrote.
-async fn yield_and_write<P: Net>(scene: &Scene, mut stream: TcpStream) -> io::Result<()> {
-    let mut random = Random::seeded(SEED);
+/// Counts its yields until another task has read what it wrote, each time.
+async fn yield_and_write<P: Net>(scene: Arc<Scene>, mut stream: TcpStream) -> io::Result<Vec<f64>> {
+    let (mut random, mut all) = (Random::seeded(SEED), Vec::new());
     let [low, high] = YIELDS;
     while !scene.end.is_asked() {
         for _ in 0..random.between(low, high) as u32 {
-            P::yield_here().await;
+            P::yield_now().await;
         }
         // ORDER: Relaxed, here and below; as where it is set.
         scene.is_read.store(false, Ordering::Relaxed);
         scene.write(&mut stream)?;
-        let mut yields = 0;
+        let mut yields = 0.0;
         while !scene.is_read.load(Ordering::Relaxed) {
-            P::yield_here().await;
-            yields += 1;
+            P::yield_now().await;
+            yields += 1.0;
         }
-        scene.tell(Found::Yielded(yields));
+        all.push(yields);
     }
-    Ok(())
+    Ok(all)
 }
 
-/// What the tasks of a pass found.
-#[derive(Debug, Default)]
-struct Tally {
-    read: Samples,
-    slept: Samples,
-    ran: Samples,
-    computed: u64,
-    yields: Vec<f64>,
-}
+type Reader = Crew<io::Result<Samples>>;
 
-impl Tally {
-    /// Until all tasks have ended.
-    fn of(all: &Receiver<Found>) -> Self {
-        let mut tally = Self::default();
-        for found in all {
-            match found {
-                Found::Read(ns) => tally.read.record(ns),
-                Found::Slept(ns) => tally.slept.record(ns),
-                Found::Ran(ns) => tally.ran.record(ns),
-                Found::Computed(count) => tally.computed += count,
-                Found::Yielded(count) => tally.yields.push(count as f64),
-            }
-        }
-        tally
-    }
-}
-
-fn launch<P: Net>(peer: &mut P, scene: &Arc<Scene>, part: Part) -> Result<()> {
-    let scene = Arc::clone(scene);
-    peer.launch(NetTask { scene, part })
-}
-
-/// Starts the task that reads. The other end of its connection.
-fn start_reader<P: Net>(peer: &mut P, scene: &Arc<Scene>) -> Result<TcpStream> {
-    let failed = "using a socket of the loopback";
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context(failed)?;
-    let address = listener.local_addr().context(failed)?;
-    launch(peer, scene, Part::Read(address))?;
-    let (stream, _) = listener.accept().context(failed)?;
-    stream.set_nodelay(true).context(failed)?;
-    Ok(stream)
+/// Starts the task that reads, and the other end of its connection.
+fn start_reader<P: Net>(peer: &mut P, scene: &Arc<Scene>) -> Result<(Reader, TcpStream)> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context(SOCKET)?;
+    let (address, mut reader) = (listener.local_addr().context(SOCKET)?, Crew::new());
+    peer.spawn(reader.member(read::<P>(Arc::clone(scene), address)))?;
+    let (stream, _) = listener.accept().context(SOCKET)?;
+    stream.set_nodelay(true).context(SOCKET)?;
+    Ok((reader, stream))
 }
 
 /// Tasks that compute, and others beside them.
@@ -206,48 +129,56 @@ pub(super) struct Crowd(pub(super) Case);
 
 impl OnPeer for Crowd {
     fn on<P: Net>(&self) -> Contestant {
+        let (name, cores, ..) = self.0;
         let case = self.0;
         let run = move |peer: &mut P, amount_ms| beside_a_crowd(peer, case, amount_ms);
-        Contestant::of(case.name, move || P::start(&Workers::Free(case.cores)), run)
+        Contestant::of(name, move || P::start(&Workers::Free(cores)), run)
     }
 }
 
-fn beside_a_crowd<P: Net>(peer: &mut P, case: Case, amount_ms: u32) -> Result<Outcome> {
+fn beside_a_crowd<P: Net>(
+    peer: &mut P,
+    (_, _, tasks, poll_us): Case,
+    amount_ms: u32,
+) -> Result<Outcome> {
+    let steps = steps_for(Duration::from_micros(poll_us));
     let span = Duration::from_millis(amount_ms.into());
-    let (scene, all) = Scene::new();
-    let stream = start_reader(peer, &scene)?;
-    launch(peer, &scene, Part::Sleep)?;
-    for _ in 0..case.tasks {
-        launch(peer, &scene, Part::Compute(steps_for(case.poll)))?;
+    let scene = Scene::new();
+    let (reader, stream) = start_reader(peer, &scene)?;
+    let (mut sleeper, mut computing, mut spawned) = (Crew::new(), Crew::new(), Crew::new());
+    peer.spawn(sleeper.member(sleep::<P>(Arc::clone(&scene))))?;
+    for _ in 0..tasks {
+        let compute = compute_and_yield::<P>(Arc::clone(&scene), steps);
+        peer.spawn(computing.member(compute))?;
     }
     let began = Instant::now();
-    let done = thread::scope(|scope| {
-        let outside = scope.spawn(|| disturb(peer, &scene, stream, span));
+    let written = thread::scope(|scope| {
+        let outside = scope.spawn(|| disturb(peer, &scene, stream, &mut spawned, span));
         outside.join()
     });
     scene.end.ask();
     let took_s = began.elapsed().as_secs_f64();
-    drop(scene);
-    let tally = Tally::of(&all);
-    let panicked = |_| panicked("outside");
-    if [tally.read.len(), tally.ran.len()] != done.map_err(panicked)?? {
-        bail!(TASK_LOST);
-    }
-    let mut parts = vec![(PARTS[0], tally.read), (PARTS[1], tally.slept)];
-    if P::SPAWNS_FROM_OUTSIDE {
-        parts.push((PARTS[2], tally.ran));
-    }
-    let figures = [("computed_per_s", tally.computed as f64 / took_s)];
-    Ok(Outcome::of(tally.computed, figures).in_parts(parts))
+    let written = written.map_err(|_| panicked("outside"))??;
+    let read = reader.gather()?.remove(0).context(SOCKET)?;
+    check_count("reads", written, read.len() as u64)?;
+    let parts = vec![
+        (PARTS[0], read),
+        (PARTS[1], sleeper.gather()?.remove(0)),
+        (PARTS[2], spawned.gather()?.into_iter().collect()),
+    ];
+    let computed = computing.gather()?.into_iter().sum();
+    let figures = [("computed_per_s", computed as f64 / took_s)];
+    Ok(Outcome::of(computed, figures).in_parts(parts))
 }
 
-/// Writes to the socket and spawns tasks, in turn. How often.
+/// Writes to the socket and spawns tasks, in turn. How often it wrote.
 fn disturb<P: Net>(
     peer: &mut P,
-    scene: &Arc<Scene>,
+    scene: &Scene,
     mut stream: TcpStream,
+    spawned: &mut Crew<u64>,
     span: Duration,
-) -> Result<[usize; 2]> {
+) -> Result<u64> {
     // Its own wait for a CPU says nothing about a runtime.
     Want::Waker.ask();
     shortest_slack();
@@ -256,20 +187,16 @@ fn disturb<P: Net>(
         let us = random.between(1_000.0, 3_000.0);
         thread::sleep(Duration::from_micros(us as u64));
     };
-    let mut done = [0, 0];
-    let began = Instant::now();
+    let (began, mut written) = (Instant::now(), 0);
     while began.elapsed() < span {
         pause();
-        let written = scene.write(&mut stream);
-        written.context("using a socket of the loopback")?;
-        done[0] += 1;
-        if P::SPAWNS_FROM_OUTSIDE {
-            pause();
-            launch(peer, scene, Part::Run(Instant::now()))?;
-            done[1] += 1;
-        }
+        scene.write(&mut stream).context(SOCKET)?;
+        written += 1;
+        pause();
+        let at = Instant::now();
+        peer.spawn(spawned.member(async move { at.elapsed().as_nanos() as u64 }))?;
     }
-    Ok(done)
+    Ok(written)
 }
 
 /// A socket that gets ready beside one lone task that yields.
@@ -278,20 +205,19 @@ pub(super) struct Lone;
 impl OnPeer for Lone {
     fn on<P: Net>(&self) -> Contestant {
         let run = |peer: &mut P, amount_ms: u32| {
-            let (scene, all) = Scene::new();
-            let stream = start_reader(peer, &scene)?;
-            launch(peer, &scene, Part::YieldAndWrite(stream))?;
+            let scene = Scene::new();
+            let (reader, stream) = start_reader(peer, &scene)?;
+            let mut lone = Crew::new();
+            peer.spawn(lone.member(yield_and_write::<P>(Arc::clone(&scene), stream)))?;
             thread::sleep(Duration::from_millis(amount_ms.into()));
             scene.end.ask();
-            drop(scene);
-            let tally = Tally::of(&all);
-            if tally.yields.is_empty() || tally.yields.len() != tally.read.len() {
-                bail!(TASK_LOST);
-            }
-            let middle = median(&tally.yields).map(|count| ("yields_count", count));
-            let most = Spread::of(&tally.yields).map(|ends| ("yields_max_count", ends.max));
-            let outcome = Outcome::of(tally.read.len() as u64, []);
-            Ok(outcome.and(middle).and(most).late(tally.read))
+            let yields = lone.gather()?.remove(0).context(SOCKET)?;
+            let read = reader.gather()?.remove(0).context(SOCKET)?;
+            ensure!(!yields.is_empty() && yields.len() == read.len(), TASK_LOST);
+            let middle = median(&yields).map(|count| ("yields_count", count));
+            let most = Spread::of(&yields).map(|ends| ("yields_max_count", ends.max));
+            let outcome = Outcome::of(read.len() as u64, []);
+            Ok(outcome.and(middle).and(most).late(read))
         };
         Contestant::of(LONE, || P::start(&Workers::Free(1)), run)
     }

@@ -31,67 +31,10 @@ struct Word {
 }
 
 impl Word {
-    /// The word itself, to wait on.
-    fn raw(&self) -> &AtomicU32 {
-        &self.word
-    }
-
     /// How many calls have been answered.
     fn served(&self) -> u64 {
         // ORDER: relaxed; the caller reads it between calls, when it has acquired the last answer.
         u64::from(self.word.load(Ordering::Relaxed) / 2)
-    }
-
-    /// Makes the next call. Returns the value that the word keeps until the answer.
-    #[inline(always)]
-    fn ask(&self) -> u32 {
-        // ORDER: relaxed; between an answer and the next request only the caller writes. The release below
-        // pairs with the acquire in `peek`: the callee sees what the caller did before the call.
-        let asked = self.word.load(Ordering::Relaxed) + 1;
-        self.word.store(asked, Ordering::Release);
-        asked
-    }
-
-    /// The answer to `asked`, if it has come.
-    #[inline(always)]
-    fn answer_to(&self, asked: u32) -> Option<Answer> {
-        // ORDER: pairs with the release in `reply`: the caller sees the call's effects and its CPU.
-        let word = self.word.load(Ordering::Acquire);
-        if word == asked {
-            return None;
-        }
-        let serial = u64::from(word / 2);
-        // ORDER: relaxed; made visible by the acquire above.
-        let cpu = || self.cpu.load(Ordering::Relaxed);
-        Some(Answer {
-            serial,
-            cpu: reports_cpu(serial).then(cpu),
-        })
-    }
-
-    /// Reads the word: odd for a request.
-    #[inline(always)]
-    fn peek(&self) -> u32 {
-        // ORDER: pairs with the release in `ask` and in `stop`.
-        self.word.load(Ordering::Acquire)
-    }
-
-    /// Runs the call and answers it.
-    #[inline(always)]
-    fn reply(&self, asked: u32) {
-        let answer = asked + 1;
-        if reports_cpu(u64::from(answer / 2)) {
-            // ORDER: relaxed; made visible by the release below.
-            self.cpu.store(current_cpu(), Ordering::Relaxed);
-        }
-        // ORDER: pairs with the acquire in `answer_to`.
-        self.word.store(answer, Ordering::Release);
-    }
-
-    /// Tells the callee to end.
-    fn stop(&self) {
-        // ORDER: release pairs with the acquire in `peek`, as for every other write of the word.
-        self.word.store(STOP, Ordering::Release);
     }
 }
 
@@ -101,10 +44,10 @@ trait Side: 'static {
     const LEFT_ALONE: Duration;
 
     /// Waits while the word has this value. It may return sooner.
-    fn wait(word: &Word, value: u32) -> Result<()>;
+    fn wait(word: &AtomicU32, value: u32) -> Result<()>;
 
     /// What the other side does to end the wait, once the word has changed.
-    fn tell(word: &Word) -> Result<()>;
+    fn tell(word: &AtomicU32) -> Result<()>;
 }
 
 /// Looks at the word all the time.
@@ -114,13 +57,13 @@ impl Side for Spins {
     const LEFT_ALONE: Duration = Duration::ZERO;
 
     #[inline(always)]
-    fn wait(_: &Word, _: u32) -> Result<()> {
+    fn wait(_: &AtomicU32, _: u32) -> Result<()> {
         hint::spin_loop();
         Ok(())
     }
 
     #[inline(always)]
-    fn tell(_: &Word) -> Result<()> {
+    fn tell(_: &AtomicU32) -> Result<()> {
         Ok(())
     }
 }
@@ -131,15 +74,15 @@ enum Sleeps {}
 impl Side for Sleeps {
     const LEFT_ALONE: Duration = FALLS_ASLEEP;
 
-    fn wait(word: &Word, value: u32) -> Result<()> {
-        match futex::wait(word.raw(), futex::Flags::PRIVATE, value, None) {
+    fn wait(word: &AtomicU32, value: u32) -> Result<()> {
+        match futex::wait(word, futex::Flags::PRIVATE, value, None) {
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             Err(errno) => Err(errno).context("waiting for a futex"),
         }
     }
 
-    fn tell(word: &Word) -> Result<()> {
-        let woken = futex::wake(word.raw(), futex::Flags::PRIVATE, 1);
+    fn tell(word: &AtomicU32) -> Result<()> {
+        let woken = futex::wake(word, futex::Flags::PRIVATE, 1);
         woken.map(drop).context("waking a futex")
     }
 }
@@ -156,17 +99,25 @@ impl Callee {
         let word = Arc::new(Word::default());
         let shared = Arc::clone(&word);
         let thread = thread_on("word-callee", Some(cpu), move || {
-            let mut served = 0;
+            let (word, mut served) = (&shared.word, 0);
             loop {
-                match shared.peek() {
-                    STOP => return Ok(served),
-                    asked if asked % 2 == 1 => {
-                        shared.reply(asked);
-                        Here::tell(&shared)?;
-                        served += 1;
-                    }
-                    value => There::wait(&shared, value)?,
+                // ORDER: pairs with the release in `call` and in `stop`.
+                let asked = word.load(Ordering::Acquire);
+                if asked == STOP {
+                    return Ok(served);
                 }
+                if asked.is_multiple_of(2) {
+                    There::wait(word, asked)?;
+                    continue;
+                }
+                served += 1;
+                if reports_cpu(served) {
+                    // ORDER: relaxed; made visible by the release below.
+                    shared.cpu.store(current_cpu(), Ordering::Relaxed);
+                }
+                // ORDER: pairs with the acquire in `call`.
+                word.store(asked + 1, Ordering::Release);
+                Here::tell(word)?;
             }
         })?;
         Ok(Self { word, thread })
@@ -174,20 +125,31 @@ impl Callee {
 
     #[inline(always)]
     fn call<Here: Side, There: Side>(&self) -> Result<Answer> {
-        let asked = self.word.ask();
-        There::tell(&self.word)?;
+        let Word { word, cpu } = &*self.word;
+        // ORDER: relaxed; between an answer and the next request only the caller writes. The release below pairs with the
+        // acquire of the callee, which sees what the caller did before the call.
+        let asked = word.load(Ordering::Relaxed) + 1;
+        word.store(asked, Ordering::Release);
+        There::tell(word)?;
         loop {
-            if let Some(answer) = self.word.answer_to(asked) {
-                return Ok(answer);
+            // ORDER: pairs with the release of the callee: the caller sees the call's effects and its CPU.
+            let found = word.load(Ordering::Acquire);
+            if found != asked {
+                let serial = u64::from(found / 2);
+                // ORDER: relaxed; made visible by the acquire above.
+                let cpu = || cpu.load(Ordering::Relaxed);
+                let cpu = reports_cpu(serial).then(cpu);
+                return Ok(Answer { serial, cpu });
             }
-            Here::wait(&self.word, asked)?;
+            Here::wait(word, asked)?;
         }
     }
 
     fn stop<There: Side>(self) -> Result<()> {
         let expected = self.word.served();
-        self.word.stop();
-        There::tell(&self.word)?;
+        // ORDER: release pairs with the acquire of the callee, as for every other write of the word.
+        self.word.word.store(STOP, Ordering::Release);
+        There::tell(&self.word.word)?;
         check_answers(expected, join(self.thread)??)
     }
 }

@@ -111,7 +111,7 @@ struct Flood {
     threads: Team<Order>,
 }
 
-fn flood(target: Target, producers: usize, cpus: Cpus) -> Contestant {
+fn flood((name, what, target): Target, producers: usize, cpus: Cpus) -> Contestant {
     let (group, own) = (group(producers), cpus.own);
     let start = move || Flood::start(target, producers, &cpus);
     let run = move |flood: &mut Flood, posts: u32| {
@@ -119,15 +119,15 @@ fn flood(target: Target, producers: usize, cpus: Cpus) -> Contestant {
         let _here = Pin::to(own)?;
         flood.post(posts.into())
     };
-    let variant = format!("{}, {group}", target.what);
-    let one = Contestant::new(target.name, variant, start, run, Flood::end).in_group(group);
-    one.baseline_if(target.name == rings::NAME)
+    let variant = format!("{what}, {group}");
+    let one = Contestant::new(name, variant, start, run, Flood::end).in_group(group);
+    one.baseline_if(name == rings::NAME)
 }
 
 impl Flood {
-    fn start(target: Target, producers: usize, cpus: &Cpus) -> Result<Self> {
+    fn start(target: targets::Start, producers: usize, cpus: &Cpus) -> Result<Self> {
         let counts: &'static Counts = Box::leak(Box::default());
-        let consumer = (target.start)(cpus.consumer, counts)?;
+        let consumer = target(cpus.consumer, producers, counts)?;
         let mut threads = Team::new("flood-producer");
         for producer in 0..producers {
             let mut post = (consumer.poster)(producer);

@@ -6,13 +6,13 @@
 
 use std::hint;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use anyhow::Result;
 use crossbeam_utils::CachePadded;
 
 use super::targets::Consumer;
-use super::{AHEAD_MAX, Counts, LOOK_EVERY, PRODUCERS_MAX};
+use super::{AHEAD_MAX, Counts, LOOK_EVERY};
 use crate::peers::{join, thread_on};
 use crate::tools::End;
 
@@ -32,16 +32,14 @@ const PAUSES: u32 = 64;
 struct Ring {
     /// How many it has written.
     written: CachePadded<AtomicU64>,
-    places: Box<[AtomicU32; PLACES]>,
+    places: Box<[AtomicU32]>,
 }
 
 impl Ring {
     fn new() -> Self {
-        let places: Vec<_> = (0..PLACES).map(|_| AtomicU32::new(0)).collect();
-        let places: Result<Box<[_; PLACES]>, _> = places.try_into();
         Self {
             written: CachePadded::default(),
-            places: places.unwrap_or_else(|_| unreachable!("so many were made")),
+            places: (0..PLACES).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
@@ -73,47 +71,27 @@ impl Ring {
     }
 }
 
-#[derive(Debug)]
-struct Shared {
-    rings: Vec<Ring>,
-    /// How many ring buffers have a producer.
-    used: AtomicUsize,
-    end: End,
+/// Reads the posts of each ring buffer from where `read` says. Returns how many posts there were.
+fn take(rings: &[Ring], read: &mut [u64], mut one: impl FnMut(usize)) -> u64 {
+    let mut found = 0;
+    for (ring, from) in rings.iter().zip(read) {
+        let next = ring.read(*from, &mut one);
+        found += next - *from;
+        *from = next;
+    }
+    found
 }
 
-impl Shared {
-    fn new() -> Self {
-        Self {
-            rings: (0..PRODUCERS_MAX).map(|_| Ring::new()).collect(),
-            used: AtomicUsize::new(0),
-            end: End::default(),
-        }
-    }
-
-    /// Reads the posts of each ring buffer from where `read` says. Returns how many posts there were.
-    fn take(&self, read: &mut [u64; PRODUCERS_MAX], mut one: impl FnMut(usize)) -> u64 {
-        // ORDER: Relaxed; a ring buffer that is not visible yet becomes so later. It was created before the
-        // thread.
-        let used = self.used.load(Ordering::Relaxed);
-        let mut found = 0;
-        for (ring, from) in self.rings[..used].iter().zip(read) {
-            let next = ring.read(*from, &mut one);
-            found += next - *from;
-            *from = next;
-        }
-        found
-    }
-}
-
-pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer> {
-    let shared = Arc::new(Shared::new());
-    let taken = Arc::clone(&shared);
+pub(super) fn start(cpu: usize, producers: usize, counts: &'static Counts) -> Result<Consumer> {
+    let rings: Arc<[Ring]> = (0..producers).map(|_| Ring::new()).collect();
+    let (end, theirs) = (Arc::new(End::default()), Arc::clone(&rings));
+    let ended = Arc::clone(&end);
     let thread = thread_on("flood-rings", Some(cpu), move || {
-        let mut read = [0; PRODUCERS_MAX];
+        let mut read = vec![0; theirs.len()];
         loop {
-            let found = taken.take(&mut read, |producer| counts.one_done(producer));
+            let found = take(&theirs, &mut read, |producer| counts.one_done(producer));
             // Producers have ended before it is asked for.
-            if found == 0 && taken.end.is_asked() {
+            if found == 0 && ended.is_asked() {
                 return;
             }
             if found < FEW {
@@ -121,21 +99,18 @@ pub(super) fn start(cpu: usize, counts: &'static Counts) -> Result<Consumer> {
             }
         }
     })?;
-    let (used, ended) = (Arc::clone(&shared), shared);
     Ok(Consumer {
         poster: Box::new(move |producer| {
-            // ORDER: Relaxed; as where it is read.
-            used.used.fetch_max(producer + 1, Ordering::Relaxed);
-            let (shared, mut posted) = (Arc::clone(&used), 0);
+            let (rings, mut posted) = (Arc::clone(&rings), 0);
             Box::new(move |count| {
-                let ring = &shared.rings[producer];
+                let ring = &rings[producer];
                 (0..count).for_each(|place| ring.write(posted + place, producer));
                 posted += count;
                 Ok(())
             })
         }),
         stop: Box::new(move || {
-            ended.end.ask();
+            end.ask();
             join(thread)
         }),
     })

@@ -17,36 +17,26 @@ pub(super) struct Consumer {
     pub(super) stop: Box<dyn FnOnce() -> Result<()>>,
 }
 
-/// Who is posted to, and what.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Target {
-    pub(super) name: &'static str,
-    pub(super) what: &'static str,
-    pub(super) start: fn(usize, &'static Counts) -> Result<Consumer>,
-}
+/// Starts a consumer on a CPU for so many producers.
+pub(super) type Start = fn(usize, usize, &'static Counts) -> Result<Consumer>;
 
-const fn target(
-    name: &'static str,
-    what: &'static str,
-    start: fn(usize, &'static Counts) -> Result<Consumer>,
-) -> Target {
-    Target { name, what, start }
-}
+/// Who is posted to, what, and how that starts.
+pub(super) type Target = (&'static str, &'static str, Start);
 
 /// In the order of the table.
 pub(super) const ALL: [Target; 8] = [
-    target(rings::NAME, "to a spinning thread", rings::start),
-    target("crossbeam", "unbounded to a thread", |cpu, counts| {
+    (rings::NAME, "to a spinning thread", rings::start),
+    ("crossbeam", "unbounded to a thread", |cpu, _, counts| {
         let (sender, posts) = crossbeam_channel::unbounded();
         let post = move |producer| sender.send(producer).map_err(|_| Gone);
         emptied(cpu, counts, posts, post)
     }),
-    target("std", "mpsc to a thread", |cpu, counts| {
+    ("std", "mpsc to a thread", |cpu, _, counts| {
         let (sender, posts) = mpsc::channel();
         let post = move |producer| sender.send(producer).map_err(|_| Gone);
         emptied(cpu, counts, posts, post)
     }),
-    target("tokio", "mpsc to a task", |cpu, counts| {
+    ("tokio", "mpsc to a task", |cpu, _, counts| {
         let peer = Tokio::start(&Workers::on([cpu]))?;
         let (sender, mut posts) = tokio::sync::mpsc::unbounded_channel();
         drop(peer.0.spawn(async move {
@@ -57,20 +47,20 @@ pub(super) const ALL: [Target; 8] = [
         let post = move |producer| sender.send(producer).map_err(|_| Gone);
         Ok(consumer(post, || peer.stop()))
     }),
-    target("doorbell", "post_on", |cpu, counts| {
+    ("doorbell", "post_on", |cpu, _, counts| {
         doorbell(cpu, move |handle, producer| {
             let posted = handle.post_on(CORE, move || counts.one_done(producer));
             posted.map_err(|_| Gone)
         })
     }),
-    target("doorbell", "call_on, detached", |cpu, counts| {
+    ("doorbell", "call_on, detached", |cpu, _, counts| {
         doorbell(cpu, move |handle, producer| {
             let call = handle.call_on(CORE, move || counts.one_done(producer));
             call.detach();
             Ok(())
         })
     }),
-    target("tokio", "spawn", |cpu, counts| {
+    ("tokio", "spawn", |cpu, _, counts| {
         let peer = Tokio::start(&Workers::on([cpu]))?;
         let handle = peer.0.handle().clone();
         let post = move |producer| {
@@ -79,7 +69,7 @@ pub(super) const ALL: [Target; 8] = [
         };
         Ok(consumer(post, || peer.stop()))
     }),
-    target("doorbell", "task().on(core).spawn", |cpu, counts| {
+    ("doorbell", "task().on(core).spawn", |cpu, _, counts| {
         doorbell(cpu, move |handle, producer| {
             let task = handle.task().on(CORE);
             drop(task.spawn(async move { counts.one_done(producer) }));

@@ -9,7 +9,6 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use crossbeam_channel::unbounded;
 use doorbell::Class;
 use futures::channel::oneshot::{Receiver, channel};
 use futures::future::{Either, select};
@@ -28,7 +27,9 @@ use tokio::net::TcpStream;
 use self::Start::{Each, One};
 use super::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO, TWO_OURS, epoll};
 use crate::measure::Samples;
-use crate::peers::{Doorbell, Host as _, Tokio, Want, Workers, current_thread, thread_on};
+use crate::peers::{
+    Doorbell, Host as _, IdlePool, Tokio, Workers, current_thread, in_idle_pool, thread_on,
+};
 use crate::tools::{compute, locked};
 
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -418,28 +419,12 @@ fn tokio_bare(listener: TcpListener, setup: &Setup) -> Result<End> {
 
 /// The same whose handlers send their work to threads under `SCHED_IDLE`.
 fn tokio_idle_threads(listener: TcpListener, setup: &Setup) -> Result<End> {
-    let (sender, jobs) = unbounded::<Box<dyn FnOnce() + Send>>();
-    for _ in 0..setup.workers.count() {
-        let jobs = jobs.clone();
-        thread_on("idle-class", None, move || {
-            Want::Idle.ask();
-            jobs.iter().for_each(|job| job());
-        })?;
-    }
-    let work = setup.work;
+    let (pool, work) = (IdlePool::start(&setup.workers)?.orders(), setup.work);
     tokio(listener, &setup.workers, move || {
-        let sender = sender.clone();
+        let pool = pool.clone();
         async move {
-            let (done, finished) = channel();
-            let job = Box::new(move || {
-                work.run();
-                // The client may be gone.
-                let _ = done.send(());
-            });
-            if sender.send(job).is_ok() {
-                // Fails only if the work panics.
-                let _ = finished.await;
-            }
+            // None if the work panics.
+            let _ = in_idle_pool(&pool, move || work.run()).await;
         }
     })
 }

@@ -18,7 +18,7 @@ use super::Options;
 use crate::frame::{matching, percentiles};
 use crate::measure::Samples;
 use crate::progress::Progress;
-use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of, table_of};
+use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of, main_table};
 use crate::text::Text;
 
 /// What the rows of a scenario differ in.
@@ -147,7 +147,7 @@ pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Re
         .filter_map(|(row, is_wanted)| is_wanted.then_some(row))
         .collect();
     let runs = chosen.len() as u64 * u64::from(seeds);
-    let progress = Progress::steps_on_stderr(runs, "runs");
+    let progress = Progress::on_stderr(runs, "runs");
     let (mut rows, mut cores) = (Vec::new(), Vec::new());
     for ((setting, case), label) in chosen {
         let measured = (case.measure)(&Seeds {
@@ -171,7 +171,6 @@ pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Re
     let text = super::of_name(name).map_or(Text(""), |scenario| scenario.text);
     let gist = gist_of(text, "Gist with --sim", &rows);
     let metrics = text.metrics("Metrics with --sim");
-    let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
     cores.sort_unstable();
     cores.dedup();
     Ok(Report {
@@ -184,7 +183,7 @@ pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Re
             seeds,
         }),
         gist,
-        main: table_of(&columns, &rows, seeds),
+        main: main_table(&metrics, &rows, seeds),
         rows,
         side_tables: Vec::new(),
         notes: Vec::new(),

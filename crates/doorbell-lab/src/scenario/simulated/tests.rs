@@ -191,7 +191,6 @@ fn the_tables_fit() {
         let names = pairs(&plan).map(|(setting, case)| (setting, case.variant.as_str()));
         let text = super::super::of_name(name).expect("it is a scenario").text;
         let metrics = text.metrics("Metrics with --sim");
-        let columns: Vec<_> = metrics.iter().flat_map(|one| one.columns()).collect();
-        crate::report::assert_fits(names, &columns, kept);
+        crate::report::assert_fits(names, &metrics, kept);
     }
 }

@@ -4,15 +4,15 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use crossbeam_channel::{Sender, unbounded};
 use doorbell::Class;
-use futures::channel::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::probe::{PERIOD, Probe, Way};
 use super::{JOBS, Load, Scene, Source};
 use crate::error::TASK_LOST;
-use crate::peers::{Doorbell, Host as _, Job, Peer, Threads, Tokio, Want, Workers};
+use crate::peers::{
+    Doorbell, Host as _, IdlePool, Job, Orders, Peer, Threads, Tokio, Want, Workers, in_idle_pool,
+};
 use crate::tools::Crew;
 
 /// The core of the CPU of the bare thread; the first CPU has more work for the OS.
@@ -39,33 +39,34 @@ pub(super) struct Who {
 /// How it starts.
 pub(super) type Begin = dyn Fn(&Scene) -> Result<Running>;
 
+fn who<F: Fn(&Scene) -> Result<Running> + 'static>(
+    [name, how]: [&'static str; 2],
+    is_bound: bool,
+    start: F,
+) -> Who {
+    Who {
+        name,
+        how,
+        is_bound,
+        start: Box::new(start),
+    }
+}
+
 /// Threads with these requests.
 pub(super) fn bare(how: &'static str, urgent: Want, jobs: Want) -> Who {
-    Who {
-        name: "bare thread",
-        how,
-        is_bound: true,
-        start: Box::new(move |scene| start_bare(scene, urgent, jobs)),
-    }
+    let start = move |scene: &Scene| start_bare(scene, urgent, jobs);
+    who(["bare thread", how], true, start)
 }
 
 /// The classes of the urgent task and of the jobs, and whether the urgent task stays on a core.
 pub(super) fn doorbell(how: &'static str, classes: [Class; 2], is_bound: bool) -> Who {
-    Who {
-        name: Doorbell::NAME,
-        how,
-        is_bound,
-        start: Box::new(move |scene| start_doorbell(scene, classes, is_bound)),
-    }
+    let start = move |scene: &Scene| start_doorbell(scene, classes, is_bound);
+    who([Doorbell::NAME, how], is_bound, start)
 }
 
 pub(super) fn tokio(how: &'static str, jobs: Jobs) -> Who {
-    Who {
-        name: Tokio::NAME,
-        how,
-        is_bound: false,
-        start: Box::new(move |scene| start_tokio(scene, jobs)),
-    }
+    let start = move |scene: &Scene| start_tokio(scene, jobs);
+    who([Tokio::NAME, how], false, start)
 }
 
 /// A contestant that runs.
@@ -75,8 +76,6 @@ pub(super) struct Running {
     /// Waits for its end. The load and the urgent task have been told, and `way` is gone.
     pub(super) stop: Box<dyn FnOnce() -> Result<()>>,
 }
-
-type Order = Box<dyn FnOnce() + Send>;
 
 /// The urgent task and what else it takes: on the second CPU, or on the first one.
 fn tasks<P: Peer>(scene: &Scene) -> Vec<(usize, Job)> {
@@ -122,7 +121,7 @@ fn run<P: Peer>(
 fn start_bare(scene: &Scene, urgent: Want, jobs: Want) -> Result<Running> {
     let cpus = scene.cpus;
     let mut peer = Threads::start(&Workers::on(cpus))?;
-    let (calls, orders) = mpsc::channel::<Order>();
+    let (calls, orders) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
     if scene.source == Source::Call {
         let follow = async move {
             for order in orders {
@@ -187,14 +186,8 @@ fn start_tokio(scene: &Scene, jobs: Jobs) -> Result<Running> {
     let peer = Tokio::with(&workers, |builder| {
         builder.max_blocking_threads(workers.count());
     })?;
-    let (handle, mut threads) = (peer.0.handle().clone(), Threads::start(&workers)?);
-    let (pool, waiting) = unbounded::<Order>();
-    for cpu in scene.cpus.into_iter().filter(|_| jobs == Jobs::IdleThreads) {
-        let waiting = waiting.clone();
-        let work = async move { waiting.iter().for_each(|work| work()) };
-        threads.spawn_wanting(Want::Idle, Some(cpu), work)?;
-    }
-    let theirs = pool.clone();
+    let (handle, pool) = (peer.0.handle().clone(), IdlePool::start(&workers)?);
+    let theirs = pool.orders();
     run(
         peer,
         scene,
@@ -207,11 +200,7 @@ fn start_tokio(scene: &Scene, jobs: Jobs) -> Result<Running> {
             })
         },
         move |probe| drop(handle.spawn(async move { probe.run() })),
-        || {
-            // The pool ends when no task can send to it any more.
-            drop(pool);
-            threads.stop()
-        },
+        || pool.stop(),
     )
 }
 
@@ -226,14 +215,10 @@ async fn in_blocking(load: Arc<Load>) {
     while matches!(poll(Arc::clone(&load)).await, Ok(true)) {}
 }
 
-async fn on_pool(load: Arc<Load>, pool: Sender<Order>) {
+async fn on_pool(load: Arc<Load>, pool: Orders) {
     loop {
-        let ((tell, told), load) = (oneshot::channel(), Arc::clone(&load));
-        let work = move || {
-            // The receiver is gone only if the task was dropped.
-            let _ = tell.send(load.poll());
-        };
-        if pool.send(Box::new(work)).is_err() || told.await != Ok(true) {
+        let load = Arc::clone(&load);
+        if in_idle_pool(&pool, move || load.poll()).await != Some(true) {
             return;
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
-use crate::measure::{Samples, Usage};
+use crate::measure::{Process, Samples};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, join_all, thread_on};
 use crate::scenario::simulated::plans::IDLE_CLAIM;
 use crate::tools::{Crew, counted, steps_for};
@@ -118,9 +118,9 @@ fn measure(
     let seed = SEED + pass.replace(pass.get() + 1);
     let (workers, steps) = (variant.workers, steps_for(WORK));
     let board = Arc::new(Board::new(workers, bursts as u32, steps, seed));
-    let before = Usage::now()?;
+    let before = Process::own().cpu()?;
     let found = work(&board)?;
-    let cpu = Usage::now()?.since(before).cpu;
+    let cpu = Process::own().cpu()?.saturating_sub(before);
     let [wakes, skipped] = board.counted()?;
     let late = Samples::of_all(&found);
     check_count("runs", wakes, late.len() as u64)?;

@@ -1,4 +1,4 @@
-//! A picture with a line for each program of `doorbell lab scale`: what an operation costs on more and more cores.
+//! Pictures with lines, or with bars, on logarithmic scales.
 
 use std::fmt::Write as _;
 
@@ -7,6 +7,10 @@ const LEFT: f64 = 60.0;
 const WIDTH: f64 = 600.0;
 const TOP: f64 = 46.0;
 const HEIGHT: f64 = 300.0;
+/// The length of the longest bar, and the height of a row.
+const BAR: f64 = 400.0;
+const ROW: f64 = 26.0;
+
 const COLOURS: [&str; 6] = [
     "#1d4ed8", "#b98b4a", "#15803d", "#b91c1c", "#7c3aed", "#0e7490",
 ];
@@ -18,7 +22,7 @@ pub(super) struct Line {
 }
 
 /// The picture, as SVG. Both scales are logarithmic.
-pub(super) fn svg(title: &str, lines: &[Line]) -> String {
+pub(super) fn lines(title: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| &line.points);
     let ends = |axis: usize| {
         let logs = all().map(|point| point[axis].log10());
@@ -72,8 +76,50 @@ pub(super) fn svg(title: &str, lines: &[Line]) -> String {
     page([780.0, bottom + 34.0], title, &out)
 }
 
+/// A bar.
+pub(super) struct Bar<'a> {
+    /// Its name stands above the first of its bars.
+    pub(super) group: &'a str,
+    pub(super) name: String,
+    pub(super) colour: &'a str,
+    /// Positive numbers, and how strongly each is painted; the greatest first.
+    pub(super) parts: Vec<(f64, f64)>,
+    /// What stands at its end.
+    pub(super) text: String,
+}
+
+/// The bars, as SVG: `left` is where they begin, and `from` the number there.
+pub(super) fn bars(title: &str, [left, from]: [f64; 2], all: &[Bar<'_>]) -> String {
+    let greatest = all.iter().map(|bar| bar.parts[0].0);
+    let longest = greatest.fold(10.0 * from, f64::max);
+    let length = |number: f64| BAR * (number / from).log10().max(0.02) / (longest / from).log10();
+    let (mut out, mut y, mut last) = (String::new(), 24.0, "");
+    for bar in all {
+        let (name, colour) = (&bar.name, bar.colour);
+        if bar.group != last {
+            last = bar.group;
+            y += 22.0;
+            let bold = r#"font-weight="bold""#;
+            let _ = writeln!(out, r#"<text x="10" y="{y}" {bold}>{last}</text>"#);
+            y += 12.0;
+        }
+        let (at, text) = (left + length(bar.parts[0].0) + 8.0, y + 15.0);
+        let _ = writeln!(out, r#"<text x="10" y="{text}">{name}</text>"#);
+        for (number, opacity) in &bar.parts {
+            let width = length(*number);
+            let _ = writeln!(
+                out,
+                r#"<rect x="{left}" y="{y}" width="{width:.1}" height="18" fill="{colour}" opacity="{opacity}"/>"#
+            );
+        }
+        let _ = writeln!(out, r#"<text x="{at:.1}" y="{text}">{}</text>"#, bar.text);
+        y += ROW;
+    }
+    page([left + BAR + 150.0, y + 22.0], title, &out)
+}
+
 /// A picture of this size, with a title.
-pub(super) fn page([width, height]: [f64; 2], title: &str, inside: &str) -> String {
+fn page([width, height]: [f64; 2], title: &str, inside: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
          font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n<text x=\"10\" \
@@ -90,11 +136,11 @@ mod tests {
             name: name.to_owned(),
             points: points.to_vec(),
         };
-        let lines = [
+        let all = [
             line("call", &[[4.0, 10.0], [40.0, 10.0], [400.0, 1_000.0]]),
             line("spawn", &[[4.0, 100.0], [400.0, 100.0]]),
         ];
-        let picture = svg("ns", &lines);
+        let picture = lines("ns", &all);
         assert_eq!(picture.matches("<polyline").count(), 2);
         // From the left below to the right above, and in the middle of the height.
         assert!(
