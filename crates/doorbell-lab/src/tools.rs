@@ -15,7 +15,7 @@ use futures::task::AtomicWaker;
 use crate::error::{TASK_LOST, check_count, panicked};
 use crate::frame::Outcome;
 use crate::measure::Samples;
-use crate::peers::{Peer, let_others_run};
+use crate::peers::{Peer, Role, let_others_run};
 
 /// The steps of a sample, and how often it is taken.
 const SAMPLE: u64 = 1_000_000;
@@ -174,6 +174,18 @@ impl<T> Crew<T> {
         let next = |_| self.results.recv().ok().context(TASK_LOST);
         (0..self.count).map(next).collect()
     }
+}
+
+/// Spawns tasks, and gathers what they found.
+pub(crate) fn run_all<P: Peer, F: Future<Output: Send> + Send + 'static>(
+    peer: &mut P,
+    tasks: impl IntoIterator<Item = (Role, F)>,
+) -> Result<Vec<F::Output>> {
+    let mut crew = Crew::new();
+    for (role, task) in tasks {
+        peer.spawn_as(role, crew.member(task))?;
+    }
+    crew.gather()
 }
 
 /// A place for one value, by which one task or thread wakes another. It belongs to no runtime.

@@ -29,7 +29,7 @@ use self::probe::{Bench, PROBES};
 use self::stand::Stand;
 use self::values::Sources;
 use crate::cli::ROUNDS_MAX;
-use crate::measure::{Spread, idle_driver, line_of, median, processor};
+use crate::measure::{idle_driver, line_of, median, processor, spread_of};
 use crate::progress::Progress;
 
 /// The profile whose values are used where nothing can be measured: a small virtual machine.
@@ -80,10 +80,10 @@ pub(crate) fn run(options: &CalibrateOptions) -> Result<Value> {
     let probes = PROBES.iter().map(|(probe, how)| {
         let values = rounds.iter().filter_map(|round| round.get(&**probe));
         let values: Vec<f64> = values.copied().collect();
-        let ends = Spread::of(&values);
+        let ends = spread_of(&values);
         json!({
-            "probe": probe, "median_ns": median(&values), "min_ns": ends.map(|ends| ends.min),
-            "max_ns": ends.map(|ends| ends.max), "how": how,
+            "probe": probe, "median_ns": median(&values), "min_ns": ends.map(|ends| ends[0]),
+            "max_ns": ends.map(|ends| ends[1]), "how": how,
         })
     });
     let entries = profile

@@ -5,7 +5,7 @@ use doorbell_sim::profile::{KEYS, Profile};
 
 use super::probe::{PROBES, Round};
 use super::stand::Stand;
-use crate::measure::{Spread, median};
+use crate::measure::{median, spread_of};
 use crate::text::Text;
 
 /// The keys of the machine's shape, in the order of the extent.
@@ -67,7 +67,7 @@ impl Sources<'_> {
     fn measured(&self, name: &str, formula: &str) -> Option<Entry> {
         let values = self.rounds.iter().filter_map(|round| value(formula, round));
         let values: Vec<f64> = values.collect();
-        let (middle, Spread { min, max }) = (median(&values)?, Spread::of(&values)?);
+        let (middle, [min, max]) = (median(&values)?, spread_of(&values)?);
         let key = KEYS.iter().find(|key| key.name == name)?;
         // The nearest whole number that the key allows.
         let inside = middle.round().clamp(key.least as f64, key.most as f64);

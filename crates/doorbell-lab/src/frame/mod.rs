@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::measure::{Clock, Placement, Samples, SyscallSource};
-use crate::peers::Host;
+use crate::peers::{Host, Want, give_up_privileges};
 use crate::scenario::Options;
 use crate::text::Text;
 use crate::tools::steps_for;
@@ -86,6 +86,14 @@ impl Stage {
             syscalls: SyscallSource::find().ok(),
             options: options.clone(),
         })
+    }
+
+    /// Whether a thread may run before all others, once the privilege is given up if that is asked for.
+    pub(crate) fn may_be_first(&self) -> Result<bool> {
+        if self.options.unprivileged {
+            give_up_privileges()?;
+        }
+        Ok(Want::First.is_given())
     }
 
     /// The CPUs of caller and callee.

@@ -7,7 +7,7 @@ use super::rows::{Rated, Results, percentiles, row};
 use super::{Contestant, Metric, Outcome, Plan, Run, Stage, Work, goals};
 use crate::error::unknown;
 use crate::measure::{
-    IdleMachine, Interrupts, Machine, Samples, Spread, SyscallSource, TimeLimit, median, timed,
+    IdleMachine, Machine, Samples, SyscallSource, TimeLimit, interrupts, median, spread_of, timed,
     usage,
 };
 use crate::progress::Progress;
@@ -188,11 +188,11 @@ impl Runner<'_> {
 
     fn timed_pass(&self, one: &Contestant) -> Result<Outcome> {
         self.pass(one, |run| {
-            let interrupts_before = Interrupts::read()?;
+            let interrupts_before = interrupts()?;
             let before = usage()?;
             let (outcome, span) = timed(|| run.run(self.work.amount / one.divisor));
             let after = usage()?;
-            let interrupts_after = Interrupts::read()?;
+            let interrupts_after = interrupts()?;
 
             let outcome = outcome?;
             let operations = outcome.operations.max(1) as f64;
@@ -201,7 +201,9 @@ impl Runner<'_> {
             let cpu_share = cpu_s / span.as_secs_f64();
             let interrupts = interrupts_before.zip(interrupts_after);
             let interrupts = interrupts.map(|(before, after)| {
-                let count = self.rest.excess_interrupts(after.since(before), span);
+                let count = self
+                    .rest
+                    .excess_interrupts(after.saturating_sub(before), span);
                 let (per_1k, per_1m) = (1e3 * per_op(count), 1e6 * per_op(count));
                 [("interrupts_per_1k", per_1k), ("interrupts_per_1m", per_1m)]
             });
@@ -251,7 +253,8 @@ impl Runner<'_> {
 
     /// What the limit was, and what was dropped because it moved.
     fn limit_notes(&self, all: &[Contestant], tapes: &[Tapes]) -> Vec<String> {
-        let Some((middle, ends)) = median(&self.limits_ns).zip(Spread::of(&self.limits_ns)) else {
+        let limits = median(&self.limits_ns).zip(spread_of(&self.limits_ns));
+        let Some((middle, [least, most])) = limits else {
             return Vec::new();
         };
         let losses = all.iter().zip(tapes).filter_map(|(one, tapes)| {
@@ -267,9 +270,8 @@ impl Runner<'_> {
         };
         vec![
             format!(
-                "limit: a cache line went to the other CPU and back in {middle:.0} ns ({:.0}..{:.0} over {} readings)",
-                ends.min,
-                ends.max,
+                "limit: a cache line went to the other CPU and back in {middle:.0} ns ({least:.0}..{most:.0} over {} \
+                 readings)",
                 self.limits_ns.len()
             ),
             format!("dropped because the limit moved: {lost}"),

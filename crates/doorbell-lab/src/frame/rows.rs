@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::rounds::{Figures, Tape};
 use super::{Metric, ends};
-use crate::measure::{Samples, Spread, median};
+use crate::measure::{Samples, median, spread_of};
 use crate::report::{Metrics, Row, SideTable, fits, known, table_of};
 use crate::scenario::Options;
 use crate::text::Text;
@@ -121,9 +121,9 @@ pub(super) fn row(
 }
 
 fn put_ends(metrics: &mut Metrics, values: &[f64], [low, high]: [&str; 2]) {
-    let ends = Spread::of(values);
-    metrics.put(low, ends.map(|ends| ends.min));
-    metrics.put(high, ends.map(|ends| ends.max));
+    let ends = spread_of(values);
+    metrics.put(low, ends.map(|ends| ends[0]));
+    metrics.put(high, ends.map(|ends| ends[1]));
 }
 
 /// Percentiles by name, in µs; those for which there are enough times.

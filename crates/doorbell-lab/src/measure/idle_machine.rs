@@ -8,7 +8,7 @@ use procfs::{CurrentSI as _, KernelStats};
 use serde::Serialize;
 
 use super::clock::timed;
-use super::interrupts::Interrupts;
+use super::interrupts::interrupts;
 
 /// The activity of the idle machine.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -24,13 +24,12 @@ pub(crate) struct IdleMachine {
 impl IdleMachine {
     /// Waits for `span` and counts what happens.
     pub(crate) fn watch(span: Duration) -> Result<Self> {
-        let interrupts_before = Interrupts::read()?;
+        let before = interrupts()?;
         let time_before = CpuTime::read()?;
         let ((), slept) = timed(|| thread::sleep(span));
         let time_after = CpuTime::read()?;
-        let interrupts_after = Interrupts::read()?;
-        let interrupts = interrupts_before.zip(interrupts_after);
-        let interrupts = interrupts.map_or(0, |(before, after)| after.since(before));
+        let both = before.zip(interrupts()?);
+        let interrupts = both.map_or(0, |(before, after)| after.saturating_sub(before));
         Ok(Self {
             interrupts_per_s: interrupts as f64 / slept.as_secs_f64(),
             busy_percent: time_after.busy_percent_since(time_before),

@@ -7,31 +7,15 @@
 use anyhow::Result;
 const INTERRUPTS: &str = "/proc/interrupts";
 
-/// RES and CAL interrupts since the machine started, summed over its CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Interrupts {
-    count: u64,
+/// RES and CAL interrupts since the machine started, summed over its CPUs; `None` if the kernel has neither row.
+pub(crate) fn interrupts() -> Result<Option<u64>> {
+    Ok(parse(&crate::read(INTERRUPTS)?))
 }
 
-impl Interrupts {
-    /// Reads the counts; `None` if the kernel has neither row.
-    pub(crate) fn read() -> Result<Option<Self>> {
-        let text = crate::read(INTERRUPTS)?;
-        Ok(Self::parse(&text))
-    }
-
-    /// Sums the two rows in the text of `/proc/interrupts`.
-    fn parse(text: &str) -> Option<Self> {
-        let mut rows = text.lines().filter_map(count_of_row).peekable();
-        rows.peek()?;
-        Some(Self { count: rows.sum() })
-    }
-
-    /// The interrupts since `earlier`.
-    #[must_use]
-    pub(crate) fn since(self, earlier: Self) -> u64 {
-        self.count.saturating_sub(earlier.count)
-    }
+/// Sums the two rows in the text of `/proc/interrupts`.
+fn parse(text: &str) -> Option<u64> {
+    let rows = text.lines().filter_map(count_of_row);
+    rows.reduce(|sum, one| sum + one)
 }
 
 /// The sum over CPUs, if `row` is one of the two.
@@ -61,7 +45,7 @@ mod tests {
     #[test]
     fn both_rows_are_summed_over_the_cpus() {
         let expected = 3_877 + 2_892 + 25_184 + 19_029;
-        assert_eq!(Interrupts::parse(X86), Some(Interrupts { count: expected }));
+        assert_eq!(parse(X86), Some(expected));
     }
 
     #[test]
@@ -69,16 +53,13 @@ mod tests {
         let text = "IPI0:   10   20       Rescheduling interrupts\n\
                     IPI1:    3    4       Function call interrupts\n\
                     IPI2:  900  900       CPU stop interrupts\n";
-        assert_eq!(Interrupts::parse(text), Some(Interrupts { count: 37 }));
+        assert_eq!(parse(text), Some(37));
     }
 
     #[test]
     fn a_kernel_without_the_rows_has_no_count() {
-        assert_eq!(
-            Interrupts::parse("      CPU0\n  0:  7  IO-APIC  timer\n"),
-            None
-        );
-        assert_eq!(Interrupts::parse(""), None);
+        assert_eq!(parse("      CPU0\n  0:  7  IO-APIC  timer\n"), None);
+        assert_eq!(parse(""), None);
     }
 
     #[test]

@@ -1,23 +1,9 @@
 //! Percentiles, medians and spreads.
 
-/// The minimum and maximum of several figures.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spread {
-    /// The minimum.
-    pub(crate) min: f64,
-    /// The maximum.
-    pub(crate) max: f64,
-}
-
-impl Spread {
-    /// The spread of `values`; `None` if there are none.
-    pub(crate) fn of(values: &[f64]) -> Option<Self> {
-        let end = |of_two: fn(f64, f64) -> f64| values.iter().copied().reduce(of_two);
-        Some(Self {
-            min: end(f64::min)?,
-            max: end(f64::max)?,
-        })
-    }
+/// The minimum and maximum of `values`; `None` if there are none.
+pub(crate) fn spread_of(values: &[f64]) -> Option<[f64; 2]> {
+    let end = |of_two: fn(f64, f64) -> f64| values.iter().copied().reduce(of_two);
+    Some([end(f64::min)?, end(f64::max)?])
 }
 
 /// The middle value, or the mean of the two middle ones; `None` without values.
@@ -99,15 +85,9 @@ mod tests {
 
     #[test]
     fn the_spread_is_the_least_and_the_greatest() {
-        assert_eq!(Spread::of(&[]), None);
-        assert_eq!(Spread::of(&[2.0]), Some(Spread { min: 2.0, max: 2.0 }));
-        assert_eq!(
-            Spread::of(&[2.0, -1.0, 7.5]),
-            Some(Spread {
-                min: -1.0,
-                max: 7.5
-            })
-        );
+        assert_eq!(spread_of(&[]), None);
+        assert_eq!(spread_of(&[2.0]), Some([2.0, 2.0]));
+        assert_eq!(spread_of(&[2.0, -1.0, 7.5]), Some([-1.0, 7.5]));
     }
 
     fn nearest_rank(sorted: &[u64], percent: f64) -> Option<f64> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Process, SyscallCounter, SyscallSource};
 use crate::peers::{Doorbell, Peer, Role, Tokio, Workers};
-use crate::tools::Crew;
+use crate::tools::run_all;
 use anyhow::Result;
 
 const SPAN_MS: [u32; 2] = [10_000, 2_000];
@@ -67,11 +67,8 @@ fn counters(source: SyscallSource, threads: &[i32]) -> Option<Vec<SyscallCounter
 
 /// Both workers run tasks.
 fn work(peer: &mut impl Peer) -> Result<()> {
-    let mut crew = Crew::new();
-    for index in 0..TASKS {
-        peer.spawn_as(Role::from(index * 2 / TASKS), crew.member(async {}))?;
-    }
-    crew.gather().map(drop)
+    let tasks = (0..TASKS).map(|index| (Role::from(index * 2 / TASKS), async {}));
+    run_all(peer, tasks).map(drop)
 }
 
 #[cfg(test)]

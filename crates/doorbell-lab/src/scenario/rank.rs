@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Samples, current_cpu};
-use crate::peers::{
-    Doorbell, Peer, Role, Threads, Tokio, Want, Workers, give_up_privileges, refused,
-};
+use crate::peers::{Doorbell, Peer, Role, Threads, Tokio, Workers, refused};
 use crate::tools::{Crew, Slot, compute, counted, spin, steps_for};
 use anyhow::Result;
 
@@ -42,10 +40,7 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>> {
-    if stage.options.unprivileged {
-        give_up_privileges()?;
-    }
-    let has_ranks = Want::First.is_given();
+    let has_ranks = stage.may_be_first()?;
     let mut all = Vec::new();
     for variant in [IDLE, BUSY] {
         if has_ranks {

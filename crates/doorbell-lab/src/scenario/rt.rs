@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work, percentiles_of};
 use crate::measure::{Samples, allowed_cpus};
-use crate::peers::{
-    Doorbell, Peer, Role, Threads, Tokio, Want, Workers, give_up_privileges, refused,
-};
+use crate::peers::{Doorbell, Peer, Role, Threads, Tokio, Workers, refused};
 use crate::scenario::Options;
 use crate::tools::{Crew, Lateness, Slot, compute, counted, steps_for};
 use anyhow::Result;
@@ -56,11 +54,8 @@ fn steps_in(period: Duration) -> u64 {
 }
 
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>> {
-    if stage.options.unprivileged {
-        give_up_privileges()?;
-    }
     let (cpus, period) = (allowed_cpus()?, period(&stage.options));
-    let threads = if Want::First.is_given() {
+    let threads = if stage.may_be_first()? {
         "SCHED_FIFO threads"
     } else {
         "100 us slice threads"

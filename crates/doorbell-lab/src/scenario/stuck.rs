@@ -12,7 +12,7 @@ use futures::channel::oneshot;
 use crate::error::check_count;
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Role, Spawns, Timers, Tokio, Workers};
-use crate::tools::{Crew, End, Lateness, spin};
+use crate::tools::{End, Lateness, run_all, spin};
 
 const TIMES: [u32; 2] = [200, 40];
 /// The long poll.
@@ -63,9 +63,7 @@ fn stuck<P: Timers + Spawns>(
         if is_awake {
             peer.spawn_as(Role::from(1), stay_awake::<P>(Arc::clone(&end)))?;
         }
-        let mut crew = Crew::new();
-        peer.spawn_as(Role::from(0), crew.member(block::<P>(waiting, times)))?;
-        let found = crew.gather();
+        let found = run_all(peer, [(Role::from(0), block::<P>(waiting, times))]);
         end.ask();
         let late = found?.remove(0);
         if waiting > 0 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Peer, Role, Smol, Threads, Tokio, Workers};
-use crate::tools::{Crew, Lateness, Random};
+use crate::tools::{Lateness, Random, run_all};
 
 const SLEEPERS: usize = 400;
 const SLEEPS: [u32; 2] = [25, 5];
@@ -50,9 +50,8 @@ fn lengths(sleeps: u32) -> impl Iterator<Item = Vec<Duration>> {
 fn sleepers<P: Peer>(stage: &Stage, variant: &str, role: fn(usize) -> Role) -> Contestant {
     let workers = Workers::on(stage.cpus());
     let run = move |peer: &mut P, sleeps| {
-        let mut crew = Crew::new();
-        for (index, lengths) in lengths(sleeps).enumerate() {
-            let sleeper = crew.member(async move {
+        let sleeper = |(index, lengths): (usize, Vec<Duration>)| {
+            let sleep = async move {
                 let mut lateness = Lateness::default();
                 for length in lengths {
                     let due = Instant::now() + length;
@@ -60,11 +59,12 @@ fn sleepers<P: Peer>(stage: &Stage, variant: &str, role: fn(usize) -> Role) -> C
                     lateness.note(due, Instant::now());
                 }
                 lateness
-            });
-            peer.spawn_as(role(index % 2), sleeper)?;
-        }
+            };
+            (role(index % 2), sleep)
+        };
+        let all = run_all(peer, lengths(sleeps).enumerate().map(sleeper))?;
         let expected = SLEEPERS as u64 * u64::from(sleeps);
-        Lateness::outcome_of(&crew.gather()?, "sleeps", expected)
+        Lateness::outcome_of(&all, "sleeps", expected)
     };
     Contestant::of(variant, move || P::start(&workers), run)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers};
-use crate::tools::{Crew, Lateness, Random};
+use crate::tools::{Lateness, Random, run_all};
 
 const TIMERS: usize = 1_000;
 const SPAN_MS: [u32; 2] = [3_000, 1_000];
@@ -69,16 +69,12 @@ fn tickers<P: Timers>(
 ) -> Contestant {
     let workers = Workers::on(stage.cpus());
     let run = move |peer: &mut P, span_ms: u32| {
-        let mut crew = Crew::new();
         let begin = Instant::now() + BEGINS_IN;
-        let span = Duration::from_millis(span_ms.into());
-        let mut due = 0;
-        for (index, schedule) in schedules(begin, span).enumerate() {
-            due += u64::from(schedule.ticks);
-            let ticking = crew.member(tick_all::<P>(schedule, slack));
-            peer.spawn_as(role(index % 2), ticking)?;
-        }
-        Lateness::outcome_of(&crew.gather()?, "ticks", due)
+        let all: Vec<_> = schedules(begin, Duration::from_millis(span_ms.into())).collect();
+        let due = all.iter().map(|schedule| u64::from(schedule.ticks)).sum();
+        let ticking = |(index, schedule)| (role(index % 2), tick_all::<P>(schedule, slack));
+        let ticked = run_all(peer, all.into_iter().enumerate().map(ticking))?;
+        Lateness::outcome_of(&ticked, "ticks", due)
     };
     Contestant::of(variant, move || P::start(&workers), run)
 }

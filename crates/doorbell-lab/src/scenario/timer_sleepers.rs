@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::frame::{Contestant, Plan, Stage, Work};
 use crate::peers::{Doorbell, Host as _, Job, Role, Timers, Tokio, Workers, let_others_run};
-use crate::tools::{Crew, Lateness, Meeting, Random, spin};
+use crate::tools::{Crew, Lateness, Meeting, Random, run_all, spin};
 use anyhow::Result;
 
 const TIMERS: usize = 1_000;
@@ -81,12 +81,9 @@ fn both<P: Timers, F: Future<Output: Send + 'static> + Send + 'static>(
     peer: &mut P,
     job: impl Fn(usize, Arc<Meeting>) -> F,
 ) -> Result<Vec<F::Output>> {
-    let (meeting, mut crew) = (Arc::new(Meeting::of(2)), Crew::new());
-    for core in 0..2 {
-        let job = crew.member(job(core, Arc::clone(&meeting)));
-        peer.spawn_as(Role::from(core), job)?;
-    }
-    crew.gather()
+    let meeting = Arc::new(Meeting::of(2));
+    let job = |core| (Role::from(core), job(core, Arc::clone(&meeting)));
+    run_all(peer, [0, 1].map(job))
 }
 
 fn run<P: Timers>(form: &'static str) -> impl Fn(&mut P, u32) -> Result<crate::frame::Outcome> {
@@ -182,10 +179,8 @@ fn run_tasks<P: Timers>(peer: &mut P, due: &[Instant]) -> Result<Vec<Fired>> {
         });
         peer.spawn_as(Role::from(index % 2), sleep)?;
     }
-    let mut end = Crew::new();
-    peer.spawn_as(Role::from(0), end.member(stay_awake(end_of(due))))?;
     // This thread gathers the results after the end, so that it is not woken for each.
-    end.gather()?;
+    run_all(peer, [(Role::from(0), stay_awake(end_of(due)))])?;
     crew.gather()
 }
 

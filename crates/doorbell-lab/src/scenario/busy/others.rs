@@ -8,8 +8,8 @@ use doorbell::IdlePolicy;
 use super::super::http::{Probe, Site, connect, get};
 use super::{BASELINE, OURS, SPINNING};
 use crate::frame::{Contestant, Outcome};
-use crate::peers::{Doorbell, Host as _, Timers, Tokio, Workers};
-use crate::tools::{Crew, Lateness, beside_threads, steps_for};
+use crate::peers::{Doorbell, Host as _, Role, Timers, Tokio, Workers};
+use crate::tools::{Lateness, beside_threads, run_all, steps_for};
 
 /// Names, and the flags of the servers.
 const SERVERS: [(&str, &str); 3] = [
@@ -107,10 +107,9 @@ pub(super) fn sleeps() -> Vec<Contestant> {
 
 fn waits<P: Timers>(wait: (Duration, bool)) -> impl Fn(&mut P, u32) -> Result<Outcome> {
     move |peer, amount_ms| {
-        let mut crew = Crew::new();
-        let span = Duration::from_millis(amount_ms.into());
-        peer.spawn(crew.member(wait_for::<P>(wait, span)))?;
-        Ok(crew.gather()?.remove(0).into_outcome())
+        let wait = wait_for::<P>(wait, Duration::from_millis(amount_ms.into()));
+        let found = run_all(peer, [(Role::default(), wait)]);
+        Ok(found?.remove(0).into_outcome())
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::{Case, LONE, OnPeer, SEED, SLEEP};
 use crate::error::{TASK_LOST, check_count, panicked};
 use crate::frame::{Contestant, Outcome};
-use crate::measure::{Samples, Spread, median};
+use crate::measure::{Samples, median, spread_of};
 use crate::peers::{Net, Want, Workers, shortest_slack};
 use crate::tools::{Crew, End, Random, compute, steps_for};
 
@@ -215,7 +215,7 @@ impl OnPeer for Lone {
             let read = reader.gather()?.remove(0).context(SOCKET)?;
             ensure!(!yields.is_empty() && yields.len() == read.len(), TASK_LOST);
             let middle = median(&yields).map(|count| ("yields_count", count));
-            let most = Spread::of(&yields).map(|ends| ("yields_max_count", ends.max));
+            let most = spread_of(&yields).map(|[_, most]| ("yields_max_count", most));
             let outcome = Outcome::of(read.len() as u64, []);
             Ok(outcome.and(middle).and(most).late(read))
         };

@@ -387,12 +387,7 @@ impl Finding {
 /// An error if `wrk` is not installed.
 pub(super) fn look_for_wrk() -> Result<()> {
     // It prints its version but exits with an error.
-    let tried = Command::new("wrk")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let tried = Command::new("wrk").arg("--version").output();
     tried.map(drop).context(NO_WRK)
 }
 

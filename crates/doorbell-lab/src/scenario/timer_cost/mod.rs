@@ -17,7 +17,7 @@ use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::Pin;
 use crate::peers::{Doorbell, Role, Smol, Timers, Tokio, Workers, join_all, thread_on};
-use crate::tools::{Crew, Meeting, Random};
+use crate::tools::{Crew, Meeting, Random, run_all};
 use anyhow::Result;
 use shelf::Shelf;
 use wheel::Wheel;
@@ -180,8 +180,8 @@ fn run<P: Timers>(
 ) -> impl Fn(&mut P, u32) -> Result<Outcome> {
     move |peer, operations| {
         let tasks = pattern.tasks();
-        let (meeting, mut crew) = (Arc::new(Meeting::of(tasks as u32)), Crew::new());
-        for core in 0..tasks {
+        let meeting = Arc::new(Meeting::of(tasks as u32));
+        let measure = |core| {
             let meeting = Arc::clone(&meeting);
             let measure = async move {
                 P::sleep(PARK).await;
@@ -189,9 +189,9 @@ fn run<P: Timers>(
                 let timed = poll_fn(|cx| Poll::Ready(time::<P>(pattern, operations, cx)));
                 P::unbudgeted(timed).await
             };
-            peer.spawn_as(role(core), crew.member(measure))?;
-        }
-        outcome(&crew.gather()?, operations)
+            (role(core), measure)
+        };
+        outcome(&run_all(peer, (0..tasks).map(measure))?, operations)
     }
 }
 

@@ -16,7 +16,7 @@ use anyhow::Result;
 use doorbell::Class;
 
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
-use crate::peers::{Want, give_up_privileges, refused};
+use crate::peers::{Want, refused};
 use crate::tools::{End, compute, steps_for};
 use contestants::{Begin, Jobs, Who, bare, doorbell, tokio};
 use probe::{Alarm, Probe};
@@ -109,11 +109,8 @@ impl Drop for Told {
 }
 
 fn contestants(stage: &Stage) -> Result<Vec<Contestant>> {
-    if stage.options.unprivileged {
-        give_up_privileges()?;
-    }
     let (rt, fair) = ([Class::rt(50), Class::FAIR], [Class::FAIR, Class::BATCH]);
-    let is_first = Want::First.is_given();
+    let is_first = stage.may_be_first()?;
     let mut all = Vec::new();
     for source in Source::ALL {
         let first = is_first.then(|| bare("SCHED_FIFO", Want::First, Want::AsIs));
