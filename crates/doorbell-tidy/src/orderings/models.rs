@@ -167,9 +167,11 @@ impl Program {
             cpu = cpu_time(child.id()).unwrap_or(cpu);
             if let Some(status) = child.try_wait()? {
                 let said = String::from_utf8_lossy(&fs::read(&said)?).into_owned();
-                let is_passed = status.success();
-                let failed = || End::Failed(status, said);
-                let end = is_passed.then_some(End::Passed).unwrap_or_else(failed);
+                let end = if status.success() {
+                    End::Passed
+                } else {
+                    End::Failed(status, said)
+                };
                 return Ok((end, cpu));
             }
             if cpu > limit || start.elapsed() > WALL_MAX {
