@@ -85,7 +85,11 @@ fn block_on_inside_a_worker() {
 fn wrong_switches_in_the_environment() {
     // In a child process, since the environment belongs to all threads of a process.
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["bad_input::helper_builds_a_runtime", "--exact", "--nocapture"])
+        .args([
+            "bad_input::helper_builds_a_runtime",
+            "--exact",
+            "--nocapture",
+        ])
         .env("DOORBELL_SWITCHES", "idle_notify=loud")
         .output()
         .unwrap();
@@ -97,7 +101,11 @@ fn wrong_switches_in_the_environment() {
         "{text}"
     );
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["bad_input::helper_builds_a_runtime", "--exact", "--nocapture"])
+        .args([
+            "bad_input::helper_builds_a_runtime",
+            "--exact",
+            "--nocapture",
+        ])
         .env("DOORBELL_SWITCHES", "call_coalesce=base")
         .output()
         .unwrap();
