@@ -235,7 +235,7 @@ const LEFT_OUT: [(&str, &str); 4] = [
         "it is there with the feature `sim` only",
     ),
     (
-        "sim/test.rs test",
+        "sim/run.rs test",
         "it is for the macro, which gives the place",
     ),
     ("net/split.rs reunite", "it never panics"),
