@@ -3,7 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets the other tasks of this worker that can run have a turn before the caller goes on.
+/// Lets the other tasks of this worker that can run have a turn before the caller goes on. If they keep it waiting for
+/// more than about 20 µs, it goes on before the rest of them.
 ///
 /// ```
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
