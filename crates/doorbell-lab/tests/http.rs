@@ -381,9 +381,14 @@ fn what_one_client_costs_at_a_fixed_rate_is_measured() {
         return;
     }
     assert_eq!(rows.len(), 1);
-    let metrics = ["p50_us", "server_cpu_us_per_op", "switches_per_op"];
-    assert_metrics(&rows, &metrics);
-    assert!(rows[0]["metrics"]["switches_per_op"].as_f64() > Some(0.1));
+    assert_metrics(&rows, &["p50_us", "server_cpu_us_per_op"]);
+    let metrics = &rows[0]["metrics"];
+    // A server whose client is behind, since others have the CPUs, always finds a request, and need not sleep. Here half of
+    // the answers come before the next request is due, so it sleeps before at least a tenth of the requests.
+    let is_in_time = metrics["p50_us"].as_f64() < Some(1_000.0);
+    let sleeps = metrics["switches_per_op"].as_f64();
+    let least = if is_in_time { 0.1 } else { 0.0 };
+    assert!(sleeps >= Some(least), "{metrics}");
 }
 
 #[test]
