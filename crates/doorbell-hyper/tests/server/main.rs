@@ -6,6 +6,7 @@ mod common;
 
 mod client;
 mod ends;
+mod held;
 mod hello;
 mod info;
 mod io;

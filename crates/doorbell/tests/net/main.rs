@@ -2,6 +2,7 @@
 //!
 //! What counts the descriptors of the process, or closes them by their numbers, is a program of its own: `net_*.rs`.
 
+mod backlog;
 mod empty;
 mod pipe;
 mod ready;

@@ -4,6 +4,7 @@
 //! All of it is run once more with shuffled turns: see the step `shuffled` of `.ci/run`.
 
 mod basics;
+mod blocking;
 mod call_many;
 mod calls;
 mod coop;

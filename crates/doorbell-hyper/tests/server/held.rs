@@ -1,10 +1,10 @@
 //! What a server holds of answers whose clients take nothing, and for how long.
 #![allow(clippy::disallowed_types, reason = "tests play the outside world")]
 
-mod common;
+#[path = "../two/mod.rs"]
 mod two;
 
-use common::{REQUEST, Site, within};
+use crate::common::{REQUEST, Site, within};
 use doorbell::net::TcpStream;
 use doorbell::time::{Duration, Instant, sleep, timeout};
 use doorbell::{Class, spawn};

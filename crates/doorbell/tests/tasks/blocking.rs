@@ -6,10 +6,8 @@
     reason = "tests play the outside world"
 )]
 
-mod shuffled;
-
+use crate::shuffled::Builder;
 use doorbell::{Runtime, spawn_blocking};
-use shuffled::Builder;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -67,7 +65,8 @@ fn in_small_process(name: &str) -> bool {
     let child = std::process::Command::new("sh")
         .args(["-c", script])
         .arg(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .arg(format!("blocking::{name}"))
+        .args(["--exact", "--nocapture", "--test-threads=1"])
         .env(REFUSED, "1")
         .output()
         .unwrap();
