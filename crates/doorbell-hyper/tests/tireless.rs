@@ -179,7 +179,13 @@ async fn h13_who_accepts_many_connections_does_not_wait_for_all_that_compute() {
     };
     let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
     let served = spawn(server.serve(crate::common::hello));
-    doorbell::time::sleep(Duration::from_millis(500)).await;
+    // On a busy machine the thread may get no CPU for long.
+    let has_turns = async {
+        while turns.load(SeqCst) < 64 {
+            doorbell::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(has_turns).await;
     end.cancel();
     within(served).await.unwrap().unwrap();
     for task in computing {
@@ -187,7 +193,7 @@ async fn h13_who_accepts_many_connections_does_not_wait_for_all_that_compute() {
     }
     // A few times its thread may lose its CPU, so that its own poll looks long.
     let (turns, waits) = (turns.load(SeqCst), waits.load(SeqCst));
-    assert!(turns >= 8 && 4 * waits <= turns, "{waits} of {turns}");
+    assert!(4 * waits <= turns, "{waits} of {turns}");
 }
 
 /// An answer of empty frames, without end until it is told.
