@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         cores: "2..16".parse()?,
         memory: Memory::Tso,
         profile: None,
-        shapes: SHAPES,
+        shapes: &SHAPES,
     };
     let done = fuzz(&plan, |_, _| ())?;
     if let Some(found) = &done.found {
