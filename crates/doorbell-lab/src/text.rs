@@ -97,6 +97,15 @@ impl Text {
         }
     }
 
+    /// The value of an item `- name: value` of a section.
+    pub(crate) fn value(self, section: &str, name: &str) -> Option<&'static str> {
+        let mut items = self.section(section).lines();
+        items.find_map(|line| {
+            let value = line.strip_prefix("- ")?.strip_prefix(name)?;
+            value.strip_prefix(": ")
+        })
+    }
+
     /// The items of a section's list.
     pub(crate) fn items(self, section: &str) -> Vec<String> {
         let items = paragraphs(self.section(section), "\n- ");

@@ -45,7 +45,7 @@ pub(super) const PLAN: Plan = Plan {
     ..Plan::NEW
 };
 
-pub(super) fn pairs(count: usize) -> String {
+fn pairs(count: usize) -> String {
     counted_noun(count, "pair")
 }
 

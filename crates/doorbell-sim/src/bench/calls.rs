@@ -10,6 +10,7 @@ use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Counter, ThreadError, ThreadHandle};
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// What the launch of a task may take the launcher.
@@ -18,7 +19,8 @@ const LAUNCH_NS: u64 = 20_000;
 const WARM_UP_NS: u64 = 100_000;
 
 /// Who calls whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Who {
     /// So many threads that are no workers, each with a CPU of its own behind those of the workers, call the last
     /// worker, and spin until it answers.
@@ -28,7 +30,8 @@ pub enum Who {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many workers there are.
     pub workers: usize,

@@ -15,7 +15,7 @@
 //! | `sleepers.rs` | how often sleeping workers are woken for movable timers while others are awake, and how late those are |
 //! | `kernel/` | two paths of the kernel, without doorbell: calls to an idle CPU, and calls of all CPUs to all |
 //!
-//! A run takes a [`Bench`] and the program's own shape, and returns figures: times in ns, and counts; as [`Measured`] they
+//! A run takes a [`Bench`] and the program's own shape, which can be read from a text, and returns figures: times in ns, and counts; as [`Measured`] they
 //! say what metrics are made of them. One seed gives one run. `doorbell lab SCENARIO --sim PROFILE` runs several seeds and prints the table.
 
 pub mod calls;

@@ -9,6 +9,7 @@ use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim;
 use doorbell_machine::{Line, Machine, Ordering, Sim, ThreadError, Word};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// The lines of a message that are waited for: one for each KiB.
@@ -23,7 +24,8 @@ pub const FRAME_NS: u64 = 16_666_667;
 const READY_NS: u64 = 75_000;
 
 /// When messages are exchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Pace {
     /// All the time.
     Always,
@@ -32,7 +34,8 @@ pub enum Pace {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many pairs there are.
     pub pairs: usize,

@@ -4,6 +4,7 @@ use super::{Bench, BenchError, Measured, Ratio, finish, gather, sleep_until, sta
 use crate::scenario::{Sleep, Workers};
 use doorbell_core::task::{Join, Kind};
 use doorbell_machine::{ThreadError, sim};
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// How long a spawned task computes.
@@ -12,7 +13,8 @@ const TASK_NS: u64 = 1_000;
 const LAUNCH_NS: u64 = 50_000;
 
 /// What is handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum What {
     /// A task on each worker calls the last worker, many times in a row.
     Flood,
@@ -21,7 +23,8 @@ pub enum What {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many workers there are. At least 2.
     pub workers: usize,

@@ -7,6 +7,7 @@ use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, ThreadError};
 use futures_channel::oneshot::{Receiver, Sender, channel};
+use serde::Deserialize;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -27,7 +28,8 @@ const INTO_MAX_NS: u64 = 50_000;
 const LAUNCH_NS: u64 = 60_000;
 
 /// Who wakes the task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Waker {
     /// A thread that is no worker.
     Thread,
@@ -36,7 +38,8 @@ pub enum Waker {
 }
 
 /// What the other urgent workers do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Others {
     /// Nothing.
     Idle,
@@ -45,7 +48,8 @@ pub enum Others {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many urgent workers there are. At least 2.
     pub workers: usize,

@@ -19,6 +19,7 @@ use doorbell_core::task::{Join, Kind};
 use doorbell_machine::ThreadError;
 use doorbell_machine::sim;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use serde::Deserialize;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ const LAUNCH_NS: u64 = 150_000;
 const WARM_NS: u64 = 500_000;
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many pairs there are.
     pub pairs: usize,

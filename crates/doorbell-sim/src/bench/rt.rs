@@ -10,6 +10,7 @@ use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, ThreadError};
+use serde::Deserialize;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -34,18 +35,20 @@ const LAUNCH_NS: u64 = 20_000;
 const BEFORE_NS: u64 = PERIOD_NS / 5;
 
 /// What runs beside the periodic tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Nothing.
     Alone,
     /// A movable task of each of these ranks, with the same period and phase.
-    Extra(&'static [u8]),
+    Extra(Vec<u8>),
     /// Pinned tasks that always run or wait, two on each of two workers. These have no periodic task.
     Storm,
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many urgent workers there are. At least 4.
     pub workers: usize,
@@ -131,7 +134,7 @@ impl Shape {
 /// [`BenchError`] if the machine cannot be simulated or an oracle fails.
 pub fn run(bench: &Bench, shape: Shape) -> Result<Figures, BenchError> {
     bench.run(shape.workers + 1, shape.workers, move |bench| {
-        play(bench, shape)
+        play(bench, &shape)
     })
 }
 
@@ -188,7 +191,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn launch(shape: Shape, workers: &Arc<Workers<0>>, first_ns: u64) -> Self {
+    fn launch(shape: &Shape, workers: &Arc<Workers<0>>, first_ns: u64) -> Self {
         let urgent = RT * shape.workers;
         let launch = |worker: usize, kind, rank| {
             let runs = run_periodic(
@@ -204,7 +207,7 @@ impl Tasks {
         let periodic = has_periodic
             .map(|worker| launch(worker, Kind::Pinned, RANK))
             .collect();
-        let extra = match shape.load {
+        let extra = match &shape.load {
             Load::Alone => Vec::new(),
             Load::Extra(ranks) => {
                 let places = ranks.iter().enumerate();
@@ -240,13 +243,13 @@ impl Tasks {
 }
 
 /// The counts of the urgent workers.
-fn counts(workers: &Workers<0>, shape: Shape) -> Vec<WorkerCounts> {
+fn counts(workers: &Workers<0>, shape: &Shape) -> Vec<WorkerCounts> {
     let all = workers.counts();
     all[RT * shape.workers..][..shape.workers].to_vec()
 }
 
 /// The first thread of a run.
-fn play(bench: &Bench, shape: Shape) -> Result<Figures, ThreadError> {
+fn play(bench: &Bench, shape: &Shape) -> Result<Figures, ThreadError> {
     let (workers, threads) = start(bench.by_rank(shape.workers))?;
     let first_ns = shape.first_ns();
     let tasks = Tasks::launch(shape, &workers, first_ns);

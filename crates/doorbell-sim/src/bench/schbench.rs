@@ -14,6 +14,7 @@ use doorbell_core::task::{Join, Kind};
 use doorbell_machine::sim::{self, SimThread};
 use doorbell_machine::{ThreadError, ThreadHandle};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// How long a worker computes for a wake (schbench's `cputime`).
@@ -30,7 +31,8 @@ const STEP_NS: u64 = 5_000_000;
 const WARM_UP: u64 = 3;
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many messengers there are.
     pub messengers: usize,

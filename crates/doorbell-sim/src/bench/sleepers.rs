@@ -10,6 +10,7 @@ use doorbell_core::worker::timer::RawTimer;
 use doorbell_machine::ThreadError;
 use doorbell_machine::sim;
 use futures_channel::mpsc::{UnboundedSender, unbounded};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
@@ -23,7 +24,8 @@ const LEAD_NS: u64 = 1_000_000;
 const TAIL_NS: u64 = 1_000_000;
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many workers there are. At least 2.
     pub workers: usize,

@@ -7,6 +7,7 @@ use doorbell_core::worker::timer::RawTimer;
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, ThreadError};
 use futures_channel::mpsc::{UnboundedSender, unbounded};
+use serde::Deserialize;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -28,7 +29,8 @@ const AHEAD_NS: u64 = 10_000_000_000;
 const SETTLE_NS: u64 = 200_000;
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Case {
     /// To arm one, on a worker that has another task queued.
     ArmWhileBusy,
@@ -39,7 +41,8 @@ pub enum Case {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many workers there are. At least 2.
     pub workers: usize,

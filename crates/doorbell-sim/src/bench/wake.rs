@@ -13,6 +13,7 @@ use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::sim::{self, SimThread};
 use doorbell_machine::{ThreadError, ThreadHandle};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// The time between two wakes of a worker.
@@ -29,7 +30,8 @@ const PHASES_NS: u64 = PERIOD_NS - 1_000_000;
 const BEFORE_NS: u64 = 200_000;
 
 /// What messengers are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Messengers {
     /// Threads that are no workers.
     Threads,
@@ -38,7 +40,8 @@ pub enum Messengers {
 }
 
 /// When messengers wake their workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// At times that the seed draws, as schbench's messengers.
     Apart,
@@ -47,7 +50,8 @@ pub enum Phase {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many messengers there are, each with a CPU of its own.
     pub messengers: usize,

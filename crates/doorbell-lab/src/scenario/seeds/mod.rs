@@ -4,7 +4,6 @@
 //! names a command of the lab, and two rows of its report: without and with what the patch adds. Each command is run once.
 
 mod page;
-pub(super) mod plans;
 
 use std::time::Instant;
 

@@ -5,12 +5,14 @@
 //! table.
 
 mod parallel;
-pub(super) mod plans;
+mod plans;
 
-use anyhow::{Error, Result, anyhow};
+use anyhow::{Context as _, Error, Result};
 use doorbell::switches::Switches;
 use doorbell_sim::bench::{Bench, BenchError, Measured};
 use doorbell_sim::profile::Profile;
+use serde::de::DeserializeOwned;
+use toml::de::ValueDeserializer;
 
 use parallel::each_seed;
 
@@ -22,89 +24,80 @@ use crate::report::{MeasuredOn, Metrics, Report, Row, SimulatedMachine, gist_of,
 use crate::text::Text;
 
 /// What the rows of a scenario differ in.
-pub(super) struct Plan {
-    /// The settings of switches; none stands for the default switches.
-    settings: &'static [&'static str],
+struct Plan {
+    /// The settings of switches.
+    settings: Vec<&'static str>,
     cases: Vec<Case>,
     /// The setting by whose figure of this metric each is divided.
     baseline: Option<(&'static str, &'static str)>,
 }
 
-impl Plan {
-    pub(super) fn of(
-        settings: &'static [&'static str],
-        cases: impl IntoIterator<Item = Case>,
-    ) -> Self {
-        Self {
-            settings,
-            cases: cases.into_iter().collect(),
-            baseline: None,
-        }
-    }
-
-    /// Each is divided by the row of this setting.
-    pub(super) fn divided_by(self, setting: &'static str, metric: &'static str) -> Self {
-        let baseline = Some((setting, metric));
-        Self { baseline, ..self }
-    }
-}
-
-type Measure = dyn Fn(&Seeds<'_>) -> Result<Metrics, BenchError>;
+/// Takes the metrics of a case that has so many workers.
+type Measure = dyn Fn(&Seeds<'_>, u64) -> Result<Metrics, BenchError>;
 type Run<S, F> = fn(&Bench, S) -> Result<F, BenchError>;
 
 /// A program of some size, and how many workers it has.
-pub(super) struct Case {
+struct Case {
     variant: String,
     workers: usize,
     measure: Box<Measure>,
 }
 
-impl Case {
-    /// A program, with all metrics of its figures.
-    pub(super) fn of<S: Copy + Sync + 'static, F: Measured + Send + 'static>(
-        variant: String,
-        workers: usize,
-        run: Run<S, F>,
-        shape: S,
-    ) -> Self {
-        Self::with(variant, workers, run, shape, all_metrics)
-    }
+/// A program, with all metrics of its figures.
+fn figures<S, F>(run: Run<S, F>, shape: &str) -> Box<Measure>
+where
+    S: DeserializeOwned + Clone + Sync + 'static,
+    F: Measured + Send + 'static,
+{
+    with(run, shape, all_metrics)
+}
 
-    /// Runs it with each seed, adds the figures up and makes metrics of them, for a number of workers in all runs.
-    pub(super) fn with<S: Copy + Sync + 'static, F: Measured + Send + 'static>(
-        variant: String,
-        workers: usize,
-        run: Run<S, F>,
-        shape: S,
-        metrics: impl Fn(&F, u64) -> Metrics + 'static,
-    ) -> Self {
-        let measure = move |seeds: &Seeds<'_>| {
-            let run = |seed: u32| {
-                seeds.progress.say(&format!("{}, seed {seed}", seeds.label));
-                let bench = Bench {
-                    seed: u64::from(seed),
-                    ..seeds.bench.clone()
-                };
-                let figures = run(&bench, shape);
-                seeds.progress.advance();
-                figures
+/// A program, and the one figure of it that is shown.
+fn figure<S, F>(run: Run<S, F>, shape: &str, op_ns: fn(&F) -> [u64; 2]) -> Box<Measure>
+where
+    S: DeserializeOwned + Clone + Sync + 'static,
+    F: Measured + Send + 'static,
+{
+    with(run, shape, move |found, _| {
+        let mut metrics = Metrics::default();
+        put_ratio(&mut metrics, "op_ns", op_ns(found));
+        metrics
+    })
+}
+
+/// Runs it with each seed, adds the figures up and makes metrics of them, for a number of workers in all runs.
+fn with<S, F>(
+    run: Run<S, F>,
+    shape: &str,
+    metrics: impl Fn(&F, u64) -> Metrics + 'static,
+) -> Box<Measure>
+where
+    S: DeserializeOwned + Clone + Sync + 'static,
+    F: Measured + Send + 'static,
+{
+    let value = ValueDeserializer::parse(shape).and_then(S::deserialize);
+    let shape = value.unwrap_or_else(|error| panic!("not a shape: {shape}: {error}"));
+    Box::new(move |seeds, workers| {
+        let run = |seed: u32| {
+            seeds.progress.say(&format!("{}, seed {seed}", seeds.label));
+            let bench = Bench {
+                seed: u64::from(seed),
+                ..seeds.bench.clone()
             };
-            let (mut all, mut each) = (F::default(), Vec::new());
-            for figures in each_seed(seeds.count, run) {
-                let figures = figures?;
-                each.push(metrics(&figures, workers as u64));
-                all.add(figures);
-            }
-            let mut metrics = metrics(&all, workers as u64 * u64::from(seeds.count));
-            metrics.put_variations(&each);
-            Ok(metrics)
+            let figures = run(&bench, shape.clone());
+            seeds.progress.advance();
+            figures
         };
-        Self {
-            variant,
-            workers,
-            measure: Box::new(measure),
+        let (mut all, mut each) = (F::default(), Vec::new());
+        for figures in each_seed(seeds.count, run) {
+            let figures = figures?;
+            each.push(metrics(&figures, workers));
+            all.add(figures);
         }
-    }
+        let mut metrics = metrics(&all, workers * u64::from(seeds.count));
+        metrics.put_variations(&each);
+        Ok(metrics)
+    })
 }
 
 fn all_metrics(figures: &impl Measured, worker_runs: u64) -> Metrics {
@@ -122,7 +115,7 @@ fn all_metrics(figures: &impl Measured, worker_runs: u64) -> Metrics {
 }
 
 /// Adds a ratio, unless it is not known because the second is 0.
-pub(super) fn put_ratio(metrics: &mut Metrics, name: &str, [count, of]: [u64; 2]) {
+fn put_ratio(metrics: &mut Metrics, name: &str, [count, of]: [u64; 2]) {
     metrics.put(name, Some(count as f64 / of as f64));
 }
 
@@ -150,7 +143,7 @@ pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Re
     let progress = Progress::on_stderr(runs, "runs");
     let (mut rows, mut cores) = (Vec::new(), Vec::new());
     for ((setting, case), label) in chosen {
-        let measured = (case.measure)(&Seeds {
+        let seeds = Seeds {
             bench: Bench {
                 machine: profile.spec().clone(),
                 switches: switches(setting),
@@ -159,7 +152,8 @@ pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Re
             count: seeds,
             progress: &progress,
             label,
-        });
+        };
+        let measured = (case.measure)(&seeds, case.workers as u64);
         cores.push(case.workers);
         let measured = measured.map_err(|error| failed(error, name, sim, options, label))?;
         rows.push(Row::new(setting, &case.variant, measured));
@@ -191,7 +185,7 @@ pub(crate) fn run(name: &'static str, sim: &str, options: &Options) -> Result<Re
     })
 }
 
-pub(super) const AS_THEY_STAND: &str = "default switches";
+const AS_THEY_STAND: &str = "default switches";
 
 fn switches(setting: &str) -> Switches {
     if setting == AS_THEY_STAND {
@@ -206,13 +200,16 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Case)> {
 }
 
 fn plan(name: &'static str, profile: &Profile, workers: Option<u32>) -> Result<Plan> {
-    match plans::ALL.iter().find(|(known, _)| *known == name) {
-        Some((_, plan)) => plan(profile, workers.map(|workers| workers as usize)),
-        None => Err(anyhow!(
-            "`{name}` has no form for simulated machines: leave out --sim, or measure {} there",
-            plans::ALL.map(|(known, _)| known).join(", ")
-        )),
-    }
+    let names = plans::names();
+    let scenario = super::of_name(name).filter(|_| names.contains(&name));
+    let scenario = scenario.with_context(|| {
+        let names = names.join(", ");
+        format!(
+            "`{name}` has no form for simulated machines: leave out --sim, or measure {names} there"
+        )
+    })?;
+    let workers = workers.map(|workers| workers as usize);
+    plans::of(name, scenario.text, profile, workers)
 }
 
 fn label(setting: &str, case: &Case) -> String {

@@ -44,7 +44,7 @@ fn each_setting_of_a_switch_is_compared() {
     let of = |name| {
         let profile = Profile::load(SIM).expect("it is built in");
         let plan = plan(name, &profile, None).expect("so many workers will do");
-        plan.settings.iter().map(|setting| switches(setting))
+        plan.settings.into_iter().map(switches)
     };
     let claims: Vec<_> = of("wake").map(|it| it.idle_claim).collect();
     assert_eq!(claims, IdleClaim::ALL);
@@ -123,6 +123,23 @@ fn each_scenario_has_its_figures() {
         "timer_pull=base (8 pairs",
         &["ops_per_s", "timeouts_per_1k", "ratio_x"],
     );
+}
+
+/// `--workers` replaces numbers of workers, but not one that is always the same. A row may need more than that.
+#[test]
+fn workers_that_are_asked_for_are_those_of_each_row_that_may_have_them() {
+    let has = |name, workers, row| {
+        let labels = labels(name, SIM, &options(workers, ""));
+        labels.iter().any(|label| label.ends_with(row))
+    };
+    assert!(has("timer-sleepers", 32, "(32 workers, 16 awake)"));
+    assert!(!has("timer-sleepers", 30, "16 awake)"));
+    let both = [
+        "(ipistorm, 1 us masked, base)",
+        "(7 threads, 20 us apart, base)",
+    ];
+    assert!(both.into_iter().all(|row| has("kernel", 7, row)));
+    assert!(has("rt", 5, "(5 workers, 2 overloaded)"));
 }
 
 #[test]

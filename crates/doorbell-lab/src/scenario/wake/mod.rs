@@ -16,7 +16,6 @@ use crate::error::check_count;
 use crate::frame::{Contestant, Outcome, Plan, Stage, Work};
 use crate::measure::{Process, Samples};
 use crate::peers::{Doorbell, Peer, Smol, Threads, Tokio, Workers, join_all, thread_on};
-use crate::scenario::simulated::plans::IDLE_CLAIM;
 use crate::tools::{Crew, counted, steps_for};
 use anyhow::Result;
 use board::{Board, PERIOD};
@@ -37,6 +36,14 @@ struct Variant {
     workers: usize,
     by_threads: bool,
 }
+
+/// The settings of doorbell's switch.
+const IDLE_CLAIM: [&str; 4] = [
+    "idle_claim=on",
+    "idle_claim=off",
+    "idle_claim=mark",
+    "idle_claim=base",
+];
 
 pub(super) const PLAN: Plan = Plan {
     scenario: "wake",

@@ -9,6 +9,7 @@ use crate::bench::{Bench, BenchError, Measured, Ratio, mean};
 use crate::scenario::spawn;
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, Machine, Ordering, Sim, ThreadError, ThreadHandle, Word};
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// Calls before the first that counts.
@@ -19,7 +20,8 @@ const CALLEE: usize = 32;
 const CPUS: usize = 48;
 
 /// Which kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kernel {
     /// Before the patch: the flag for a pass kicks a CPU that polls.
     Base,
@@ -30,7 +32,8 @@ pub enum Kernel {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// Which kernel.
     pub kernel: Kernel,

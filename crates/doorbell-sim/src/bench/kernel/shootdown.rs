@@ -9,6 +9,7 @@ use crate::bench::{Bench, BenchError, Measured, Ratio, SECOND_NS, sleep_until};
 use crate::scenario::spawn;
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, ThreadError, ThreadHandle};
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// What a call does: dropping a page from the cache of translations, for a CPU that does nothing else.
@@ -19,7 +20,8 @@ const STEP_NS: u64 = 250;
 const WARM_UP_NS: u64 = 100_000;
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many CPUs have a thread.
     pub cpus: usize,

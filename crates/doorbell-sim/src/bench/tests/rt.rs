@@ -32,7 +32,7 @@ fn periodic_urgent_tasks_are_late_by_their_wake_and_by_crowded_lines() {
 fn movable_urgent_tasks_wait_for_a_poll_and_disturb_periodic_ones() {
     for ranks in [&[50][..], &[60, 40]] {
         for seed in 0..3 {
-            let it = periodic(24, Load::Extra(ranks), seed);
+            let it = periodic(24, Load::Extra(ranks.to_vec()), seed);
             let (_, most_ns) = extremes(&it.late_ns);
             let (least_ns, longest_ns) = extremes(&it.extra_ns);
             let so = format!(
