@@ -1,14 +1,18 @@
 //! The clients: requests by hand, a probe, `wrk`, and processes of this program.
 
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Error, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Deserialize;
 
 use super::servers::{COMPUTATIONS, COUNTS};
 use crate::frame::Outcome;
@@ -253,8 +257,15 @@ impl Site {
         [threads, connections]: [u32; 2],
         seconds: u32,
     ) -> Result<Wrk> {
+        // Each thread of it opens the script anew.
+        let written = memfd_create("wrk.lua", MemfdFlags::empty()).map(File::from);
+        let written = written.map_err(Error::from).and_then(|mut file| {
+            file.write_all(include_bytes!("wrk.lua"))?;
+            Ok(file)
+        });
+        let script = written.context("writing the script of wrk")?;
         let child = Command::new("wrk")
-            .arg("--latency")
+            .arg(format!("-s/proc/self/fd/{}", script.as_raw_fd()))
             .arg(format!("-t{threads}"))
             .arg(format!("-c{connections}"))
             .arg(format!("-d{seconds}s"))
@@ -363,13 +374,14 @@ pub(super) fn connections_of(wanted: u64) -> u64 {
 #[derive(Debug)]
 pub(super) struct Wrk(Child);
 
-/// What it reports.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What its script reports.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(super) struct Finding {
     pub(super) requests: u64,
     pub(super) per_s: f64,
     p50_us: f64,
     p99_us: f64,
+    /// Failures of sockets, and answers that are no success.
     pub(super) errors: u64,
 }
 
@@ -396,7 +408,9 @@ impl Wrk {
         let output = self.0.wait_with_output();
         let output = output.context("waiting for wrk")?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let found = output.status.success().then(|| parse(&said)).flatten();
+        let report = said.lines().last().unwrap_or_default();
+        let found = serde_json::from_str(report).ok();
+        let found = found.filter(|_| output.status.success());
         found.with_context(|| {
             let more = String::from_utf8_lossy(&output.stderr);
             format!("wrk failed, or its output is not understood:\n{said}{more}")
@@ -404,138 +418,26 @@ impl Wrk {
     }
 }
 
-fn parse(text: &str) -> Option<Finding> {
-    let lines = || text.lines().map(str::trim);
-    let behind = |label: &str| lines().find_map(|line| line.strip_prefix(label));
-    let (requests, _) = lines().find_map(|line| line.split_once(" requests in "))?;
-    let percentile = |label| duration_us(behind(label)?.trim());
-    let broken = behind("Socket errors:").map_or(Some(0), sum)?;
-    let refused = behind("Non-2xx or 3xx responses:").map_or(Some(0), sum)?;
-    Some(Finding {
-        requests: requests.parse().ok()?,
-        per_s: behind("Requests/sec:")?.trim().parse().ok()?,
-        p50_us: percentile("50% ")?,
-        p99_us: percentile("99% ")?,
-        errors: broken + refused,
-    })
-}
-
-/// The sum of the last words between commas.
-fn sum(counts: &str) -> Option<u64> {
-    let last = |part: &str| part.split_whitespace().last()?.parse::<u64>().ok();
-    counts.split(',').map(last).sum()
-}
-
-fn duration_us(text: &str) -> Option<f64> {
-    let unit = text.find(|character: char| character.is_ascii_alphabetic())?;
-    let factor = match &text[unit..] {
-        "us" => 1.0,
-        "ms" => 1e3,
-        "s" => 1e6,
-        "m" => 60e6,
-        "h" => 3_600e6,
-        _ => return None,
-    };
-    Some(factor * text[..unit].parse::<f64>().ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The output of a run without errors.
-    const GOOD: &str = "\
-Running 1s test @ http://127.0.0.1:18080/
-  2 threads and 8 connections
-  Thread Stats   Avg      Stdev     Max   +/- Stdev
-    Latency    10.10ms    5.46ms  43.89ms   73.69%
-    Req/Sec   302.62     66.23   430.00     61.90%
-  Latency Distribution
-     50%  896.00us
-     75%   12.48ms
-     90%   16.29ms
-     99%   33.36ms
-  637 requests in 1.10s, 116.51KB read
-Requests/sec:    578.56
-Transfer/sec:    105.82KB
-";
-    /// The output for a server that closes some connections and does not answer on others.
-    const BROKEN: &str = "\
-Running 4s test @ http://127.0.0.1:18081/
-  1 threads and 6 connections
-  Thread Stats   Avg      Stdev     Max   +/- Stdev
-    Latency    10.47ms    0.96ms  22.34ms   95.63%
-    Req/Sec   288.08     19.30   333.00     87.50%
-  Latency Distribution
-     50%   10.28ms
-     75%   10.35ms
-     90%   10.42ms
-     99%    1.59s 
-  1147 requests in 4.00s, 44.80KB read
-  Socket errors: connect 0, read 2, write 0, timeout 3
-Requests/sec:    286.56
-Transfer/sec:     11.19KB
-";
-
-    #[test]
-    fn a_report_is_read() {
-        let expected = Finding {
-            requests: 637,
-            per_s: 578.56,
-            p50_us: 896.0,
-            p99_us: 33_360.0,
-            errors: 0,
-        };
-        assert_eq!(parse(GOOD), Some(expected));
-    }
-
     #[test]
     fn few_answers_have_no_p99() {
-        let found = parse(GOOD).expect("it is whole");
         let names = |requests| {
-            let finding = Finding { requests, ..found };
-            finding
-                .percentiles()
-                .map(|(name, _)| name)
-                .collect::<Vec<_>>()
+            let finding = Finding {
+                requests,
+                per_s: 578.56,
+                p50_us: 896.0,
+                p99_us: 33_360.0,
+                errors: 0,
+            };
+            let names = finding.percentiles().map(|(name, _)| name);
+            names.collect::<Vec<_>>()
         };
         assert_eq!(names(637), ["p50_us"]);
         assert_eq!(names(1_000), ["p50_us", "p99_us"]);
         assert!(names(19).is_empty());
-    }
-
-    #[test]
-    fn errors_of_both_kinds_are_counted() {
-        let found = parse(BROKEN).expect("it is whole");
-        assert_eq!((found.requests, found.errors), (1_147, 5));
-        assert!((found.p99_us - 1_590_000.0).abs() < 1.0);
-        let other = "  Non-2xx or 3xx responses: 708\nRequests/sec:";
-        let both = parse(&BROKEN.replace("Requests/sec:", other)).expect("it is whole");
-        assert_eq!(both.errors, 713);
-    }
-
-    #[test]
-    fn what_is_cut_off_is_no_report() {
-        assert_eq!(parse(""), None);
-        for label in ["Requests/sec", "99%", "requests in"] {
-            assert_eq!(parse(&GOOD.replace(label, "?")), None, "{label}");
-        }
-        assert_eq!(parse(&BROKEN.replace("read 2", "read some")), None);
-    }
-
-    #[test]
-    fn every_unit_of_time_is_known() {
-        let all = [
-            ("5.00us", 5.0),
-            ("2.50ms", 2_500.0),
-            ("1.00s", 1e6),
-            ("2.00m", 120e6),
-        ];
-        for (text, us) in all {
-            assert_eq!(duration_us(text), Some(us), "{text}");
-        }
-        assert_eq!(duration_us("5"), None);
-        assert_eq!(duration_us("5x"), None);
     }
 }
 
