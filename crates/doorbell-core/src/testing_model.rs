@@ -265,7 +265,7 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
         Bug::IoHeldBlind => ("io::loom::mutant_held_blind", LOST),
         Bug::IoSweepBlind => ("io::loom::mutant_sweep_blind", Race),
         Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),
-        Bug::IoParkBlind => ("io::loom::mutant_park_blind", Deadlock),
+        Bug::IoNeverLeft => ("io::loom::mutant_never_left", Deadlock),
         Bug::IoMuteBlind => ("io::loom::mutant_mute_blind", LOST),
         _ => killer_of_the_tree(bug),
     }

@@ -109,10 +109,10 @@ pub enum Bug {
     IoHeldBlind,
     /// io: the worker frees descriptors' memory that a visitor may still use.
     IoSweepBlind,
-    /// io: the fence between a new descriptor and the look at the bell is gone.
+    /// io: the fence between a new descriptor and the look for a keeper is gone.
     IoNoNoteFence,
-    /// io: a worker parks on its word without checking whether it got descriptors.
-    IoParkBlind,
+    /// io: a keeper that wakes does not give up its right.
+    IoNeverLeft,
     /// io: a descriptor is muted without checking whether a task has begun to wait for it.
     IoMuteBlind,
     /// spin: a spinning worker that finds tasks at its descriptors steals nevertheless.
@@ -251,7 +251,7 @@ impl Bug {
         Bug::IoHeldBlind,
         Bug::IoSweepBlind,
         Bug::IoNoNoteFence,
-        Bug::IoParkBlind,
+        Bug::IoNeverLeft,
         Bug::IoMuteBlind,
         Bug::SpinStealsFull,
         Bug::IdleClaimNeverLapses,

@@ -37,7 +37,7 @@ pub mod sim;
 
 pub use bug::Bug;
 pub use machine::{
-    Cell, Counter, Fenced, Line, Machine, ParkEnd, ParkIn, Parker, PtrWord, Spun, ThreadError,
+    Cell, Counter, Fenced, Line, Machine, ParkEnd, Parker, PtrWord, Spun, ThreadError,
     ThreadHandle, ThreadSpec, Word,
 };
 pub use mark::{Mark, Marks};

@@ -1,8 +1,6 @@
 //! The trait [`Machine`] and the small traits of its parts.
 
-use crate::{
-    Bug, Mark, Ordering, Policy, PolicyError, PollEvents, Poller, PollerError, Topology, WaitEnd,
-};
+use crate::{Bug, Mark, Ordering, Policy, PolicyError, Poller, Topology};
 use std::fmt::Debug;
 
 /// An atomic integer of a machine. It means the same as the std type of that width.
@@ -118,60 +116,17 @@ pub enum Spun {
     Deadline,
 }
 
-/// In which of its two forms a parker blocks its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParkIn {
-    /// On the word alone: [`Parker::park`].
-    Word,
-    /// In the parker's poller, which also returns when a descriptor is ready: [`Parker::park_polling`].
-    Poller,
-}
-
 /// The place in which one thread blocks.
-///
-/// The parker of a thread with descriptors has a poller. It is opened once and lives as long as the parker,
-/// although it may be [closed](crate::Poller::close) before. The thread says by [`Parker::choose`] in which
-/// form it will park, before it announces that it parks. A notifier that learns from the announcement that it
-/// must ring then rings the right form.
 pub trait Parker<M: Machine>: Debug + Send + Sync {
-    /// A parker without a poller, in which no thread parks.
+    /// A parker in which no thread parks.
     fn new() -> Self;
-    /// The poller, if it was opened.
-    fn poller(&self) -> Option<&M::Poller>;
-    /// Opens the poller, unless it is open. Any thread may call this; none waits for another.
-    ///
-    /// # Errors
-    /// [`PollerError`] says which of the steps the OS refused.
-    fn open_poller(&self) -> Result<&M::Poller, PollerError>;
-    /// Says in which form the thread will park. Only that thread calls this, while it is awake, and before
-    /// the read-modify-write by which it announces that it parks.
-    fn choose(&self, form: ParkIn);
-    /// The form that was chosen last. Exact for a thread that has acquired the announcement that followed.
-    fn chosen(&self) -> ParkIn;
-    /// As [`Parker::park`], but in the poller: puts what is ready into `events`. Call it after choosing
-    /// [`ParkIn::Poller`].
-    ///
-    /// # Panics
-    /// If the poller was not opened.
-    fn park_polling(
-        &self,
-        word: &M::U32,
-        seen: u32,
-        until_ns: Option<u64>,
-        events: &mut PollEvents,
-    ) -> WaitEnd {
-        let poller = self.poller().expect("who parks in a poller has opened it");
-        poller.wait(word, seen, until_ns, events)
-    }
     /// Blocks until rung, if `*word == seen` at the last test, and at most until `until_ns` of
     /// [`Machine::now_ns`].
     ///
     /// The test of the word and the falling asleep are one step with respect to
     /// [`Parker::ring`]: *a word changed before the ring ⇒ no sleep past that ring*.
     fn park(&self, word: &M::U32, seen: u32, until_ns: Option<u64>) -> ParkEnd;
-    /// Wakes the thread that is parked on `word`, if there is one, in the form that it chose. One syscall on
-    /// the host. The caller must have acquired that thread's announcement; otherwise the ring may go to the
-    /// other form and wake no thread.
+    /// Wakes the thread that is parked on `word`, if there is one. One syscall on the host.
     fn ring(&self, word: &M::U32);
 }
 

@@ -98,8 +98,6 @@ marks! {
     TreeSentryRelieved,
     /// offline: a task was handed on by a worker that is off.
     OfflineHandOn,
-    /// io: a worker that was about to park on its word had got its first descriptor.
-    IoFirstBeforePark,
     /// task: a wake by a thread of a lower class went to a worker in a parcel.
     TaskDelegated,
     /// task: a task was woken while it was polled.

@@ -225,7 +225,8 @@ impl From<PollerError> for io::Error {
     }
 }
 
-/// A set of descriptors that reports by edges which of them became ready. One thread, its owner, waits in it.
+/// A set of descriptors that reports by edges which of them became ready. One thread at a time waits in it, its owner of
+/// that moment; who calls guarantees that.
 /// Any thread may poll, add, remove and ring.
 ///
 /// An edge is delivered once, to the first thread that polls. A poller may report a descriptor that is not

@@ -5,15 +5,14 @@
 // The oracle's own numbers, which no machine sees.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use doorbell_core::bell::{Announced, Bell};
-use doorbell_core::io::{Direction, Driver, Interest, ParkChoice, Registration, Station, Swept};
+use doorbell_core::bell::{Announced, Bell, Kick, Notified};
+use doorbell_core::class::Standing;
+use doorbell_core::io::{Direction, Driver, Interest, Registration, Rouse, Station, Swept};
 use doorbell_core::wait::block_on;
 use doorbell_machine::sim::{
     self, Config, Edges, Faults, MachineSpec, Memory, Outcome, Parkers, Range, SimFd, SimThread,
 };
-use doorbell_machine::{
-    Machine, ParkIn, Parker, PollEvents, Readiness, Sim, ThreadHandle, ThreadSpec,
-};
+use doorbell_machine::{Machine, Parker, PollEvents, Readiness, Sim, ThreadHandle, ThreadSpec};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -27,16 +26,24 @@ struct Post {
     driver: Driver<Sim>,
 }
 
-// SAFETY: the fields never change, and nobody else adds to the poller.
+// SAFETY: the driver is a field.
 unsafe impl Station<Sim> for Post {
-    fn bell(&self) -> &Bell<Sim> {
-        &self.bell
-    }
-    fn parker(&self) -> &<Sim as Machine>::Parker {
-        &self.parker
-    }
     fn driver(&self) -> &Driver<Sim> {
         &self.driver
+    }
+    fn rouse(&self, _why: Rouse) {
+        self.notify();
+    }
+}
+
+impl Post {
+    /// Notifies the worker, and rings it where it sleeps.
+    fn notify(&self) {
+        match self.bell.notify(Kick::Take, Standing::Level) {
+            Notified::MustRing | Notified::MustHelp if self.driver.is_kept() => self.driver.ring(),
+            Notified::MustRing | Notified::MustHelp => self.bell.ring(&self.parker),
+            Notified::Running | Notified::Spinning | Notified::Already => {}
+        }
     }
 }
 
@@ -46,7 +53,7 @@ fn place() -> Place {
     Arc::new(Post {
         bell: Bell::default(),
         parker: Parker::<Sim>::new(),
-        driver: Driver::default(),
+        driver: Driver::new(1),
     })
 }
 
@@ -99,17 +106,15 @@ impl Pipe {
 fn run_worker(place: &Place, over: &AtomicUsize) {
     let mut events = PollEvents::new();
     while over.load(Relaxed) == 0 {
-        // SAFETY: the caller is the worker.
-        let _ = unsafe { place.driver.sweep() };
-        let form = Driver::choose(place);
-        if place.bell.announce_spin() == Announced::Yes
-            && place.bell.announce_park() == Announced::Yes
-            && place.driver.check(form) == ParkChoice::Stands
-        {
-            let until_ns = (below(4) == 0).then(|| Sim::<0>::now_ns() + below(200_000));
-            match form {
-                ParkIn::Word => drop(place.bell.park(&place.parker, until_ns)),
-                ParkIn::Poller => drop(Driver::park(place, until_ns, &mut events)),
+        let _ = place.driver.sweep();
+        if place.bell.announce_spin() == Announced::Yes {
+            let keeper = place.driver.try_keep(0);
+            if place.bell.announce_park() == Announced::Yes {
+                let until_ns = (below(4) == 0).then(|| Sim::<0>::now_ns() + below(200_000));
+                match keeper {
+                    None => drop(place.bell.park(&place.parker, until_ns)),
+                    Some(keeper) => drop(keeper.park(&place.bell, until_ns, &mut events, || {})),
+                }
             }
         }
         let _ = place.bell.end_idle();
@@ -185,7 +190,7 @@ fn program(tasks: usize, visitors: usize) {
         spawn(2 + visitor, move || {
             let mut events = PollEvents::new();
             while over.load(Relaxed) == 0 {
-                Driver::look(&place, &mut events);
+                place.driver.look(&mut events);
                 sim::sleep(below(30_000));
             }
         })
@@ -205,10 +210,8 @@ fn program(tasks: usize, visitors: usize) {
     for visitor in visiting {
         visitor.join().unwrap();
     }
-    // SAFETY: the worker has ended; this thread stands for it.
-    let _ = unsafe { place.driver.sweep() };
-    // SAFETY: as above.
-    assert_eq!(unsafe { place.driver.sweep() }, Swept::Nothing);
+    let _ = place.driver.sweep();
+    assert_eq!(place.driver.sweep(), Swept::Nothing);
     assert!(!place.driver.has_sources());
     assert_eq!(place.driver.stranded(), 0);
 }

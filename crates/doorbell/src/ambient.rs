@@ -201,8 +201,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone>;
 
-    /// Registers a descriptor with the calling worker, or from another thread with the next Fair worker in
-    /// turn.
+    /// Registers a descriptor with the scheduler of the calling worker, or from another thread with that of class Fair.
     ///
     /// # Errors
     /// If the descriptor cannot be waited for.

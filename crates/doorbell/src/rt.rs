@@ -492,11 +492,7 @@ impl<M: Machine> Ambient for Rt<M> {
             let mine = local.filter(|local| self.has(local));
             mine.map(|local| local.remote().clone())
         });
-        let remote = remote.unwrap_or_else(|| {
-            let turns = (0..self.cores()).map(|_| self.next_core());
-            let on = turns.into_iter().find(|core| self.is_on(*core));
-            self.fair()[on.unwrap_or(0)].remote().clone()
-        });
+        let remote = remote.unwrap_or_else(|| self.fair()[0].remote().clone());
         net::register(remote, fd)
     }
 

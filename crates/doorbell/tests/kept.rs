@@ -20,7 +20,7 @@ fn open() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Waits for a datagram on that core and class, so the worker has a poller. Sends its waker to `to`.
+/// Waits for a datagram on that core and class, so the class has a poller. Sends its waker to `to`.
 fn waits(runtime: &Runtime, class: Class, core: usize, to: Sender<Waker>) -> JoinHandle<()> {
     let task = runtime.task().class(class).on(core);
     task.spawn(async move {
@@ -50,8 +50,8 @@ fn a_runtime_that_has_ended_keeps_no_descriptor_whatever_is_kept_of_it() {
         kept.extend((0..CORES).map(|core| waits(&runtime, class, core, to.clone())));
     }
     let wakers: Vec<Waker> = wakers.iter().take(kept.len()).collect();
-    // A poller and an eventfd for each worker, and a socket for each task.
-    assert_eq!(open(), before + 3 * kept.len());
+    // A poller and an eventfd for each class, and a socket for each task.
+    assert_eq!(open(), before + 2 * 3 + kept.len());
     let handle = runtime.handle().clone();
     let finished = runtime.spawn(async {});
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -119,13 +119,13 @@ fn reset(stream: std_net::TcpStream) {
 }
 
 #[test]
-fn w18_a_worker_is_rung_while_others_look_into_its_poller() {
+fn w18_a_worker_is_rung_while_others_look_into_the_poller() {
     const VISITS: u64 = 5;
     let _alone = alone();
     let rt = runtime(2);
     let (ours, mut theirs) = pair();
-    // Answers each byte, and stays inside a poll for a while before it waits again, so that others look
-    // after its worker.
+    // Answers each byte, and stays inside a poll for a while before it waits again, so that the other worker sleeps in the
+    // poller.
     let answers = rt.task().on(0).spawn(async move {
         let mut byte = [0];
         while ours.read(&mut byte).await.unwrap() == 1 {
@@ -139,7 +139,7 @@ fn w18_a_worker_is_rung_while_others_look_into_its_poller() {
     let mut dice = Dice(18);
     let start = Instant::now();
     let mut rounds = 0_u64;
-    while counts(&rt, 1).ready_for_stuck < VISITS {
+    while counts(&rt, 1).unparks_ready < VISITS {
         assert!(
             start.elapsed() < LONG,
             "{rounds} rounds, {:?}",
@@ -243,8 +243,8 @@ fn l1_what_is_cancelled_leaves_no_descriptor() {
         let (ours, _theirs) = pair();
         register(&rt, core, ours);
     }
-    // The listener; and for each worker that has had a descriptor, its poller and eventfd.
-    let with_pollers = before + 1 + 2 * rt.cores();
+    // The listener; and of the scheduler its poller and eventfd.
+    let with_pollers = before + 3;
     until_descriptors_are(with_pollers, "after the first of each worker");
     for round in 0..ROUNDS {
         let core = round % rt.cores();

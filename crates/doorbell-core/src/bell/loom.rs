@@ -9,7 +9,8 @@ use crate::testing::model::{check, join_all, mutant};
 use crate::wait::Waiter;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
-use doorbell_machine::{Loom, Machine, ParkEnd, ParkIn, Parker, PollEvents};
+use doorbell_machine::loom::LoomPoller;
+use doorbell_machine::{Loom, Machine, ParkEnd, Parker, PollEvents, Poller};
 use std::sync::Arc;
 
 /// A bell, its parker, and what notifiers publish by it alone: each sets a flag without any
@@ -17,6 +18,9 @@ use std::sync::Arc;
 struct Post {
     bell: Bell<Loom>,
     parker: <Loom as Machine>::Parker,
+    poller: LoomPoller,
+    /// Whether the worker sleeps in the poller, or is about to.
+    polls: AtomicU32,
     flags: [AtomicU32; 2],
     /// Rings made; a std atomic, so that counting orders nothing.
     rings: std::sync::atomic::AtomicU32,
@@ -29,6 +33,8 @@ impl Post {
         Arc::new(Post {
             bell: Bell::default(),
             parker: Parker::<Loom>::new(),
+            poller: LoomPoller::default(),
+            polls: AtomicU32::new(0),
             flags: [AtomicU32::new(0), AtomicU32::new(0)],
             rings: std::sync::atomic::AtomicU32::new(0),
             helps: std::sync::atomic::AtomicU32::new(0),
@@ -47,7 +53,16 @@ impl Post {
             _ => return,
         };
         count.fetch_add(1, Relaxed);
-        self.bell.ring(&self.parker);
+        self.ring();
+    }
+
+    /// Rings the worker where it sleeps.
+    fn ring(&self) {
+        if self.polls.load(Relaxed) == 1 {
+            Poller::<Loom>::ring(&self.poller);
+        } else {
+            self.bell.ring(&self.parker);
+        }
     }
 
     /// A notifier of a lower class that is suspended before it rings, and comes back no more.
@@ -79,16 +94,16 @@ impl Post {
         (seen, parks)
     }
 
-    /// Parks in the poller unless it was told. The form is chosen where a worker does that: in front of the second
+    /// Parks in the poller unless it was told. It says so where a worker does that: in front of the second
     /// announcement, without a fence between the two.
     fn park_polling(&self) {
         if self.bell.announce_spin() == Announced::Signalled {
             return;
         }
-        Parker::<Loom>::choose(&self.parker, ParkIn::Poller);
+        self.polls.store(1, Relaxed);
         if self.bell.announce_park() == Announced::Yes {
             let mut events = PollEvents::new();
-            let _ = self.bell.park_polling(&self.parker, None, &mut events);
+            let _ = self.bell.park_polling(&self.poller, None, &mut events);
         }
     }
 
@@ -190,7 +205,7 @@ fn from_below_and_not() {
     assert!(post.helps.load(Relaxed) <= parks);
 }
 
-/// The worker parks in its poller, for the first time, and is told by one of a lower class.
+/// The worker parks in a poller, for the first time, and is told by one of a lower class.
 fn rung_in_its_poller() {
     let post = Post::new();
     let theirs = Arc::clone(&post);
@@ -212,7 +227,7 @@ fn helped_in_its_poller() {
             _ => theirs.bell.notify(Kick::Take, Standing::Level),
         };
         if matches!(found, Notified::MustRing | Notified::MustHelp) {
-            theirs.bell.ring(&theirs.parker);
+            theirs.ring();
         }
     });
     let below = Arc::clone(&post);
@@ -346,7 +361,7 @@ fn one_from_below_and_one_that_is_not_are_never_missed() {
 }
 
 #[test]
-fn who_rings_sees_in_which_form_the_worker_parks() {
+fn who_rings_sees_where_the_worker_sleeps() {
     check(rung_in_its_poller);
     check(helped_in_its_poller);
 }

@@ -18,7 +18,9 @@ mod loom;
 mod tests;
 
 use crate::class::Standing;
-use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, Parker, PollEvents, WaitEnd, Word};
+use doorbell_machine::{
+    Bug, Machine, Mark, Ordering, ParkEnd, Parker, PollEvents, Poller, WaitEnd, Word,
+};
 
 const NOTIFY: u32 = 1 << 0;
 const RESCHED: u32 = 1 << 1;
@@ -159,7 +161,7 @@ impl<M: Machine> Bell<M> {
         }
         // ORDER: Release pairs with the Acquire of the worker's clearing (`acknowledge`,
         // `end_idle`) and spinning: the worker then sees what the caller did before. Acquire pairs
-        // with the Release of its announcement: a notifier that must ring sees in which form it parks.
+        // with the Release of its announcement: a notifier that must ring sees where it sleeps.
         let before = self.word.fetch_or(kick.bits(), Ordering::AcqRel);
         if before & LOW != 0 {
             self.help(from)
@@ -220,7 +222,7 @@ impl<M: Machine> Bell<M> {
             }
             return Notified::Already;
         }
-        // ORDER: Acquire as in `notify`: this notifier sees in which form the worker parks. The fence or the
+        // ORDER: Acquire as in `notify`: this notifier sees where the worker sleeps. The fence or the
         // exchange before the look that led here has published the push. A read-modify-write, so that
         // only one of several notifiers finds the bit.
         if self.word.fetch_and(!PROMISES, Ordering::Acquire) & LOW == 0 {
@@ -329,7 +331,7 @@ impl<M: Machine> Bell<M> {
 
     #[inline]
     fn announce(&self, from: u32, to: u32) -> Announced {
-        // ORDER: Release pairs with the Acquire of a notifier that must ring: the chosen form is visible. The
+        // ORDER: Release pairs with the Acquire of a notifier that must ring: it sees whether the worker keeps the poller. The
         // fence after it pairs with the poster's fence_recheck after its push: store buffering, in which
         // the fences forbid that both sides miss each other. Relaxed on failure: the worker clears the
         // signals next, by `acknowledge` or `end_idle`, which acquire.
@@ -396,20 +398,16 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// As [`Bell::park`], in the parker's poller, which must have been chosen by [`Parker::choose`] before the
-    /// announcement. Descriptors that are ready end the park too; they are in `events`, whatever ended
-    /// it. Never returns [`WaitEnd::Spurious`].
-    ///
-    /// # Panics
-    /// If the poller was not opened.
+    /// As [`Bell::park`], in a poller in which no other thread waits. Descriptors that are ready end the park too; they
+    /// are in `events`, whatever ended it. Never returns [`WaitEnd::Spurious`].
     pub fn park_polling(
         &self,
-        parker: &M::Parker,
+        poller: &M::Poller,
         until_ns: Option<u64>,
         events: &mut PollEvents,
     ) -> WaitEnd {
         loop {
-            let ended = parker.park_polling(&self.word, PARKED, until_ns, events);
+            let ended = poller.wait(&self.word, PARKED, until_ns, events);
             // ORDER: Relaxed; only whether there is a signal, `end_idle` acquires it.
             let told = self.word.load(Ordering::Relaxed) != PARKED;
             match ended {

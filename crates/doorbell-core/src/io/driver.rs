@@ -1,50 +1,69 @@
-//! The driver: what a worker does for its descriptors. It brings events to their sources, and frees the
-//! sources of descriptors that went.
+//! The driver: the descriptors of a scheduler's tasks, and the poller in which at most one of its workers sleeps. It brings
+//! events to their sources, and frees the sources of descriptors that went.
 
-use super::Station;
 use super::links::{SourceList, Stack, StackPushed};
 use super::registration::Fd;
 use super::source::Source;
-use crate::bell::Look;
+use super::{Rouse, Station};
+use crate::bell::Bell;
 use doorbell_machine::{
-    Bug, Counter, Line, Machine, Mark, Ordering, ParkIn, Parker, PollEvents, Poller, WaitEnd, Word,
+    Bug, Counter, Line, Machine, Ordering, PollEvents, Poller, PollerError, PtrWord, WaitEnd, Word,
 };
 use std::io;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
-/// After every so many sources that were given up, the worker is told, because it may sleep.
+/// After every so many sources that were given up, a worker is told, because all may sleep.
 const GONE_TELLS: u32 = 256;
 
 /// The numbers of the links that the two stacks use.
 const FRESH: usize = 0;
 const GONE: usize = 1;
 
+/// Nobody keeps the poller.
+const NOBODY: u32 = 0;
+
+/// The last sweep has left nothing.
+const SWEPT: u32 = 0;
+/// The last sweep has left something, because a visitor was there.
+const LEFT: u32 = 1;
+/// A thread sweeps.
+const SWEEPING: u32 = 2;
+
 /// The words that any thread writes.
 #[derive(Debug)]
 struct DriverShared<M: Machine> {
-    /// Descriptors that are registered, without those that are [muted](super::Registration::mute_if_in_vain).
+    /// Descriptors that are registered, muted ones too.
     count: M::U32,
+    /// The keeper's number plus one, or [`NOBODY`].
+    keeper: M::U32,
     /// How many threads are between a poll and the end of their work on its events.
     visitors: M::U32,
-    /// How many sources were given up since the worker was started.
+    /// Whether a worker sweeps: [`SWEPT`], [`LEFT`] or [`SWEEPING`].
+    sweep: M::U32,
+    /// How many sources were given up.
     gone: M::U32,
 }
 
-/// The descriptors of a worker.
+/// The descriptors of a scheduler's tasks.
 pub struct Driver<M: Machine> {
     shared: M::Line<DriverShared<M>>,
+    /// From a box, and never replaced; null until it is opened. It is no `OnceLock`, because in one of those a thread may
+    /// have to wait for a thread that it has preempted.
+    poller: M::Ptr<M::Poller>,
+    /// How many workers have not ended.
+    workers: M::U32,
     fresh: Stack<M, FRESH>,
     gone: Stack<M, GONE>,
-    /// The worker's: what was taken out of `fresh`.
+    /// The sweeper's: what was taken out of `fresh`.
     kept: SourceList<M>,
-    /// The worker's: what was taken out of `gone`, and out of `kept`.
+    /// The sweeper's: what was taken out of `gone`, and out of `kept`.
     leaving: SourceList<M>,
     /// Of a model: what would have been freed.
     buried: SourceList<M>,
     stranded: M::Counter,
 }
 
-// SAFETY: only the worker uses the lists, as the callers of the unsafe functions promise. The protocol of
+// SAFETY: only the sweeper uses the lists, and one thread at a time sweeps. The protocol of
 // this folder guards the rest.
 unsafe impl<M: Machine> Send for Driver<M> {}
 // SAFETY: as above.
@@ -57,16 +76,6 @@ impl<M: Machine> std::fmt::Debug for Driver<M> {
             .field("stranded", &self.stranded)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether the form in which a worker has chosen to park is still right.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParkChoice {
-    /// It is.
-    Stands,
-    /// A descriptor was registered since: start over.
-    Outdated,
 }
 
 /// What a sweep did.
@@ -92,14 +101,58 @@ impl<M: Machine> Drop for DriverVisit<'_, M> {
     }
 }
 
-impl<M: Machine> Default for Driver<M> {
-    fn default() -> Self {
+/// The right to sleep in the poller, which one worker at a time has. Its holder is awake before this is dropped, and after
+/// that some worker that is awake looks, or becomes the keeper before it sleeps.
+#[derive(Debug)]
+pub struct Keeper<'a, M: Machine>(&'a Driver<M>);
+
+impl<M: Machine> Drop for Keeper<'_, M> {
+    fn drop(&mut self) {
+        if !M::breaks(Bug::IoNeverLeft) {
+            // ORDER: Relaxed; it publishes nothing, and `end_idle` has the fence that `note_registered` pairs with.
+            self.0.shared.keeper.store(NOBODY, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<M: Machine> Keeper<'_, M> {
+    /// Sleeps in the poller, and brings the events to their sources. The worker must have announced that it parks. When the
+    /// thread is awake, gives up the right and calls `awake`, before any waker is woken. Never returns
+    /// [`WaitEnd::Spurious`].
+    ///
+    /// # Panics
+    /// If there is no poller.
+    pub fn park(
+        self,
+        bell: &Bell<M>,
+        until_ns: Option<u64>,
+        events: &mut PollEvents,
+        awake: impl FnOnce(),
+    ) -> WaitEnd {
+        let driver = self.0;
+        let poller = driver.poller().expect("there were descriptors");
+        let visit = driver.visit();
+        let ended = bell.park_polling(poller, until_ns, events);
+        drop(self);
+        awake();
+        DriverVisit::deliver(&visit, events);
+        ended
+    }
+}
+
+impl<M: Machine> Driver<M> {
+    /// The driver of so many workers.
+    pub fn new(workers: u32) -> Self {
         Driver {
             shared: M::Line::new(|| DriverShared {
                 count: M::U32::new(0),
+                keeper: M::U32::new(NOBODY),
                 visitors: M::U32::new(0),
+                sweep: M::U32::new(SWEPT),
                 gone: M::U32::new(0),
             }),
+            poller: M::Ptr::new(null_mut()),
+            workers: M::U32::new(workers),
             fresh: Stack::default(),
             gone: Stack::default(),
             kept: SourceList::default(),
@@ -112,38 +165,87 @@ impl<M: Machine> Default for Driver<M> {
 
 /// What any thread may call.
 impl<M: Machine> Driver<M> {
-    /// Whether the worker has descriptors, and so parks in its poller.
+    /// Whether there are descriptors, so that a worker may sleep in the poller.
     pub fn has_sources(&self) -> bool {
-        // ORDER: Acquire pairs with the add in `note_registered`: the poller is open. After an
-        // announcement, the fence of that orders it.
+        // ORDER: Acquire pairs with the add in `note_registered`: the poller is open. A worker that was the keeper has the
+        // fence of `end_idle` before this.
         self.shared.count.load(Ordering::Acquire) != 0
     }
 
-    /// Counts a descriptor that is about to be added, before the caller looks at the bell. Returns how many
-    /// there were before.
+    /// Whether a worker sleeps in the poller, or is about to.
+    pub fn is_kept(&self) -> bool {
+        self.keeper().is_some()
+    }
+
+    /// Whether descriptors wait, and no worker sleeps in the poller.
+    pub fn lacks_keeper(&self) -> bool {
+        self.has_sources() && !self.is_kept()
+    }
+
+    /// The worker that sleeps in the poller, or is about to.
+    pub fn keeper(&self) -> Option<usize> {
+        // ORDER: Relaxed; a notifier that must ring has acquired the announcement after the exchange in `try_keep`, by the
+        // read-modify-write that told it to ring.
+        let keeper = self.shared.keeper.load(Ordering::Relaxed);
+        keeper.checked_sub(1).map(|worker| worker as usize)
+    }
+
+    /// The poller, if it was opened.
+    pub fn poller(&self) -> Option<&M::Poller> {
+        // ORDER: Acquire pairs with the Release of `open_poller`: the poller's contents; unshown because those of a model
+        // stand behind a lock of its own.
+        let poller = self.poller.load(Ordering::Acquire);
+        // SAFETY: null, or leaked for the life of the driver.
+        unsafe { poller.as_ref() }
+    }
+
+    /// Opens the poller, unless it is open. Any thread may call this; none waits for another.
+    pub(super) fn open_poller(&self) -> Result<&M::Poller, PollerError> {
+        if let Some(poller) = self.poller() {
+            return Ok(poller);
+        }
+        let mine = Box::into_raw(Box::new(M::Poller::open()?));
+        loop {
+            // ORDER: Release pairs with the Acquire of `poller`. Acquire on failure pairs with the Release of the
+            // thread that was faster; unshown because the contents of a model's poller stand behind a lock of its own.
+            let placed = self.poller.compare_exchange_weak(
+                null_mut(),
+                mine,
+                Ordering::Release,
+                Ordering::Acquire,
+            );
+            match placed {
+                // SAFETY: leaked above, for the life of the driver.
+                Ok(_) => return Ok(unsafe { &*mine }),
+                Err(theirs) if theirs.is_null() => {}
+                Err(theirs) => {
+                    // SAFETY: leaked above, and no other thread has seen it.
+                    drop(unsafe { Box::from_raw(mine) });
+                    // SAFETY: as in `poller`; it is not null.
+                    return Ok(unsafe { &*theirs });
+                }
+            }
+        }
+    }
+
+    /// Wakes the keeper.
+    pub fn ring(&self) {
+        if let Some(poller) = self.poller() {
+            poller.ring();
+        }
+    }
+
+    /// Counts a descriptor that is about to be added, before the caller looks whether anybody keeps the poller. Returns how
+    /// many there were before.
     fn note_registered(&self) -> u32 {
         // ORDER: Release pairs with the Acquire of `has_sources`: the poller is open. A read-modify-write
-        // for the fence after it. With the worker's announcement and its fence this is store buffering:
-        // either the worker sees the count, or `tell_worker` sees the announcement.
+        // for the fence after it. With a keeper that leaves, and the fence of its `end_idle`, this is store buffering: either
+        // that worker sees the count before it sleeps again, or the caller sees that nobody keeps the poller.
         let before = self.shared.count.fetch_add(1, Ordering::Release);
         if !M::breaks(Bug::IoNoNoteFence) {
             M::fence_recheck();
         }
         before
-    }
-
-    /// Tells the worker of a new descriptor, after [`Driver::note_registered`], which returned `before`. A worker
-    /// that is parked on its word alone, or about to be, must park in its poller. If this is the first
-    /// descriptor, a worker that spins must look at its poller too, and for one that runs a watchdog is asked
-    /// for.
-    fn tell_worker<S: Station<M>>(station: &S, before: u32) {
-        let sleeps_unsignalled =
-            station.bell().is_quiescent() && station.parker().chosen() == ParkIn::Word;
-        if sleeps_unsignalled || (before == 0 && station.bell().look() == Look::Spinning) {
-            station.notify();
-        } else if before == 0 {
-            station.note_first();
-        }
     }
 
     /// Makes a source for a descriptor, and adds the descriptor to the poller, which is open.
@@ -154,7 +256,7 @@ impl<M: Machine> Driver<M> {
     ) -> Result<NonNull<Source<M>>, Refused> {
         let driver = station.driver();
         let source = NonNull::from(Box::leak(Box::new(Source::new())));
-        // SAFETY: it hangs nowhere yet, and only the worker frees it.
+        // SAFETY: it hangs nowhere yet, and only a sweeper frees it.
         match unsafe { driver.fresh.push(source) } {
             StackPushed::Yes => {}
             StackPushed::Closed => {
@@ -176,7 +278,13 @@ impl<M: Machine> Driver<M> {
                 Refused::Os(error)
             });
         }
-        Self::tell_worker(station, before);
+        if !driver.is_kept() {
+            station.rouse(if before == 0 {
+                Rouse::First
+            } else {
+                Rouse::Another
+            });
+        }
         Ok(source)
     }
 
@@ -185,7 +293,7 @@ impl<M: Machine> Driver<M> {
         let driver = station.driver();
         // SAFETY: alive until it is given up.
         unsafe { source.as_ref() }.leave();
-        let poller = station.parker().poller();
+        let poller = driver.poller();
         if poller.is_some_and(|poller| poller.remove(fd).is_ok()) {
             driver.give_up(station, source);
         } else {
@@ -201,9 +309,9 @@ impl<M: Machine> Driver<M> {
         self.shared.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Hands the source to the worker to be freed. No poll that begins from here on reports its token.
+    /// Hands the source to the next sweeper. No poll that begins from here on reports its token.
     fn give_up<S: Station<M>>(&self, station: &S, source: NonNull<Source<M>>) {
-        // SAFETY: pushed once for each source, and only the worker frees it.
+        // SAFETY: pushed once for each source, and only a sweeper frees it.
         match unsafe { self.gone.push(source) } {
             StackPushed::Yes | StackPushed::Closed => {}
         }
@@ -211,7 +319,7 @@ impl<M: Machine> Driver<M> {
         // ORDER: Relaxed; only a count.
         let gone = self.shared.gone.fetch_add(1, Ordering::Relaxed);
         if gone % GONE_TELLS == GONE_TELLS - 1 {
-            station.notify();
+            station.rouse(Rouse::Sweep);
         }
     }
 
@@ -231,12 +339,11 @@ impl<M: Machine> Driver<M> {
 
     /// Brings the events that are there to their sources, without waiting. Returns how many there were; if the
     /// buffer was filled, there may be more. Any thread may call this.
-    pub fn look<S: Station<M>>(station: &S, events: &mut PollEvents) -> usize {
-        let driver = station.driver();
-        let Some(poller) = station.parker().poller().filter(|_| driver.has_sources()) else {
+    pub fn look(&self, events: &mut PollEvents) -> usize {
+        let Some(poller) = self.poller().filter(|_| self.has_sources()) else {
             return 0;
         };
-        let visit = driver.visit();
+        let visit = self.visit();
         poller.poll(events);
         DriverVisit::deliver(&visit, events);
         events.len()
@@ -255,73 +362,57 @@ impl<M: Machine> DriverVisit<'_, M> {
     }
 }
 
-/// What only the worker calls.
+/// What only workers call.
 impl<M: Machine> Driver<M> {
-    /// Chooses, before the worker announces that it parks, the form in which it will.
-    pub fn choose<S: Station<M>>(station: &S) -> ParkIn {
-        let form = if station.driver().has_sources() {
-            ParkIn::Poller
-        } else {
-            ParkIn::Word
-        };
-        station.parker().choose(form);
-        form
-    }
-
-    /// Whether, after the announcement and its fence, the worker may park in the form that it chose.
-    pub fn check(&self, form: ParkIn) -> ParkChoice {
-        if form == ParkIn::Word && self.has_sources() && !M::breaks(Bug::IoParkBlind) {
-            M::mark(Mark::IoFirstBeforePark);
-            return ParkChoice::Outdated;
+    /// Makes the worker the keeper, if there are descriptors and no other worker is. Call it before the worker announces that
+    /// it parks: a thread that must ring sees where it sleeps.
+    pub fn try_keep(&self, worker: usize) -> Option<Keeper<'_, M>> {
+        if !self.lacks_keeper() {
+            return None;
         }
-        ParkChoice::Stands
+        // ORDER: Relaxed; a read-modify-write, so that of two workers one becomes the keeper. It publishes nothing.
+        let kept = self.shared.keeper.compare_exchange(
+            NOBODY,
+            worker as u32 + 1,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        kept.is_ok().then(|| Keeper(self))
     }
 
-    /// Parks in the poller, and brings the events to their sources. The worker must have chosen and announced
-    /// that. Never returns [`WaitEnd::Spurious`].
-    pub fn park<S: Station<M>>(
-        station: &S,
-        until_ns: Option<u64>,
-        events: &mut PollEvents,
-    ) -> WaitEnd {
-        Self::park_then(station, until_ns, events, || {})
-    }
-
-    /// As [`Driver::park`]; calls `awake` when the thread is awake, before any waker is woken.
-    pub fn park_then<S: Station<M>>(
-        station: &S,
-        until_ns: Option<u64>,
-        events: &mut PollEvents,
-        awake: impl FnOnce(),
-    ) -> WaitEnd {
-        let visit = station.driver().visit();
-        let ended = station
-            .bell()
-            .park_polling(station.parker(), until_ns, events);
-        awake();
-        DriverVisit::deliver(&visit, events);
-        ended
-    }
-
-    /// Frees the sources that went, unless a visitor is there. Cheap when there are none.
-    ///
-    /// # Safety
-    /// The caller is the thread of the worker.
-    pub unsafe fn sweep(&self) -> Swept {
-        // A source that went was registered before, so after `keep` it is in `kept`.
-        let taken = (!self.gone.is_empty()).then(|| self.gone.take());
-        if let Some(taken) = taken {
-            // SAFETY: the caller is the worker.
-            unsafe { self.keep(self.fresh.take()) };
-            for source in taken {
-                // SAFETY: as above; each is in `kept`, and went once.
-                unsafe { self.kept.remove(source) };
-                // SAFETY: as above.
-                unsafe { self.leaving.push(source) };
-            }
-        }
-        if self.leaving.is_empty() {
+    /// Frees the sources that went, unless a visitor is there or another thread sweeps. Cheap when there are none.
+    pub fn sweep(&self) -> Swept {
+        // ORDER: Relaxed; a hint, the exchange decides.
+        let state = self.shared.sweep.load(Ordering::Relaxed);
+        if state == SWEPT && self.gone.is_empty() {
             return Swept::Nothing;
+        }
+        // ORDER: Acquire pairs with the Release of the last sweeper: its lists. A read-modify-write, so of two threads one is
+        // refused.
+        if self.shared.sweep.swap(SWEEPING, Ordering::Acquire) == SWEEPING {
+            return Swept::Later;
+        }
+        // SAFETY: of all threads this one sweeps.
+        let swept = unsafe { self.sweep_alone() };
+        let state = if swept == Swept::Later { LEFT } else { SWEPT };
+        // ORDER: Release pairs with the Acquire of the next sweeper. A read-modify-write, so that it follows those of others
+        // that were refused.
+        self.shared.sweep.swap(state, Ordering::Release);
+        swept
+    }
+
+    /// # Safety
+    /// No other thread sweeps.
+    unsafe fn sweep_alone(&self) -> Swept {
+        let taken = self.gone.take();
+        // A source that went was registered before, so after `keep` it is in `kept`.
+        // SAFETY: the caller's promise.
+        unsafe { self.keep(self.fresh.take()) };
+        for source in taken {
+            // SAFETY: as above; each is in `kept`, and went once.
+            unsafe { self.kept.remove(source) };
+            // SAFETY: as above.
+            unsafe { self.leaving.push(source) };
         }
         // ORDER: Acquire pairs with the Release of visitors that left. It can miss a visitor's add only if that
         // visitor's poll comes after the removal of what was taken above.
@@ -330,7 +421,7 @@ impl<M: Machine> Driver<M> {
             return Swept::Later;
         }
         let mut count = 0;
-        // SAFETY: the caller is the worker.
+        // SAFETY: as above.
         while let Some(source) = unsafe { self.leaving.take_first() } {
             // SAFETY: no other thread has it any more, and no poll will report its token.
             unsafe { self.free(source) };
@@ -340,16 +431,16 @@ impl<M: Machine> Driver<M> {
     }
 
     /// # Safety
-    /// As for [`Driver::sweep`].
+    /// No other thread sweeps.
     unsafe fn keep(&self, fresh: impl Iterator<Item = NonNull<Source<M>>>) {
         for source in fresh {
-            // SAFETY: the caller is the worker; taken, so in no list yet.
+            // SAFETY: the caller's promise; taken, so in no list yet.
             unsafe { self.kept.push(source) };
         }
     }
 
     /// # Safety
-    /// As for [`Driver::sweep`]; no other thread has the source, and it is in no list.
+    /// No other thread sweeps or has the source, and it is in no list.
     unsafe fn free(&self, source: NonNull<Source<M>>) {
         // SAFETY: alive until the box below.
         unsafe { source.as_ref() }.end();
@@ -362,15 +453,16 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// The worker ends: refuses registrations from here on, and wakes all waiting tasks. The sources
-    /// stay until the driver goes.
-    ///
-    /// # Safety
-    /// As for [`Driver::sweep`].
-    pub unsafe fn shut(&self) {
+    /// A worker ends, and will not sweep, look or park again. The last one refuses registrations from here on, and wakes all
+    /// waiting tasks. The sources stay until the driver goes.
+    pub fn end_worker(&self) {
+        // ORDER: AcqRel; the last worker acquires what the others released: their lists, and that they sweep no more.
+        if self.workers.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
         // Wakers are foreign code; as a visitor this thread frees nothing meanwhile.
         let _visit = self.visit();
-        // SAFETY: the caller is the worker.
+        // SAFETY: the others have ended, so no other thread sweeps.
         unsafe { self.keep(self.fresh.close()) };
         // SAFETY: as above.
         for source in unsafe { self.kept.iter() } {
@@ -378,12 +470,29 @@ impl<M: Machine> Driver<M> {
             unsafe { source.as_ref() }.shut();
         }
     }
+
+    /// Called by each worker when it has ended. Once all have, gives the poller back to the OS: a handle or a waker may keep
+    /// the driver for ever.
+    pub fn close_poller(&self) {
+        // ORDER: Relaxed; the thread that ends last has seen all others end.
+        if self.workers.load(Ordering::Relaxed) == 0
+            && let Some(poller) = self.poller()
+        {
+            poller.close();
+        }
+    }
 }
 
 impl<M: Machine> Drop for Driver<M> {
     fn drop(&mut self) {
         let fresh = self.fresh.close();
-        // SAFETY: no other thread has the driver, so this one stands in for the worker.
+        // ORDER: Relaxed; no other thread has the driver.
+        let poller = self.poller.load(Ordering::Relaxed);
+        if !poller.is_null() {
+            // SAFETY: from the box that `open_poller` leaked, and the driver is dropped.
+            drop(unsafe { Box::from_raw(poller) });
+        }
+        // SAFETY: no other thread has the driver.
         unsafe { self.keep(fresh) };
         for list in [&self.kept, &self.leaving, &self.buried] {
             // SAFETY: as above.
@@ -398,7 +507,7 @@ impl<M: Machine> Drop for Driver<M> {
 /// Why a descriptor was not registered.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// The worker has ended.
+    /// The workers have ended.
     Shut,
     /// The error of the OS.
     Os(io::Error),

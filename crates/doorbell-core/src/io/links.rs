@@ -195,11 +195,6 @@ impl<M: Machine> SourceList<M> {
         })
     }
 
-    /// Whether it is empty. Only the worker may rely on the answer.
-    pub(super) fn is_empty(&self) -> bool {
-        get::<M>(&self.0).is_null()
-    }
-
     /// Takes out the first source.
     ///
     /// # Safety

@@ -4,16 +4,14 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::tests::{Count, Post};
-use super::{
-    Direction, Driver, Interest, ParkChoice, RegisterError, Registration, Source, Station, Swept,
-};
+use super::{Direction, Interest, RegisterError, Registration, Source, Station, Swept};
 use crate::bell::Announced;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::wait::block_on;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
 use doorbell_machine::loom::LoomFd;
-use doorbell_machine::{Loom, ParkIn, Parker, PollEvents, Readiness};
+use doorbell_machine::{Loom, PollEvents, Readiness};
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -31,12 +29,12 @@ fn register(place: &Place, fd: usize) -> Registration<Loom, Place> {
 }
 
 fn set_ready(place: &Place, fd: usize) {
-    let poller = Parker::<Loom>::poller(place.parker()).unwrap();
+    let poller = place.driver().open_poller().unwrap();
     poller.set_ready(LoomFd(fd), Readiness::READABLE);
 }
 
 fn look(place: &Place) -> usize {
-    Driver::look(place, &mut PollEvents::new())
+    place.driver().look(&mut PollEvents::new())
 }
 
 /// An event against a task that is about to wait: it sees the event, or is woken.
@@ -160,12 +158,10 @@ fn visit_against_leave() {
         look(&theirs);
     });
     drop(registration);
-    // SAFETY: this thread stands for the worker.
-    let swept = unsafe { place.driver().sweep() };
+    let swept = place.driver().sweep();
     assert_ne!(swept, Swept::Nothing);
     visitor.join().unwrap();
-    // SAFETY: as above.
-    let again = unsafe { place.driver().sweep() };
+    let again = place.driver().sweep();
     let freed = [swept, again].contains(&Swept::Freed(1));
     assert!(freed, "{swept:?}, then {again:?}");
     assert!(!place.driver().has_sources());
@@ -181,13 +177,45 @@ fn visit_against_leave_elsewhere() {
         look(&theirs);
     });
     let leaver = thread::spawn(move || drop(registration));
-    // SAFETY: this thread stands for the worker.
-    let _ = unsafe { place.driver().sweep() };
+    let _ = place.driver().sweep();
     join_all([visitor, leaver]);
-    // SAFETY: as above.
-    let _ = unsafe { place.driver().sweep() };
-    // SAFETY: as above.
-    assert_eq!(unsafe { place.driver().sweep() }, Swept::Nothing);
+    let _ = place.driver().sweep();
+    assert_eq!(place.driver().sweep(), Swept::Nothing);
+}
+
+/// Two workers sweep at one moment.
+fn two_sweep() {
+    let place = place();
+    let [first, second] = [0, 1].map(|fd| register(&place, fd));
+    drop(first);
+    let theirs = Arc::clone(&place);
+    let other = thread::spawn(move || {
+        drop(second);
+        let _ = theirs.driver().sweep();
+    });
+    let _ = place.driver().sweep();
+    other.join().unwrap();
+    let _ = place.driver().sweep();
+    assert_eq!(place.driver().sweep(), Swept::Nothing);
+}
+
+/// Two workers end, one of them after a sweep: the last one wakes who waits.
+fn two_end() {
+    let place: Place = Arc::new(Post::of(2));
+    let [first, second] = [0, 1].map(|fd| register(&place, fd));
+    let (count, waker) = Count::waker();
+    let polled = second.poll_ready(&Context::from_waker(&waker), Direction::Read);
+    assert!(polled.is_pending());
+    drop(first);
+    let theirs = Arc::clone(&place);
+    let other = thread::spawn(move || {
+        let _ = theirs.driver().sweep();
+        theirs.driver().end_worker();
+    });
+    place.driver().end_worker();
+    other.join().unwrap();
+    assert_eq!(count.get(), 1, "a wake-up was lost");
+    drop(second);
 }
 
 /// A class that did not wait any more begins to again while another one mutes its registration: it hears
@@ -211,22 +239,26 @@ fn mute_against_arm() {
     drop(registration);
 }
 
-/// A worker by hand: parks in the form that it has to, until told that it is over.
+/// A worker by hand falls asleep where it has to, unless it was told. What a descriptor brings is in `events`.
+fn sleep(place: &Place, events: &mut PollEvents) {
+    let (bell, driver) = (place.bell(), place.driver());
+    if bell.announce_spin() == Announced::Yes {
+        let keeper = driver.try_keep(0);
+        if bell.announce_park() == Announced::Yes {
+            match keeper {
+                None => drop(bell.park(place.parker(), None)),
+                Some(keeper) => drop(keeper.park(bell, None, events, || {})),
+            }
+        }
+    }
+    let _ = bell.end_idle();
+}
+
+/// The same, until told that it is over.
 fn run_worker(place: &Place, is_over: impl Fn() -> bool) {
     let mut events = PollEvents::new();
     while !is_over() {
-        let form = Driver::choose(place);
-        let bell = place.bell();
-        if bell.announce_spin() == Announced::Yes
-            && bell.announce_park() == Announced::Yes
-            && place.driver().check(form) == ParkChoice::Stands
-        {
-            match form {
-                ParkIn::Word => drop(bell.park(place.parker(), None)),
-                ParkIn::Poller => drop(Driver::park(place, None, &mut events)),
-            }
-        }
-        let _ = bell.end_idle();
+        sleep(place, &mut events);
     }
 }
 
@@ -256,18 +288,26 @@ fn note_against_park() {
     let registrar = thread::spawn(move || register(&theirs, 0));
     let mut events = PollEvents::new();
     while events.is_empty() {
-        let form = Driver::choose(&place);
-        let bell = place.bell();
-        if bell.announce_spin() == Announced::Yes
-            && bell.announce_park() == Announced::Yes
-            && place.driver().check(form) == ParkChoice::Stands
-        {
-            match form {
-                ParkIn::Word => drop(bell.park(place.parker(), None)),
-                ParkIn::Poller => drop(Driver::park(&place, None, &mut events)),
-            }
-        }
-        let _ = bell.end_idle();
+        sleep(&place, &mut events);
+    }
+    drop(registrar.join().unwrap());
+}
+
+/// The last descriptor goes and another comes, while the worker that sleeps in the poller for the first one wakes.
+fn one_goes_and_another_comes() {
+    let place = place();
+    let first = register(&place, 0);
+    set_ready(&place, 1);
+    let theirs = Arc::clone(&place);
+    let registrar = thread::spawn(move || {
+        // It wakes the worker for nothing.
+        theirs.notify();
+        drop(first);
+        register(&theirs, 1)
+    });
+    let mut events = PollEvents::new();
+    while events.is_empty() {
+        sleep(&place, &mut events);
     }
     drop(registrar.join().unwrap());
 }
@@ -293,8 +333,7 @@ fn shut_against_register() {
             }
         }
     });
-    // SAFETY: this thread stands for the worker.
-    unsafe { place.driver().shut() };
+    place.driver().end_worker();
     let knows = task.join().unwrap();
     assert!(knows || count.get() == 1, "a wake-up was lost");
 }
@@ -393,8 +432,23 @@ fn nothing_is_freed_under_a_visitor_by_a_third() {
 }
 
 #[test]
+fn of_two_who_sweep_one_frees_each_source() {
+    check(two_sweep);
+}
+
+#[test]
+fn who_waits_when_the_last_of_two_workers_ends_is_woken() {
+    check(two_end);
+}
+
+#[test]
 fn a_worker_that_falls_asleep_gets_its_descriptor() {
     check(note_against_park);
+}
+
+#[test]
+fn a_worker_that_wakes_as_the_last_descriptor_goes_gets_the_next_one() {
+    check_large(one_goes_and_another_comes);
 }
 
 #[test]
@@ -449,10 +503,10 @@ fn mutant_sweep_blind() {
 
 #[test]
 fn mutant_no_note_fence() {
-    mutant!(IoNoNoteFence, note_against_park);
+    mutant!(IoNoNoteFence, one_goes_and_another_comes);
 }
 
 #[test]
-fn mutant_park_blind() {
-    mutant!(IoParkBlind, note_against_park);
+fn mutant_never_left() {
+    mutant!(IoNeverLeft, one_goes_and_another_comes);
 }

@@ -6,7 +6,7 @@ use super::interest::Interest;
 use super::place::Place;
 use super::source::{Source, gone};
 use super::word::Event;
-use doorbell_machine::{Machine, Parker, Poller, PollerError};
+use doorbell_machine::{Machine, Poller, PollerError};
 use std::io;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -18,7 +18,7 @@ pub type Fd<M> = <<M as Machine>::Poller as Poller<M>>::Fd;
 /// Why a descriptor was not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// The worker had no poller yet, and got none.
+    /// There was no poller yet, and the OS gave none.
     #[error(transparent)]
     Poller(#[from] PollerError),
     /// The OS cannot wait for the descriptor.
@@ -30,7 +30,7 @@ pub enum RegisterError {
         /// The error of the OS.
         source: io::Error,
     },
-    /// The worker has ended.
+    /// The workers have ended.
     #[error("the runtime has ended, or is about to")]
     WorkerGone,
 }
@@ -46,7 +46,7 @@ impl From<RegisterError> for io::Error {
     }
 }
 
-/// A descriptor is registered with the driver of a worker until this is dropped, which any thread may do.
+/// A descriptor is registered with the driver of a scheduler until this is dropped, which any thread may do.
 /// Drop it before the descriptor is closed.
 pub struct Registration<M: Machine, S: Station<M>> {
     station: S,
@@ -68,16 +68,16 @@ impl<M: Machine, S: Station<M>> std::fmt::Debug for Registration<M, S> {
 }
 
 impl<M: Machine, S: Station<M>> Registration<M, S> {
-    /// Registers a descriptor with the worker of that station. A socket must be connected or connecting before:
+    /// Registers a descriptor with the scheduler of that station. A socket must be connected or connecting before:
     /// otherwise it counts as closed.
     ///
     /// # Errors
     /// [`RegisterError`] says why it was not registered.
     pub fn new(station: S, fd: Fd<M>) -> Result<Self, RegisterError> {
-        let poller = station.parker().open_poller()?;
+        let poller = station.driver().open_poller()?;
         let source = Driver::register(&station, poller, fd).map_err(|refused| match refused {
             Refused::Shut => {
-                // The poller may have been opened after the worker's last step, which closes it.
+                // The poller may have been opened after the workers' last step, which closes it.
                 poller.close();
                 RegisterError::WorkerGone
             }
@@ -90,7 +90,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         })
     }
 
-    /// The worker that it is registered with.
+    /// The scheduler that it is registered with.
     pub fn station(&self) -> &S {
         &self.station
     }
@@ -128,7 +128,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     /// As [`Source::poll_ready_in`]; if it has to wait, turns on the events of a muted descriptor.
     ///
     /// # Errors
-    /// [`gone`] if the worker has ended; the error of the OS if the events cannot be turned on.
+    /// [`gone`] if the workers have ended; the error of the OS if the events cannot be turned on.
     pub fn poll_ready_in<'a>(
         &'a self,
         cx: &Context<'_>,
@@ -170,14 +170,14 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     }
 
     fn set_muted(&self, is_muted: bool) -> io::Result<()> {
-        let poller = self.station.parker().poller();
+        let poller = self.station.driver().poller();
         let poller = poller.expect("it was opened before the registration was made");
         let token = self.source.as_ptr().expose_provenance() as u64;
         poller.set_muted(self.fd, token, is_muted)
     }
 
     /// Call this while a task waits on another registration of the same descriptor. If no task waits on this
-    /// one, or has acted upon its last events, they wake its worker for nothing: they are turned off, until a
+    /// one, or has acted upon its last events, they wake a worker for nothing: they are turned off, until a
     /// task waits again by [`Registration::poll_io`] or [`Registration::poll_io_in`]. Other ways to wait do
     /// not turn them on.
     pub fn mute_if_in_vain(&self) {
@@ -193,7 +193,7 @@ impl<M: Machine, S: Station<M>> std::ops::Deref for Registration<M, S> {
     type Target = Source<M>;
 
     fn deref(&self) -> &Source<M> {
-        // SAFETY: the worker frees it only after this was dropped.
+        // SAFETY: a sweeper frees it only after this was dropped.
         unsafe { self.source.as_ref() }
     }
 }

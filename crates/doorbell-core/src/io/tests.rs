@@ -6,9 +6,10 @@
 mod turns;
 
 use super::{
-    Cleared, Direction, Driver, Event, Interest, Place, Registration, Source, Station, Swept,
+    Cleared, Direction, Driver, Event, Interest, Place, Registration, Rouse, Source, Station, Swept,
 };
-use crate::bell::Bell;
+use crate::bell::{Bell, Kick, Look, Notified};
+use crate::class::Standing;
 use doorbell_machine::{Host, Machine, Parker, PollEvents, Readiness};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -28,24 +29,48 @@ pub(super) struct Post<M: Machine> {
 
 impl<M: Machine> Default for Post<M> {
     fn default() -> Self {
+        Post::of(1)
+    }
+}
+
+impl<M: Machine> Post<M> {
+    /// One of so many workers that share a driver.
+    pub(super) fn of(workers: u32) -> Self {
         Post {
             bell: Bell::default(),
-            driver: Driver::default(),
+            driver: Driver::new(workers),
             parker: M::Parker::new(),
+        }
+    }
+
+    pub(super) fn bell(&self) -> &Bell<M> {
+        &self.bell
+    }
+
+    pub(super) fn parker(&self) -> &M::Parker {
+        &self.parker
+    }
+
+    /// Notifies the worker, and rings it where it sleeps.
+    pub(super) fn notify(&self) {
+        match self.bell.notify(Kick::Take, Standing::Level) {
+            Notified::MustRing | Notified::MustHelp if self.driver.is_kept() => self.driver.ring(),
+            Notified::MustRing | Notified::MustHelp => self.bell.ring(&self.parker),
+            Notified::Running | Notified::Spinning | Notified::Already => {}
         }
     }
 }
 
-// SAFETY: the fields never change, and nobody else adds to the poller.
+// SAFETY: the driver is a field.
 unsafe impl<M: Machine> Station<M> for Post<M> {
-    fn bell(&self) -> &Bell<M> {
-        &self.bell
-    }
-    fn parker(&self) -> &M::Parker {
-        &self.parker
-    }
     fn driver(&self) -> &Driver<M> {
         &self.driver
+    }
+    fn rouse(&self, why: Rouse) {
+        // A worker that runs looks itself.
+        if why == Rouse::Sweep || self.bell.look() != Look::Running {
+            self.notify();
+        }
     }
 }
 
@@ -104,12 +129,11 @@ impl Pair {
 }
 
 fn look(place: &Here) -> usize {
-    Driver::look(place, &mut PollEvents::new())
+    place.driver.look(&mut PollEvents::new())
 }
 
 fn sweep(place: &Here) -> Swept {
-    // SAFETY: the thread of a test stands for the worker.
-    unsafe { place.driver.sweep() }
+    place.driver.sweep()
 }
 
 /// A source of its own, that no driver has.
@@ -404,11 +428,22 @@ fn what_cannot_be_waited_for_is_refused_and_leaves_nothing() {
 }
 
 #[test]
+fn a_poller_is_opened_once_whoever_is_first() {
+    let place = Here::default();
+    assert!(place.driver.poller().is_none());
+    let open = || std::ptr::from_ref(place.driver.open_poller().unwrap()).addr();
+    let opened: Vec<usize> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    assert_eq!(opened, [open(); 4]);
+}
+
+#[test]
 fn what_the_os_does_not_give_back_stays_until_the_driver_goes() {
     let place = Here::default();
     let pair = pair(&place);
-    let parker: &<Host as Machine>::Parker = place.parker();
-    let poller = Parker::<Host>::poller(parker).unwrap();
+    let poller = place.driver.poller().unwrap();
     poller.remove_fd(name(pair.ours.as_raw_fd())).unwrap();
     drop(pair.registration);
     assert_eq!(place.driver.stranded(), 1);
@@ -428,8 +463,7 @@ fn a_worker_that_ends_wakes_all_and_takes_no_more() {
             .poll(&mut Context::from_waker(&waker))
             .is_pending()
     );
-    // SAFETY: the thread of a test stands for the worker.
-    unsafe { place.driver.shut() };
+    place.driver.end_worker();
     assert_eq!(count.get(), 2);
     assert!(matches!(early.read(&waker), Poll::Ready(Err(_))));
     let event = wait.as_mut().poll(&mut Context::from_waker(&waker));

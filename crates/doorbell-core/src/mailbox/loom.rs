@@ -222,17 +222,6 @@ fn d7_a_post_to_a_closing_worker_runs_or_comes_back() {
     check(post_against_close);
 }
 
-/// A worker that runs gets its first descriptor while the last watchdog ends: others look after it.
-#[test]
-fn a_first_descriptor_is_seen_by_the_last_watchdog_or_another_is_woken() {
-    check_large(|| {
-        crate::task::loom_offer::against_the_last_watchdog(
-            |_, remote| crate::io::Station::note_first(remote),
-            |remote| remote.scheduler().work().holds(0),
-        );
-    });
-}
-
 #[test]
 fn q3_one_node_posted_by_two_threads() {
     check(twice_at_once);

@@ -3,7 +3,6 @@
 use super::offline::OffWord;
 use super::{RemoteRef, Scheduler};
 use crate::group;
-use crate::io::Driver;
 use crate::link::Node;
 use crate::mailbox::{Post, Posted, Pushed};
 use crate::queue::Queue;
@@ -21,7 +20,6 @@ pub struct Member<M: Machine> {
     scheduler: NonNull<Scheduler<M>>,
     off: OffWord<M>,
     tasks: M::Line<TaskList<M>>,
-    pub(super) driver: Driver<M>,
 }
 
 // SAFETY: the pointer leads to the scheduler that the member is part of, which lives as long.
@@ -53,7 +51,6 @@ impl<M: Machine> Member<M> {
             scheduler,
             off: OffWord::default(),
             tasks: M::Line::new(TaskList::default),
-            driver: Driver::default(),
         }
     }
 

@@ -12,13 +12,13 @@ mod offer;
 pub mod offline;
 mod placement;
 pub mod push;
-mod station;
 pub mod telemetry;
 mod timers;
 mod turns;
 
 use crate::class::Class;
 use crate::group::Groups;
+use crate::io::Driver;
 use crate::mailbox::Mailbox;
 use crate::scheduler::idle::{Cores, IdleSet, WorkSet};
 use crate::scheduler::push::Push;
@@ -199,12 +199,14 @@ impl<M: Machine> Scheduler<M> {
         let place =
             NonNull::from(Box::leak(Box::<Scheduler<M>>::new_uninit())).cast::<Scheduler<M>>();
         let rank_of = turns.rank_of();
+        let driver = Arc::new(Driver::new(workers as u32));
         let remotes: Box<[Member<M>]> = (0..workers)
             .map(|worker| {
                 let spec = RemoteSpec {
                     class,
                     worker,
                     switches: Arc::clone(switches),
+                    driver: Arc::clone(&driver),
                     rank_of,
                     core_use: core_use.clone(),
                 };

@@ -20,7 +20,7 @@
 use super::cell::TaskRef;
 use super::schedule::Schedule;
 use crate::mailbox::Batch;
-use doorbell_machine::{Bug, Cell as _, Fenced, Ordering, ParkIn, Parker, Word};
+use doorbell_machine::{Bug, Cell as _, Fenced, Ordering, Parker, Word};
 use std::num::NonZeroU16;
 
 /// The number of a home worker, which starts at 0. In two bytes although there may be none.
@@ -88,9 +88,8 @@ struct ListVisit<'a, M: Schedule> {
 impl<M: Schedule> Drop for ListVisit<'_, M> {
     fn drop(&mut self) {
         let word = &self.list.visited;
-        // ORDER: AcqRel; Release pairs with the Acquire of the worker's look: what the visitor did is visible. Acquire
-        // pairs with the Release of the worker that waits: in which form its parker is to be rung.
-        if word.swap(FREE, Ordering::AcqRel) == AWAITED {
+        // ORDER: Release pairs with the Acquire of the worker's look: what the visitor did is visible.
+        if word.swap(FREE, Ordering::Release) == AWAITED {
             self.parker.ring(word);
         }
     }
@@ -122,13 +121,12 @@ impl<M: Schedule> TaskList<M> {
             if let Some(done) = self.with(&f) {
                 return done;
             }
-            parker.choose(ParkIn::Word);
-            // ORDER: Release pairs with the Acquire of a visitor that leaves: it sees what was chosen. Relaxed on
-            // failure: the visitor has left, or the worker has said before that it waits.
+            // ORDER: Relaxed; it publishes nothing. On failure the visitor has left, or the worker has said before that it
+            // waits.
             let _ = self.visited.compare_exchange(
                 VISITED,
                 AWAITED,
-                Ordering::Release,
+                Ordering::Relaxed,
                 Ordering::Relaxed,
             );
             let _ = parker.park(&self.visited, AWAITED, None);

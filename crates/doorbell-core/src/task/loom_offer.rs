@@ -7,7 +7,7 @@
 use super::{About, Kind};
 use crate::queue::is_shareable;
 use crate::scheduler::Member;
-use crate::scheduler::idle::{Left, Watchdog};
+use crate::scheduler::idle::Left;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::check_large;
 use crate::testing::{launch_about, spawn};
@@ -107,33 +107,6 @@ fn two_of_a_group_are_pushed() {
     let push = |_: &Local<M>, remote: &RemoteRef<M>| spawn_in_group(remote);
     let has_two = |remote: &Member<M>| remote.scheduler().groups().queued_len(0) > 1;
     against_one_that_idles(prepare, push, has_two);
-}
-
-/// Worker 1 ends to be the watchdog, and looks once more, while worker 0 makes known what others are to look
-/// after, and worker 2 sleeps: worker 1 sees it, and has worker 2 woken; or worker 0 does.
-pub(crate) fn against_the_last_watchdog(
-    make_known: fn(&Local<M>, &RemoteRef<M>),
-    is_known: fn(&Member<M>) -> bool,
-) {
-    let remotes: Vec<RemoteRef<M>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
-    let scheduler = remotes[0].scheduler();
-    scheduler.idle().enter(2);
-    // As many as there may be.
-    while scheduler.idle().begin_watchdog() == Watchdog::Begun {}
-    let local = Local::new(remotes[0].clone());
-    let (own, victim) = (remotes[1].clone(), remotes[0].clone());
-    let watchdog = thread::spawn(move || {
-        own.scheduler().idle().end_watchdog();
-        M::fence_announce();
-        if is_known(&victim) {
-            own.scheduler().arm_watchdog(1);
-        }
-    });
-    local.enter(|| make_known(&local, &remotes[0]));
-    watchdog.join().unwrap();
-    assert!(scheduler.idle().wants_watchdog(), "nobody looks after it");
-    assert_eq!(scheduler.idle().leave(2), Left::Claimed);
-    local.enter(|| local.close());
 }
 
 #[test]

@@ -18,7 +18,7 @@
 //! steps back.
 
 use super::Wheel;
-use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, Word};
+use doorbell_machine::{Bug, Fenced, Machine, Ordering, Parker, PtrWord, Word};
 
 const ABSENT: u32 = 0;
 const OWNED: u32 = 1;
@@ -90,9 +90,9 @@ struct WheelVisit<'a, M: Machine, O> {
 impl<M: Machine, O> Drop for WheelVisit<'_, M, O> {
     fn drop(&mut self) {
         let word = &self.gate.word;
-        // ORDER: Release pairs with the Acquire of the worker's look, and of the next visitor's exchange. Acquire
-        // on failure pairs with the Release of the worker's end: in which form its parker is to be rung.
-        let left = word.compare_exchange(VISITED, OWNED, Ordering::Release, Ordering::Acquire);
+        // ORDER: Release pairs with the Acquire of the worker's look, and of the next visitor's exchange. Relaxed
+        // on failure: the worker has published nothing.
+        let left = word.compare_exchange(VISITED, OWNED, Ordering::Release, Ordering::Relaxed);
         if left.is_err() {
             // ORDER: Release pairs with the Acquire of the worker's look; unshown because it takes three preemptions,
             // with which `ends_meanwhile` fails. A read-modify-write, so that it follows what the worker has written.
@@ -119,7 +119,6 @@ impl<M: Machine, O> Gate<M, O> {
     /// while a visitor is there, because the visitor may have lost its CPU to this worker. Only the worker's own
     /// thread calls this.
     pub(crate) fn end(&self, parker: &M::Parker) {
-        parker.choose(ParkIn::Word);
         loop {
             // ORDER: Acquire on both ways pairs with the Release of the last visitor; redundant because behind
             // this the worker enters its wheel as before, by the Acquire of `is_visited`.
@@ -129,11 +128,10 @@ impl<M: Machine, O> Gate<M, O> {
             if matches!(ended, Ok(_) | Err(ABSENT)) {
                 return;
             }
-            // ORDER: Release pairs with the Acquire of a visitor that leaves: it sees what was chosen.
-            // Relaxed on failure: the visitor has left.
+            // ORDER: Relaxed; it publishes nothing. On failure the visitor has left.
             let asked =
                 self.word
-                    .compare_exchange(VISITED, ENDING, Ordering::Release, Ordering::Relaxed);
+                    .compare_exchange(VISITED, ENDING, Ordering::Relaxed, Ordering::Relaxed);
             if matches!(asked, Ok(_) | Err(ENDING)) {
                 let _ = parker.park(&self.word, ENDING, None);
             }

@@ -7,7 +7,6 @@ use crate::worker::Local;
 use crate::worker::timer::{RawTimer, Reset};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::Loom;
-use doorbell_machine::{ParkIn, Parker};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -100,17 +99,6 @@ fn ends_meanwhile() {
     assert!(wakes <= 1);
 }
 
-/// The same of a worker that has parked in its poller before: its visitor rings it where it sleeps now.
-fn ends_otherwise_meanwhile() {
-    let wakes = visited(|local, timer| {
-        let parker = local.remote().parker();
-        Parker::<Loom>::choose(parker, ParkIn::Poller);
-        local.remote().gate().end(parker);
-        drop(timer);
-    });
-    assert!(wakes <= 1);
-}
-
 /// Somebody visits a worker that is about to begin.
 fn begins_meanwhile() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
@@ -153,7 +141,6 @@ fn armed_meanwhile() {
 #[test]
 fn a_worker_that_ends_sleeps_until_its_visitor_has_left() {
     check_large(ends_meanwhile);
-    check_large(ends_otherwise_meanwhile);
 }
 
 #[test]

@@ -82,8 +82,6 @@ counts! {
         duties_ended,
         /// Times that it set a stuck worker aside, and looked after sleepers in its place.
         set_aside,
-        /// Descriptors found ready at other workers that were stuck in long polls.
-        ready_for_stuck,
         /// Nanoseconds that it spun in vain: the quiet time at the end of spins that nothing ended.
         spun_vain_ns,
         /// Times that a spinning worker noticed that the OS had given its CPU to another thread.

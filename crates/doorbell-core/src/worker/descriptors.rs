@@ -1,9 +1,8 @@
-//! How a worker looks at the descriptors of its own tasks, or of another worker. See README.md in the folder `io`.
+//! How a worker looks at its scheduler's descriptors. See README.md in the folder `io`.
 
 use super::Worker;
-use crate::io::{Driver, Station as _, Swept};
-use crate::scheduler::Member;
-use doorbell_machine::{Machine, Parker as _, PollEvents, Poller as _};
+use crate::io::{Driver, Keeper, Swept};
+use doorbell_machine::{Machine, PollEvents};
 use std::cell::{Cell, RefCell};
 
 /// State of a worker's looks at descriptors.
@@ -38,49 +37,39 @@ impl Looks {
 }
 
 impl<M: Machine> Worker<M> {
-    /// Whether its tasks have descriptors.
-    pub(super) fn has_sources(&self) -> bool {
-        self.shared.remote().driver().has_sources()
+    fn driver(&self) -> &Driver<M> {
+        self.shared.remote().driver()
+    }
+
+    /// Whether descriptors wait, and no worker sleeps in the poller: an awake one has to look.
+    pub(super) fn must_look(&self) -> bool {
+        self.driver().lacks_keeper()
     }
 
     /// Whether the worker probably waits for a descriptor, which spinning does not see.
     pub(super) fn waits_for_descriptors(&self) -> bool {
-        self.looks.after_ready.get() && self.spinning.governor().parks() && self.has_sources()
+        self.looks.after_ready.get() && self.spinning.governor().parks() && self.must_look()
+    }
+
+    /// Makes this worker the keeper, if there is none. Not if it has just woken another worker for a pinned task: that one is
+    /// awake and keeps the poller next, so the task's next descriptor wakes its own worker.
+    pub(super) fn try_keep(&self) -> Option<Keeper<'_, M>> {
+        if self.local.take_roused() {
+            return None;
+        }
+        self.driver().try_keep(self.shared.remote().worker())
     }
 
     /// Frees the descriptors that are gone.
     pub(super) fn free_descriptors(&self) {
-        let remote = self.shared.remote();
-        if remote.parker().poller().is_none() {
-            return;
-        }
-        // SAFETY: this is the worker's own thread.
-        match unsafe { remote.driver().sweep() } {
+        match self.driver().sweep() {
             Swept::Nothing | Swept::Freed(_) | Swept::Later => {}
         }
     }
 
     /// Wakes the tasks whose descriptors are ready. Returns whether any was.
     pub(super) fn look_at_descriptors(&self) -> bool {
-        self.look_at(self.shared.remote()) > 0
-    }
-
-    pub(super) fn look_at(&self, remote: &Member<M>) -> usize {
-        let look = |events: &mut _| self.local.bring(|| Driver::look(remote, events));
-        self.looks.with_events(look)
-    }
-
-    /// The worker ends: no event will come.
-    pub(super) fn shut_descriptors(&self) {
-        // SAFETY: this is the worker's own thread.
-        unsafe { self.shared.remote().driver().shut() };
-    }
-
-    /// The worker will not park again: returns the poller to the OS now, since a handle or a waker may keep the
-    /// worker's remote half for ever.
-    pub(super) fn close_poller(&self) {
-        if let Some(poller) = self.shared.remote().parker().poller() {
-            poller.close();
-        }
+        let look = |events: &mut _| self.local.bring(|| self.driver().look(events));
+        self.looks.with_events(look) > 0
     }
 }

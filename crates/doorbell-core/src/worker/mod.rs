@@ -15,6 +15,7 @@ mod pull;
 pub mod remote;
 mod search;
 mod spin;
+mod station;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -208,12 +209,12 @@ impl<M: Machine> Worker<M> {
             self.has_started();
             self.cycle();
             self.leave_tree();
-            self.shut_descriptors();
+            remote.driver().end_worker();
             self.close();
             self.has_stopped();
             // The stop hook may have woken tasks.
             self.local.end_queued();
-            self.close_poller();
+            remote.driver().close_poller();
         });
     }
 
@@ -254,6 +255,7 @@ impl<M: Machine> Worker<M> {
     fn note_posts(&self) {
         self.spinning.set_after_deadline(false);
         self.looks.set_after_ready(false);
+        let _ = self.local.take_roused();
     }
 
     /// Takes the mailbox. Calls run at once; tasks join the ready queue.

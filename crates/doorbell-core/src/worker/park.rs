@@ -6,8 +6,8 @@
 //!    spin.
 //! 3. `park_or_not`: announce the park, then look for the last time. Later work finds the announcement, so no wake-up
 //!    is lost: posts by the bell, tasks for any worker by the idle set.
-//! 4. `sleep`, `block`: leave timers to others ([`Worker::leave_timers`]). Sleep until rung, until a descriptor is
-//!    ready, or until a time: that of a timer, or of a look at workers that may be stuck
+//! 4. `sleep`, `block`: leave timers to others ([`Worker::leave_timers`]). Sleep until rung, if this worker
+//!    keeps the poller until a descriptor is ready, or until a time: that of a timer, or of a look at workers that may be stuck
 //!    ([`Worker::next_look`]).
 //! 5. `block`: take the timers back. `idle` again: leave the idle set, announce that the worker runs. A worker that
 //!    wakes in its poller does all that before the events wake tasks (`block`).
@@ -15,10 +15,10 @@
 use super::spin::SpinEnd;
 use super::{NothingRunnable, Worker};
 use crate::bell::Announced;
-use crate::io::{Driver, ParkChoice, Station as _};
+use crate::io::Keeper;
 use crate::switches::IdleClaim;
 use crate::wheel::Ended;
-use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
+use doorbell_machine::{Counter, Machine, Mark, ParkEnd, WaitEnd};
 
 impl<M: Machine> Worker<M> {
     /// Spins, then parks, until there is something to do.
@@ -69,7 +69,7 @@ impl<M: Machine> Worker<M> {
             remote.set_mark(false);
         }
         // Before the announcement: the thread that rings must see where this worker sleeps.
-        let form = Driver::choose(&**remote);
+        let keeper = self.try_keep();
         match remote.bell().announce_park() {
             Announced::Signalled => return,
             Announced::Yes => {}
@@ -82,11 +82,9 @@ impl<M: Machine> Worker<M> {
         }
         // The next look begins with the idle set: from then on a thread with work for others finds this worker there,
         // and the look sees earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would
-        // not end the sleep. A worker that got its first descriptor since `choose` must park in its poller. The clock
-        // comes last: a worker that has handed it over counts as asleep until `block` ends.
+        // not end the sleep. The clock comes last: a worker that has handed it over counts as asleep until `block` ends.
         let stays_awake = self.look_for_the_last_time()
             || self.local.needs_a_look()
-            || remote.driver().check(form) == ParkChoice::Outdated
             || self.hands_over_the_clock() == Ended::Resumed;
         if stays_awake {
             tally.parks_avoided.add_owned(1);
@@ -94,7 +92,7 @@ impl<M: Machine> Worker<M> {
         }
         tally.parks.add_owned(1);
         remote.note_sleep();
-        self.sleep(form);
+        self.sleep(keeper);
     }
 
     /// The look before the worker sleeps: it sees earlier work; later work finds this worker in the idle set.
@@ -130,7 +128,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Sleeps, and counts what ended the sleep.
-    pub(super) fn sleep(&self, form: ParkIn) {
+    pub(super) fn sleep(&self, keeper: Option<Keeper<'_, M>>) {
         let tally = &self.shared.tally;
         let early_ns = self.early_ns();
         let until_ns = self.leave_timers();
@@ -141,7 +139,7 @@ impl<M: Machine> Worker<M> {
         let learns = self.spinning.governor().learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
         self.end_to_run();
-        let ended = self.block(form, until_ns);
+        let ended = self.block(keeper, until_ns);
         self.note_duty(ended);
         match ended {
             WaitEnd::Rung => {
@@ -169,15 +167,15 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Blocks the thread where it was announced: on the word, or in the poller.
-    fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
+    /// Blocks the thread: the keeper in the poller, any other one on its word.
+    fn block(&self, keeper: Option<Keeper<'_, M>>, until_ns: Option<u64>) -> WaitEnd {
         let remote = self.shared.remote();
         let awake = || {
             self.begin_to_run();
             self.come_back();
             self.shared.clock.begin();
         };
-        if form == ParkIn::Word {
+        let Some(keeper) = keeper else {
             let ended = remote.bell().park(remote.parker(), until_ns);
             awake();
             return match ended {
@@ -186,7 +184,7 @@ impl<M: Machine> Worker<M> {
                 ParkEnd::Deadline => WaitEnd::Deadline,
                 ParkEnd::Spurious => WaitEnd::Spurious,
             };
-        }
+        };
         // The worker must run before the events wake tasks: else it would be offered its own tasks.
         let awake = || {
             awake();
@@ -194,7 +192,7 @@ impl<M: Machine> Worker<M> {
             let _ = remote.bell().end_idle();
         };
         let ended = self.looks.with_events(|events| {
-            let park = || Driver::park_then(&**remote, until_ns, events, awake);
+            let park = || keeper.park(remote.bell(), until_ns, events, awake);
             self.local.bring(park)
         });
         self.local.pace().note_look(M::now_ns());

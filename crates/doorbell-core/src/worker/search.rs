@@ -200,7 +200,7 @@ impl<M: Machine> Worker<M> {
             } else {
                 Greed::Half
             };
-            self.rob(victim, greed) || self.expire_for(victim, seen) || self.look_for(victim, seen)
+            self.rob(victim, greed) || self.expire_for(victim, seen)
         });
         // A worker that gets its first task before the next look may have been stuck since this look.
         let remote = self.shared.remote();

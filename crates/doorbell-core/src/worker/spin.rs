@@ -139,7 +139,7 @@ impl<M: Machine> Worker<M> {
             }
             if progress.looked_ns.saturating_sub(started_ns) >= PASS_INTERVAL_NS {
                 // Tasks found here run after the pass. A theft needs an empty queue, so it is left out then.
-                let has_events = self.has_sources() && self.look_at_descriptors();
+                let has_events = self.look_at_descriptors();
                 if !has_events || M::breaks(Bug::SpinStealsFull) {
                     self.look_around();
                 }
@@ -189,7 +189,7 @@ impl<M: Machine> Worker<M> {
     fn slice(&self, progress: &Progress) -> u64 {
         let left_ns = progress.left_ns();
         let slice_ns = match progress.quiet_ns() {
-            _ if !self.has_others() && !self.has_core_use() && !self.has_sources() => left_ns,
+            _ if !self.has_others() && !self.has_core_use() && !self.must_look() => left_ns,
             0 => left_ns.min(SPIN_ALONE_NS),
             _ => left_ns.min(LOOK_AROUND_NS),
         };
@@ -222,7 +222,7 @@ impl<M: Machine> Worker<M> {
             let parks = self.spinning.governor.parks() && !self.local.needs_a_look();
             return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
         }
-        let has_events = self.has_sources() && self.look_at_descriptors();
+        let has_events = self.must_look() && self.look_at_descriptors();
         if has_events || self.pull_timers() || self.look_around() {
             return Some(SpinEnd::Busy);
         }

@@ -70,7 +70,6 @@ const NONE: WorkerCounts = WorkerCounts {
     pulls_fenced: 0,
     duties_ended: 0,
     set_aside: 0,
-    ready_for_stuck: 0,
     spun_vain_ns: 0,
     preemptions: 0,
     searches: 0,

@@ -14,9 +14,9 @@ impl<M: Machine> WorkerShared<M> {
         self.close();
         let worker = Worker::new(Arc::clone(self));
         worker.local.enter(|| {
-            worker.shut_descriptors();
+            worker.shared.remote().driver().end_worker();
             worker.close();
-            worker.close_poller();
+            worker.shared.remote().driver().close_poller();
         });
     }
 }

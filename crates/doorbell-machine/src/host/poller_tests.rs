@@ -2,9 +2,7 @@
 
 use super::poller::{STEPS, Steps};
 use super::{Host, HostParker, HostPoller};
-use crate::{
-    Machine, ParkEnd, ParkIn, Parker, PollEvents, Poller, PollerError, Readiness, WaitEnd,
-};
+use crate::{Machine, ParkEnd, Parker, PollEvents, Poller, PollerError, Readiness, WaitEnd};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -209,35 +207,32 @@ fn w18_who_polls_from_elsewhere_takes_the_events_and_leaves_the_ring() {
 }
 
 #[test]
-fn a_parker_is_rung_where_it_has_chosen_to_park() {
+fn a_thread_is_rung_in_a_parker_and_in_a_poller() {
     let _alone = DESCRIPTORS.lock();
-    let (parker, word) = (HostParker::new(), AtomicU32::new(0));
-    assert!(parker.poller().is_none());
-    parker.choose(ParkIn::Poller);
-    // There is no poller yet, so this rings the word.
-    parker.ring(&word);
-    let first: *const HostPoller = parker.open_poller().unwrap();
-    assert!(std::ptr::eq(first, parker.open_poller().unwrap()));
-    for form in [ParkIn::Word, ParkIn::Poller] {
+    let (parker, poller, word) = (
+        HostParker::new(),
+        <HostPoller as Poller<Host>>::open().unwrap(),
+        AtomicU32::new(0),
+    );
+    let waits = |ring: &(dyn Fn() + Sync), wait: &dyn Fn()| {
         word.store(0, Ordering::Relaxed);
-        parker.choose(form);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(5));
                 word.store(1, Ordering::Release);
-                parker.ring(&word);
+                ring();
             });
-            let mut events = PollEvents::new();
-            match form {
-                ParkIn::Word => while parker.park(&word, 0, None) != ParkEnd::Changed {},
-                ParkIn::Poller => {
-                    let end = parker.park_polling(&word, 0, None, &mut events);
-                    assert!(matches!(end, WaitEnd::Rung | WaitEnd::Changed), "{end:?}");
-                }
-            }
+            wait();
             assert_eq!(word.load(Ordering::Acquire), 1);
         });
-    }
+    };
+    waits(&|| parker.ring(&word), &|| {
+        while parker.park(&word, 0, None) != ParkEnd::Changed {}
+    });
+    waits(&|| poller.ring(), &|| {
+        let end = poller.wait(&word, 0, None, &mut PollEvents::new());
+        assert!(matches!(end, WaitEnd::Rung | WaitEnd::Changed), "{end:?}");
+    });
 }
 
 #[test]
@@ -284,33 +279,26 @@ fn pollers_open() -> usize {
 fn nothing_stays_open() {
     let _alone = DESCRIPTORS.lock();
     let before = pollers_open();
-    let parker = HostParker::new();
-    assert_eq!(pollers_open(), before, "a parker opens nothing by itself");
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| parker.open_poller().map(|_| ()).unwrap());
-        }
-    });
-    assert_eq!(pollers_open(), before + 2, "one poller, whoever was first");
+    let poller = <HostPoller as Poller<Host>>::open().unwrap();
+    assert_eq!(pollers_open(), before + 2);
     let no_join = Steps {
         join: |_, _| Err(io::ErrorKind::OutOfMemory.into()),
         ..STEPS
     };
     assert!(HostPoller::open_by(&no_join).is_err());
-    drop(parker);
+    drop(poller);
     assert_eq!(pollers_open(), before);
 }
 
 #[test]
-fn what_is_closed_is_gone_although_the_parker_is_kept() {
+fn what_is_closed_is_gone_although_the_poller_is_kept() {
     let _alone = DESCRIPTORS.lock();
     let before = pollers_open();
-    let parker = HostParker::new();
-    let poller = parker.open_poller().unwrap();
+    let poller = <HostPoller as Poller<Host>>::open().unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     poller.add_fd(ours.as_fd(), 7).unwrap();
     theirs.write_all(b"x").unwrap();
-    assert_eq!(poll(poller).len(), 1);
+    assert_eq!(poll(&poller).len(), 1);
     assert_eq!(pollers_open(), before + 2);
 
     // Other threads may use the poller at any time, and close it too.
@@ -319,7 +307,7 @@ fn what_is_closed_is_gone_although_the_parker_is_kept() {
             scope.spawn(|| {
                 for _ in 0..1_000 {
                     poller.ring();
-                    let _ = poll(poller);
+                    let _ = poll(&poller);
                 }
             });
             scope.spawn(|| poller.close());
@@ -334,10 +322,8 @@ fn what_is_closed_is_gone_although_the_parker_is_kept() {
     poller.ring();
     assert!(poller.add_fd(ours.as_fd(), 8).is_err());
     poller.remove_fd(ours.as_fd()).unwrap();
-    let (ended, found) = wait(poller, None);
+    let (ended, found) = wait(&poller, None);
     assert_eq!((ended, found.len()), (WaitEnd::Spurious, 0));
-    assert!(std::ptr::eq(poller, parker.open_poller().unwrap()));
-    assert_eq!(pollers_open(), before, "it is opened once");
 }
 
 /// The owner waits without a deadline while another thread closes the poller, against the contract. The

@@ -25,8 +25,8 @@ pub use poller::{LoomFd, LoomPoller};
 pub use words::{LoomCell, LoomPtr, LoomU32, LoomU64};
 
 use crate::{
-    Bug, Counter, Fenced, Line, Machine, Ordering, ParkEnd, ParkIn, Parker, Policy, PolicyError,
-    PollerError, Spun, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
+    Bug, Counter, Fenced, Line, Machine, Ordering, ParkEnd, Parker, Policy, PolicyError, Spun,
+    ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };
 use ::loom::sync::atomic::fence;
 use ::loom::sync::{Condvar, Mutex};
@@ -89,9 +89,6 @@ impl Counter for LoomCounter {
 pub struct LoomParker {
     lock: Mutex<()>,
     bell: Condvar,
-    /// Opened from the start: a model has no syscalls that could fail.
-    poller: LoomPoller,
-    polls: LoomU32,
 }
 
 impl<const RING: usize> Parker<Loom<RING>> for LoomParker {
@@ -99,28 +96,6 @@ impl<const RING: usize> Parker<Loom<RING>> for LoomParker {
         LoomParker {
             lock: Mutex::new(()),
             bell: Condvar::new(),
-            poller: LoomPoller::default(),
-            polls: LoomU32::new(0),
-        }
-    }
-
-    fn poller(&self) -> Option<&LoomPoller> {
-        Some(&self.poller)
-    }
-
-    fn open_poller(&self) -> Result<&LoomPoller, PollerError> {
-        Ok(&self.poller)
-    }
-
-    fn choose(&self, form: ParkIn) {
-        self.polls
-            .store(u32::from(form == ParkIn::Poller), Ordering::Relaxed);
-    }
-
-    fn chosen(&self) -> ParkIn {
-        match self.polls.load(Ordering::Relaxed) {
-            0 => ParkIn::Word,
-            _ => ParkIn::Poller,
         }
     }
 
@@ -146,9 +121,6 @@ impl<const RING: usize> Parker<Loom<RING>> for LoomParker {
     }
 
     fn ring(&self, _word: &LoomU32) {
-        if Parker::<Loom<RING>>::chosen(self) == ParkIn::Poller {
-            return crate::Poller::<Loom<RING>>::ring(&self.poller);
-        }
         let guard = self
             .lock
             .lock()

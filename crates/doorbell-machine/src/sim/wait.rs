@@ -4,13 +4,11 @@ use super::Sim;
 use super::cells::SimLine;
 use super::config::{EventKind, Parkers};
 use super::lines::NOBODY;
-use super::poller::SimPoller;
 use super::queue::What;
 use super::thread::{Doing, Wait, Why};
 use super::words::SimU32;
 use super::world::{Waits, World, look, step, wait};
-use crate::{Ordering, ParkEnd, ParkIn, Parker, Poller, PollerError, Spun, Word};
-use std::sync::OnceLock;
+use crate::{Ordering, ParkEnd, Parker, Spun, Word};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A simulated futex or eventfd ([`Parkers`]). The last test and the falling asleep are one step.
@@ -21,9 +19,6 @@ pub struct SimParker {
     sleeper: AtomicU64,
     /// For an eventfd: the number of the world in which it was rung and not read since; 0 if there is none.
     rung: AtomicU32,
-    poller: OnceLock<SimPoller>,
-    /// Whether its thread parks in the poller. A simulated atomic, because the protocol relies on its order.
-    polls: SimU32,
 }
 
 impl SimParker {
@@ -90,32 +85,6 @@ impl<const BUG: u8> Parker<Sim<BUG>> for SimParker {
             is_eventfd: look(draw).unwrap_or(false),
             sleeper: AtomicU64::new(0),
             rung: AtomicU32::new(0),
-            poller: OnceLock::new(),
-            polls: SimU32::new(0),
-        }
-    }
-
-    fn poller(&self) -> Option<&SimPoller> {
-        self.poller.get()
-    }
-
-    fn open_poller(&self) -> Result<&SimPoller, PollerError> {
-        if let Some(poller) = self.poller.get() {
-            return Ok(poller);
-        }
-        let opened = <SimPoller as Poller<Sim<BUG>>>::open()?;
-        Ok(self.poller.get_or_init(|| opened))
-    }
-
-    fn choose(&self, form: ParkIn) {
-        self.polls
-            .store(u32::from(form == ParkIn::Poller), Ordering::Relaxed);
-    }
-
-    fn chosen(&self) -> ParkIn {
-        match self.polls.load(Ordering::Relaxed) {
-            0 => ParkIn::Word,
-            _ => ParkIn::Poller,
         }
     }
 
@@ -160,13 +129,6 @@ impl<const BUG: u8> Parker<Sim<BUG>> for SimParker {
     }
 
     fn ring(&self, _word: &SimU32) {
-        // Only a parker with a poller can have chosen one. This look is no step and costs nothing, because on
-        // the host it loads from a line that the ring needs anyway.
-        if let Some(poller) = self.poller.get()
-            && Parker::<Sim<BUG>>::chosen(self) == ParkIn::Poller
-        {
-            return Poller::<Sim<BUG>>::ring(poller);
-        }
         let _ = step(|world| {
             world.flush();
             let costs = world.config.machine.costs;

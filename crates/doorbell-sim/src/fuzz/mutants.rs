@@ -179,7 +179,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoHeldBlind: not_here IO,
     IoSweepBlind: not_here IO,
     IoNoNoteFence: not_here IO,
-    IoParkBlind: not_here IO,
+    IoNeverLeft: not_here IO,
     IoMuteBlind: not_here IO,
     SpinStealsFull: Sc,
     IdleClaimNeverLapses: Sc,

@@ -10,13 +10,13 @@ use std::task::{Context, Poll};
 /// Any descriptor that the OS can wait for, for tasks that wait in a syscall on it: a pipe, an `eventfd`, a
 /// `timerfd`, an `inotify`, a socket of another kind.
 ///
-/// The descriptor must be non-blocking (`O_NONBLOCK`); this type does not make it so. It is registered with a
-/// worker when a task has to wait for the first time. The OS cannot wait for files and directories: waiting
+/// The descriptor must be non-blocking (`O_NONBLOCK`); this type does not make it so. It is registered when a
+/// task has to wait for the first time. The OS cannot wait for files and directories: waiting
 /// for one returns the OS's error `EPERM`. `ENOSPC` means too many registrations (`fs.epoll.max_user_watches`),
-/// `EMFILE` that the worker got no poller (`ulimit -n`).
+/// `EMFILE` that the runtime got no poller (`ulimit -n`).
 ///
 /// All methods take `&self`, so several tasks can share one `AsyncFd`. If two of them, or one and a socket of
-/// this module, have the same descriptor and wait with the same worker, the second wait returns an error
+/// this module, have the same descriptor and wait in the same class, the second wait returns an error
 /// ([`AlreadyRegistered`](super::AlreadyRegistered), of kind [`io::ErrorKind::AlreadyExists`]). A duplicate
 /// of the descriptor, for example by `try_clone`, may be registered as well.
 ///
@@ -50,11 +50,11 @@ impl<T: AsFd> AsyncFd<T> {
         AsyncFd { io: Io::new(inner) }
     }
 
-    /// As [`AsyncFd::new`], and registers the descriptor at once, with the worker of this task. So an error shows
+    /// As [`AsyncFd::new`], and registers the descriptor at once, in the class of this task. So an error shows
     /// here if the OS cannot wait for it.
     ///
     /// # Errors
-    /// [`AsyncFdRegisterError`], with `inner`: the OS cannot wait for this descriptor; the worker already waits for
+    /// [`AsyncFdRegisterError`], with `inner`: the OS cannot wait for this descriptor; the runtime already waits for
     /// it, for another object; the thread has no runtime.
     pub fn try_new(inner: T) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
         let fd = AsyncFd::new(inner);
@@ -82,7 +82,7 @@ impl<T: AsFd> AsyncFd<T> {
     /// [`io::ErrorKind::WouldBlock`]. Each task that waits is woken. Dropping the future ends the wait.
     ///
     /// # Errors
-    /// The errors of `f`. If `f` has to wait: the OS cannot wait for this descriptor; the worker already
+    /// The errors of `f`. If `f` has to wait: the OS cannot wait for this descriptor; the runtime already
     /// waits for it, for another object; the thread has no runtime.
     pub async fn async_io<R>(
         &self,
@@ -125,7 +125,7 @@ impl<T: AsFd> AsyncFd<T> {
     /// that take a closure returns [`io::ErrorKind::WouldBlock`].
     ///
     /// # Errors
-    /// The OS cannot wait for this descriptor; the worker already waits for it, for another object; the
+    /// The OS cannot wait for this descriptor; the runtime already waits for it, for another object; the
     /// thread has no runtime.
     ///
     /// ```

@@ -90,7 +90,7 @@ impl<T: AsFd> Io<T> {
         Ok(Ready::of(ready?.readiness(), interest))
     }
 
-    /// Registers the descriptor at once, with the worker of the caller's class.
+    /// Registers the descriptor at once, with the caller's class.
     pub(super) fn register(&self) -> io::Result<()> {
         self.registrations.registered(self.inner.as_fd()).map(drop)
     }

@@ -1,9 +1,9 @@
 //! Sockets for tasks: TCP, UDP, Unix sockets, and [`AsyncFd`] for any other descriptor.
 //!
 //! An operation first tries its syscall. Only when the syscall would block for the first time, the socket is
-//! registered with a worker: the worker of the task that waits. So the event that wakes the task arrives on
-//! its own core, and an Rt worker polls the descriptors of Rt tasks. For a thread inside `block_on`, a Fair
-//! worker polls the descriptor.
+//! registered, with the class of the task that waits. So an Rt worker polls the descriptors of Rt tasks. Of the
+//! workers of a class, whichever sleeps in their poller, or looks first, wakes the task. For a thread inside
+//! `block_on`, class Fair waits for the descriptor.
 //!
 //! Waiting needs a runtime. On a thread without one, an operation returns an error if it would have to wait. If
 //! the socket has waited anywhere before, every operation that may wait returns that error there, also if it

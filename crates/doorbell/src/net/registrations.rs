@@ -23,10 +23,10 @@ pub(super) type Try<'a> = &'a mut dyn FnMut(Option<&dyn Registered>) -> io::Resu
 /// from which only the last waker is woken.
 pub(super) type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
 
-/// The worker already waits for this descriptor, for another object: see [`AsyncFd`](super::AsyncFd).
+/// The runtime already waits for this descriptor, in the same class, for another object: see [`AsyncFd`](super::AsyncFd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the worker waits for this descriptor already, for another object; share one AsyncFd or socket, or duplicate the descriptor"
+    "the runtime waits for this descriptor already, for another object; share one AsyncFd or socket, or duplicate the descriptor"
 )]
 pub struct AlreadyRegistered;
 
@@ -43,7 +43,7 @@ pub(crate) trait Registered: Debug + Send + Sync {
     fn clear_all(&self, event: Event, interest: Interest);
 
     /// Called when a task waits for the descriptor, maybe by another registration. If no task waits by this
-    /// registration, and none has acted on its last event, this mutes it: its worker gets no more events
+    /// registration, and none has acted on its last event, this mutes it: its class gets no more events
     /// until a task waits by it.
     fn mute_if_in_vain(&self);
 
@@ -110,7 +110,7 @@ impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
     }
 }
 
-/// Registers a descriptor with the worker of this remote half.
+/// Registers a descriptor with the scheduler of this worker.
 pub(crate) fn register<M: Machine>(
     remote: RemoteRef<M>,
     fd: BorrowedFd<'static>,
@@ -197,8 +197,8 @@ impl Registrations {
         Ok(())
     }
 
-    /// The registration of this object that the worker already has. Another half made it and may not have
-    /// filled its slot yet, or it was made for another class whose tasks the same worker runs. `None` while
+    /// The registration of this object that the scheduler already has. Another half made it and may not have
+    /// filled its slot yet, or it was made for another class whose tasks the same scheduler runs. `None` while
     /// that is not known.
     ///
     /// # Errors

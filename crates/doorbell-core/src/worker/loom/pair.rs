@@ -75,13 +75,13 @@ impl<const RING: usize> Pair<RING> {
     }
 
     /// The second worker has a thread of its own, and the caller is the first one.
-    fn run(&self) -> JoinHandle<()> {
+    pub(super) fn run(&self) -> JoinHandle<()> {
         let second = self.start(1);
         Worker::new(Arc::clone(&self.0[0])).run();
         second
     }
 
-    fn close(&self) {
+    pub(super) fn close(&self) {
         self.0.iter().for_each(|worker| worker.close());
     }
 

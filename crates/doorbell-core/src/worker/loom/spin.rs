@@ -8,7 +8,7 @@ use crate::testing::model::check_largest;
 use crate::worker::Worker;
 use ::loom::thread;
 use doorbell_machine::loom::LoomFd;
-use doorbell_machine::{Loom, Parker, Readiness};
+use doorbell_machine::{Loom, Readiness};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
@@ -53,7 +53,7 @@ fn two_looks() {
         let waker = Waker::from(Arc::new(Brings(theirs)));
         let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
         assert!(polled.is_pending());
-        let poller = Parker::<Loom<RING>>::open_poller(remote.parker()).unwrap();
+        let poller = remote.driver().poller().unwrap();
         poller.set_ready(LoomFd(0), Readiness::READABLE);
         let second = Worker::new(shared);
         second.local.enter(|| {
@@ -61,7 +61,6 @@ fn two_looks() {
             let _ = second.look_around();
             run_out(&second);
             drop(registration);
-            second.shut_descriptors();
             second.local.close();
         });
     });

@@ -9,6 +9,7 @@ pub use counts::RemoteCounts;
 
 use crate::bell::{Bell, Kick, Look, Notified, Signals, WorkerState};
 use crate::class::{Class, Standing};
+use crate::io::Driver;
 use crate::link::{Node, Taker};
 use crate::mailbox::{Batch, Mailbox, Posted, Pushed};
 use crate::queue::{Chain, Queue, RankOf};
@@ -34,6 +35,8 @@ struct BellLine<M: Machine> {
 pub struct Remote<M: Machine> {
     shared: M::Line<BellLine<M>>,
     parker: M::Parker,
+    /// The descriptors of the scheduler's tasks.
+    driver: Arc<Driver<M>>,
     switches: Arc<SwitchWord<M::Counter>>,
     counts: M::Line<RemoteCounts<M::Counter>>,
     /// By when a worker must wake for a global timer of this worker; `u64::MAX` if it has none.
@@ -53,6 +56,7 @@ pub(crate) struct RemoteSpec<M: Machine> {
     /// The worker's number in its scheduler, and that of its core.
     pub(crate) worker: usize,
     pub(crate) switches: Arc<SwitchWord<M::Counter>>,
+    pub(crate) driver: Arc<Driver<M>>,
     /// By what its run queue is sorted, if it is.
     pub(crate) rank_of: Option<RankOf<M>>,
     pub(crate) core_use: Option<Occupant<M>>,
@@ -102,6 +106,7 @@ impl<M: Machine> Remote<M> {
                 marked: M::U32::new(0),
             }),
             parker: M::Parker::new(),
+            driver: spec.driver,
             switches: spec.switches,
             counts: M::Line::new(RemoteCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
@@ -153,6 +158,11 @@ impl<M: Machine> Remote<M> {
     /// The parker that the worker parks in.
     pub fn parker(&self) -> &M::Parker {
         &self.parker
+    }
+
+    /// The descriptors of the scheduler's tasks.
+    pub fn driver(&self) -> &Driver<M> {
+        &self.driver
     }
 
     /// The counts that posters keep.
@@ -484,7 +494,11 @@ impl<M: Machine> Remote<M> {
             core_use.begin(self.worker());
         }
         self.counts.rings.add_shared(1);
-        self.shared.bell.ring(&self.parker);
+        if self.driver.keeper() == Some(self.worker) {
+            self.driver.ring();
+        } else {
+            self.shared.bell.ring(&self.parker);
+        }
         if self.shared.bell.is_quiescent()
             && let Some(core_use) = self.core_use()
         {
@@ -496,12 +510,6 @@ impl<M: Machine> Remote<M> {
     fn ring_awake(&self) {
         self.counts.rings_awake.add_shared(1);
         self.ring();
-    }
-
-    /// Has the worker look at its descriptors, for which there is no post.
-    pub(crate) fn signal(&self) {
-        let notified = self.shared.bell.notify(Kick::Take, self.standing());
-        self.ring_if_due(notified);
     }
 
     /// Asks the worker for a pass, whatever its state.

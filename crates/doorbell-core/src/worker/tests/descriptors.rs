@@ -3,16 +3,15 @@
 use super::threads::Running;
 use super::{by_hand, scheduler_by_hand};
 use crate::bell::WorkerState;
-use crate::io::{Direction, Registration, Station as _};
+use crate::io::{Direction, Registration};
 use crate::scheduler::Scheduler;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, Join, Kind};
 use crate::testing::{call, launch_about, spawn};
 use crate::wait::block_on;
 use crate::wheel::Clock;
-use crate::worker::watch::{OVERDUE_NS, SOON_NS};
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerShared};
-use doorbell_machine::{Host, Machine, ParkIn, Parker as _};
+use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -69,8 +68,7 @@ pub(super) fn read_on(remote: &Remote) -> (Join<io::Result<u8>>, UnixStream) {
 
 fn until_in_poller(worker: &WorkerShared<Host>) {
     let remote = worker.remote();
-    while worker.state() != WorkerState::Parked || Remote::parker(remote).chosen() != ParkIn::Poller
-    {
+    while worker.state() != WorkerState::Parked || !remote.driver().is_kept() {
         std::thread::yield_now();
     }
 }
@@ -94,22 +92,23 @@ fn read_and_park(worker: &WorkerShared<Host>) -> (Join<io::Result<u8>>, UnixStre
     (join, theirs)
 }
 
-/// The descriptor may be ready at any time, so one look is not enough. A poll that may be short is not watched.
+/// One worker sleeps in the poller, and if it is busy, another one does.
 #[test]
-fn a_worker_that_parks_is_a_watchdog_while_one_with_a_descriptor_is_in_a_long_poll() {
-    let [busy, parks] = scheduler_by_hand();
-    let remote = busy.shared.remote();
-    let (_socket, _theirs) = Socket::pair(remote);
-    assert_eq!(parks.next_look(), None);
-    remote.set_expects_long(true);
-    assert!(parks.next_look().is_some());
-    assert!(parks.shared.remote().is_watchdog());
-    // A timer that is overdue before that look is looked at in time.
-    let due_ns = Host::now_ns() + 300_000;
-    remote.publish_next_global(due_ns);
-    let looks_ns = parks.next_look().expect("it is a watchdog");
-    let soon_ns = Host::now_ns() + SOON_NS;
-    assert!(looks_ns <= soon_ns.max(due_ns + OVERDUE_NS));
+fn one_worker_sleeps_in_the_poller_and_the_next_one_that_falls_asleep_takes_its_place() {
+    let [first, second] = scheduler_by_hand();
+    let driver = first.shared.remote().driver();
+    assert!(driver.try_keep(0).is_none(), "there is no descriptor");
+    let (socket, _theirs) = Socket::pair(first.shared.remote());
+    assert!(driver.lacks_keeper());
+    let keeper = driver.try_keep(0).expect("it is the first");
+    assert!(second.shared.remote().driver().try_keep(1).is_none());
+    assert_eq!((driver.lacks_keeper(), driver.keeper()), (false, Some(0)));
+    drop(keeper);
+    assert!(driver.lacks_keeper());
+    let keeper = driver.try_keep(1).expect("the first is awake");
+    assert_eq!(driver.keeper(), Some(1));
+    drop((keeper, socket));
+    assert_eq!(driver.keeper(), None);
 }
 
 #[test]
@@ -276,9 +275,6 @@ fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
     for thread in threads {
         thread.join().unwrap();
     }
-    // It may have found before that the socket can be written to.
-    let found = workers[1].counts().ready_for_stuck;
-    assert!((1..=2).contains(&found), "{found}");
 }
 
 #[test]
@@ -288,7 +284,7 @@ fn a_worker_without_descriptors_has_no_poller() {
         worker.until_parked();
         assert!(matches!(call(worker.shared.remote(), || round), Ok(it) if it == round));
     }
-    assert!(Remote::parker(worker.shared.remote()).poller().is_none());
+    assert!(worker.shared.remote().driver().poller().is_none());
     let counts = worker.end();
     assert!(counts.rings <= 21, "{counts:?}");
     assert_eq!(counts.unparks_ready, 0);

@@ -11,7 +11,7 @@ use crate::wheel::Clock;
 use crate::worker::timer::{Fired, Polled, RawTimer};
 use crate::worker::watch::Observation;
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerCounts, WorkerShared};
-use doorbell_machine::{Host, Machine, ParkIn};
+use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
@@ -22,7 +22,7 @@ fn parks_in_vain(worker: &Worker<Host>) {
     assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     assert_eq!(remote.bell().announce_park(), Announced::Yes);
     remote.request_pass();
-    worker.sleep(ParkIn::Word);
+    worker.sleep(None);
     assert_eq!(worker.shared.counts().unparks_last_test, 1);
     let _ = remote.bell().end_idle();
 }

@@ -1,13 +1,12 @@
 //! Who knows that others must look after what waits here says so: a worker before a poll that may be long, and before it is
 //! throttled. (A thread that finds work behind a poll under way asks in `scheduler/offer.rs`.)
 
-use crate::io::Station as _;
 use crate::worker::{Local, Worker};
 use doorbell_machine::Machine;
 
 impl<M: Machine> Local<M> {
     /// The last poll of the task that the worker polls now took [`WATCHED_NS`](super::WATCHED_NS). If timers, its own or
-    /// its sleepers', or descriptors may wait behind the poll, asks for a watchdog.
+    /// its sleepers', may wait behind the poll, or descriptors, because nobody sleeps in the poller, wakes another worker.
     pub(in crate::worker) fn begin_long_poll(&self) {
         let remote = self.remote();
         remote.set_expects_long(true);
@@ -21,7 +20,7 @@ impl<M: Machine> Local<M> {
             let left_ns = scheduler.tree().map(|tree| tree.next_ns(remote.worker()));
             remote.next_global_ns().min(left_ns.unwrap_or(u64::MAX)) != u64::MAX
         };
-        if remote.driver().has_sources() || has_timers() {
+        if remote.driver().lacks_keeper() || has_timers() {
             scheduler.ask_for_look(remote.worker());
         }
     }
@@ -50,7 +49,7 @@ impl<M: Machine> Worker<M> {
         if self.local.has_surplus() {
             remote.scheduler().offer(remote.worker());
         }
-        if has_timers || remote.has_work() {
+        if has_timers || remote.has_work() || remote.driver().lacks_keeper() {
             remote.scheduler().arm_watchdog(remote.worker());
         }
     }

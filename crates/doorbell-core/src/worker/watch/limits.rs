@@ -5,7 +5,7 @@
 //! | [`LONG_NS`] | 200 µs | from when on a poll is long |
 //! | [`WATCHED_NS`] | 1 ms | after a poll of this length the task's next one is watched from its begin |
 //! | [`SOON_NS`] | 250 µs | the next look of a parked worker, while a task waits |
-//! | [`LATEST_NS`] | 500 µs | the latest look of a watchdog; the next one, while descriptors wait |
+//! | [`LATEST_NS`] | 500 µs | the latest look of a watchdog |
 //! | [`STAYS_NS`] | 10 ms | for how long a watchdog stays one after the last task that waited |
 //! | [`BUSY_EVERY_NS`] | 100 µs | how often one of the workers with work of their own looks |
 //! | [`RELIEVED_NS`] | 2 ms | from when on a worker with work of its own takes deferred tasks too |

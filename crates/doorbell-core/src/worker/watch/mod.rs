@@ -9,7 +9,7 @@ mod watchdog;
 
 pub(super) use limits::{LONG_NS, WATCHED_NS};
 #[cfg(test)]
-pub(super) use limits::{OVERDUE_BUSY_NS, OVERDUE_NS, POLLS_BETWEEN_THEFTS, SOON_NS};
+pub(super) use limits::{OVERDUE_BUSY_NS, POLLS_BETWEEN_THEFTS, SOON_NS};
 #[cfg(test)]
 pub(super) use observe::Observation;
 

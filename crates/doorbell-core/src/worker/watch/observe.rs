@@ -1,7 +1,6 @@
 //! What a worker sees of another one: its pulse, since when that has been so, and what waits there.
 
 use super::limits::LONG_NS;
-use crate::io::Station as _;
 use crate::scheduler::Member;
 use crate::worker::Worker;
 use doorbell_machine::Machine;
@@ -82,10 +81,5 @@ impl<M: Machine> Worker<M> {
     pub(super) fn timer_at(&self, other: &Member<M>) -> Option<u64> {
         let due_ns = self.next_for(other);
         (due_ns != u64::MAX && !self.shared.clock.is_frozen()).then_some(due_ns)
-    }
-
-    /// Whether another worker has descriptors that this one may poll.
-    pub(super) fn has_descriptors_at(&self, other: &Member<M>) -> bool {
-        other.driver().has_sources() && !self.shared.clock.is_frozen()
     }
 }

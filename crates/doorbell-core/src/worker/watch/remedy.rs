@@ -1,5 +1,5 @@
-//! What a worker does for others that are stuck in a long poll: it expires their timers, looks at their
-//! descriptors, and takes the tasks that wait behind the poll. See README.md in this folder.
+//! What a worker does for others that are stuck in a long poll: it expires their timers, and
+//! takes the tasks that wait behind the poll. See README.md in this folder.
 
 use super::Watch;
 use super::limits::{
@@ -36,7 +36,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Checks the others: takes one task from a worker that is stuck or has something posted, expires a stuck worker's
-    /// timers, polls its descriptors.
+    /// timers.
     pub(in crate::worker) fn check_stuck(&self, now_ns: u64) {
         let polls = self.shared.tally.polls.get();
         // Its own tasks have a turn between two stolen ones.
@@ -57,7 +57,6 @@ impl<M: Machine> Worker<M> {
         for other in self.listed() {
             let seen = self.observe(other, now_ns);
             let _ = self.expire_for(other, seen);
-            let _ = self.look_for(other, seen);
             if !seen.is_stuck() {
                 if seen.is_inside {
                     self.take_posted(other);
@@ -124,19 +123,6 @@ impl<M: Machine> Worker<M> {
             self.shared.tally.timers_for_stuck.add_owned(expired.fired);
         }
         pulled || expired.fired > 0
-    }
-
-    /// Polls the descriptors of a stuck worker. Returns whether that brought tasks here.
-    pub(in crate::worker) fn look_for(&self, other: &Member<M>, seen: Observation) -> bool {
-        if !seen.is_stuck() || !self.has_descriptors_at(other) {
-            return false;
-        }
-        let found = self.look_at(other);
-        if found > 0 {
-            let found = u64::try_from(found).unwrap_or(u64::MAX);
-            self.shared.tally.ready_for_stuck.add_owned(found);
-        }
-        found > 0 && !self.local.is_empty()
     }
 }
 

@@ -68,7 +68,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// After how long a watchdog should look again, because workers inside a poll have a task waiting, or, if that poll is
-    /// long as far as is known, timers or descriptors; `None` if there is no such worker.
+    /// long as far as is known, timers; `None` if there is no such worker.
     pub(in crate::worker) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
         self.look_at_list();
         let inside = self.listed().filter(|other| other.is_inside());
@@ -79,11 +79,8 @@ impl<M: Machine> Worker<M> {
             if !self.is_in_long_poll(other, now_ns) {
                 return None;
             }
-            let blind = self.has_descriptors_at(other).then_some(LATEST_NS);
-            let late = self
-                .timer_at(other)
-                .map(|due_ns| overdue_after_ns(due_ns, now_ns));
-            [blind, late].into_iter().flatten().min()
+            let due_ns = self.timer_at(other)?;
+            Some(overdue_after_ns(due_ns, now_ns))
         });
         wish_ns.min()
     }

@@ -2,10 +2,8 @@
 
 use super::place::ring_moments_ns;
 use super::{Diary, costs, exact, run, spawn};
-use crate::sim::{Config, Edges, Sim, SimFd, SimParker, SimPoller, sleep, time_ns, work};
-use crate::{
-    Machine, Ordering, ParkIn, Parker, PollEvents, Poller, Readiness, ThreadHandle, WaitEnd, Word,
-};
+use crate::sim::{Config, Edges, Sim, SimFd, SimPoller, sleep, time_ns, work};
+use crate::{Machine, Ordering, PollEvents, Poller, Readiness, ThreadHandle, WaitEnd, Word};
 use std::sync::{Arc, Mutex};
 
 type U32 = <Sim as Machine>::U32;
@@ -163,25 +161,23 @@ fn who_polls_while_the_owner_waits_takes_the_events_and_leaves_the_ring() {
     });
 }
 
-/// A thread with a poller announces that it parks, and parks in the poller until the word changes.
+/// A thread announces that it parks, and parks in a poller until the word changes.
 fn ring_in_poller_at(at_ns: u64) -> crate::sim::Outcome {
     run(exact(2), move || {
-        let place = Arc::new((U32::new(0), <SimParker as Parker<Sim>>::new()));
+        let place = Arc::new((U32::new(0), <SimPoller as Poller<Sim>>::open().unwrap()));
         let sleeper = Arc::clone(&place);
-        Parker::<Sim>::open_poller(&place.1).unwrap();
         let thread = spawn(1, move || {
-            let (word, parker) = &*sleeper;
+            let (word, poller) = &*sleeper;
             let mut events = PollEvents::new();
-            Parker::<Sim>::choose(parker, ParkIn::Poller);
             word.fetch_or(2, Ordering::AcqRel);
             while word.load(Ordering::Acquire) == 2 {
-                let _ = Parker::<Sim>::park_polling(parker, word, 2, None, &mut events);
+                let _ = Poller::<Sim>::wait(poller, word, 2, None, &mut events);
             }
         });
         work(at_ns - time_ns());
-        let (word, parker) = &*place;
+        let (word, poller) = &*place;
         if word.fetch_or(1, Ordering::AcqRel) == 2 {
-            Parker::<Sim>::ring(parker, word);
+            Poller::<Sim>::ring(poller);
         }
         thread.join().unwrap();
     })

@@ -128,7 +128,7 @@ fn check(who: Who, kind: Kind, busy_ns: u64) {
         program(workers, who, kind, busy_ns);
         close();
         let counts = workers.counts();
-        if counts[1].ready_for_stuck != 1 {
+        if counts[1].unparks_ready != 1 {
             sim::fail(format!("not brought by the other worker: {counts:?}"));
         }
     });

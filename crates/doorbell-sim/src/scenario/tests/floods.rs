@@ -23,9 +23,9 @@ use std::task::{Context, Wake, Waker};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// The time until a woken task has read: a few wakes, and the reads of other tasks of its worker. It is 62 µs at most in
-/// 800 seeds.
-const READ_NS: u64 = 70 * US;
+/// The time until a woken task has read: a few wakes, and the reads of other tasks of its worker. It is 33 µs at most in
+/// 400 seeds.
+const READ_NS: u64 = 40 * US;
 /// By when a call has run.
 const CALL_NS: u64 = 100 * US;
 /// By when a flood that has ended is over.

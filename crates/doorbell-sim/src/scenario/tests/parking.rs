@@ -95,14 +95,13 @@ fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
 
 /// The phases of workers with descriptors, and of workers without.
 const PHASES: &[&str] = &[
-    "Running, Poller",
-    "Spinning, Poller",
-    "Parked, Poller",
-    "Notified, Poller",
-    "Running, Word",
-    "Spinning, Word",
-    "Parked, Word",
-    "Notified, Word",
+    "Running, awake or on its word",
+    "Spinning, awake or on its word",
+    "Parked, keeper",
+    "Notified, keeper",
+    "Spinning, keeper",
+    "Parked, awake or on its word",
+    "Notified, awake or on its word",
 ];
 
 /// Every branch by which a worker does not fall asleep, or not for long.
@@ -112,7 +111,6 @@ const MARKS: &[Mark] = &[
     Mark::BellSignalledBeforePark,
     Mark::BellLastTest,
     Mark::MailboxLastLook,
-    Mark::IoFirstBeforePark,
 ];
 
 #[test]
@@ -207,10 +205,10 @@ fn notices(bug: Bug, settings: &[Setting], what: What, first: First) -> bool {
 }
 
 #[test]
-fn a_worker_that_does_not_look_whether_it_has_descriptors_is_noticed() {
-    for what in [What::Register, What::Ready, What::TimerOfWaker] {
+fn a_worker_that_wakes_and_does_not_leave_the_poller_is_noticed() {
+    for what in [What::Register, What::Ready] {
         assert!(
-            notices(Bug::IoParkBlind, &[ALONE, SPINNING], what, First::Now),
+            notices(Bug::IoNeverLeft, &[ALONE, SPINNING], what, First::Before),
             "{what:?}"
         );
     }

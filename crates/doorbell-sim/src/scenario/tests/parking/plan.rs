@@ -6,7 +6,6 @@ use crate::scenario::class::Classes;
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::{Shape, oracle};
 use doorbell_core::bell::Look;
-use doorbell_core::io::Station;
 use doorbell_core::parcel;
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
@@ -16,7 +15,7 @@ use doorbell_machine::sim::{
     self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Parkers, Planned, SimFd,
     SimThread,
 };
-use doorbell_machine::{Machine, Marks, ParkIn, Parker, Readiness, Sim, ThreadHandle, ThreadSpec};
+use doorbell_machine::{Machine, Marks, Readiness, Sim, ThreadHandle, ThreadSpec};
 use futures_channel::oneshot;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -112,7 +111,7 @@ impl Plan {
 #[derive(Clone, Copy, Debug)]
 struct Found {
     bell: Look,
-    form: ParkIn,
+    is_keeper: bool,
     counts: WorkerCounts,
 }
 
@@ -120,7 +119,7 @@ fn look<const BUG: u8>(workers: &Workers<BUG>, worker: usize) -> Found {
     let remote = workers.remote(worker);
     sim::unseen(|| Found {
         bell: remote.bell().look(),
-        form: Parker::<Sim<BUG>>::chosen(Station::parker(remote)),
+        is_keeper: remote.driver().keeper() == Some(remote.worker()),
         counts: workers.counts()[worker],
     })
 }
@@ -306,6 +305,8 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         What::Wake if setting.workers == 1 => (1, 1),
         // Another worker may be notified instead.
         What::Wake => (0, 1),
+        // While nobody keeps the poller.
+        What::Register => (0, u64::from(plan.worker.is_some())),
         // One ring to be the watchdog after the first task, one to take a task after the second.
         What::Surplus => (0, 2),
         // Other workers are notified, or the descriptor itself wakes its waiter.
@@ -314,8 +315,7 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         | What::Fair
         | What::TimerOfWaker
         | What::Ready
-        | What::ReadyOff
-        | What::Register => (0, 0),
+        | What::ReadyOff => (0, 0),
     };
     // A ring by the clock when it goes on.
     let by_clock = setting.paused && matches!(setting.what, What::Timer | What::TimerSoon);
@@ -327,7 +327,13 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         // The worker goes on meanwhile.
         return 0..=most + first + helped;
     }
-    let (least, most) = (least.max(first), most + first);
+    // Another worker may be idle, and be told of the first descriptor.
+    let least = if setting.workers == 1 {
+        least.max(first)
+    } else {
+        least
+    };
+    let most = most + first;
     match bell {
         // It looks before it sleeps, or was notified before.
         Look::Running | Look::Spinning | Look::Notified => 0..=u64::from(by_clock),
@@ -343,7 +349,7 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) runs: u64,
-    /// The bell and the form of the worker when it was stopped.
+    /// The bell of the worker when it was stopped, and whether it was the keeper of the poller.
     pub(super) phases: BTreeSet<String>,
     /// The kinds of steps after which it was stopped.
     pub(super) steps: BTreeSet<&'static str>,
@@ -365,8 +371,15 @@ impl Tally {
     fn note(&mut self, run: &Run) {
         self.runs += 1;
         self.marks = self.marks.and(run.outcome.marks);
-        let Found { bell, form, .. } = run.told.found;
-        self.phases.insert(format!("{bell:?}, {form:?}"));
+        let Found {
+            bell, is_keeper, ..
+        } = run.told.found;
+        let place = if is_keeper {
+            "keeper"
+        } else {
+            "awake or on its word"
+        };
+        self.phases.insert(format!("{bell:?}, {place}"));
     }
 }
 
