@@ -70,7 +70,7 @@ pub struct Config {
     /// whenever another thread runs.
     pub whole_polls: bool,
     /// Whether the cache line of something that is dropped comes back as an allocator's memory does: to the CPU that
-    /// dropped it, whose cache has it. Else whatever is made lies in no cache yet.
+    /// made it, and out of the cache that has it. Else whatever is made lies in no cache yet.
     pub lines_reused: bool,
 }
 

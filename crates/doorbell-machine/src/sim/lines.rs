@@ -18,6 +18,8 @@ struct Line {
     version: u32,
     /// The first thread in the list of those that spin on it.
     spinner: u32,
+    /// The CPU that made what lies in it; it gets the line back.
+    maker: u32,
     /// Until when it is on its way to the CPU that wrote it last.
     busy_ns: u64,
 }
@@ -26,6 +28,7 @@ const COLD: Line = Line {
     owner: NOBODY,
     version: 0,
     spinner: NOBODY,
+    maker: NOBODY,
     busy_ns: 0,
 };
 
@@ -47,7 +50,7 @@ pub(super) struct Lines {
     near: Vec<Near>,
     /// Lines to which nothing refers.
     free: Vec<u32>,
-    /// Those that each CPU keeps, the last one at the end. Empty if a line that is freed leaves all caches.
+    /// Those that go back to each CPU, the last one at the end. Empty if a line that is freed leaves all caches.
     kept: Vec<Vec<u32>>,
     costs: Costs,
     jitter_percent: u64,
@@ -56,8 +59,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// `reused` is whether a line that is freed comes back as an allocator's memory does: to the CPU that freed it, whose
-    /// cache has it.
+    /// `reused` is whether a line that is freed comes back as an allocator's memory does: to the CPU that made it, and out
+    /// of the cache that has it.
     pub(super) fn new(spec: &MachineSpec, reused: bool) -> Self {
         let range = |cpu: usize, size: usize| {
             let first = cpu / size * size;
@@ -89,18 +92,19 @@ impl Lines {
     /// A line for something new that a CPU makes.
     pub(super) fn add(&mut self, cpu: u32) -> u32 {
         let kept = self.kept.get_mut(cpu as usize).and_then(Vec::pop);
-        if let Some(line) = kept.or_else(|| self.free.pop()) {
-            return line;
-        }
-        let line = self.all.len() as u32;
-        self.all.push(COLD);
-        self.sharers.resize(self.sharers.len() + self.words, 0);
+        let line = kept.or_else(|| self.free.pop()).unwrap_or_else(|| {
+            self.all.push(COLD);
+            self.sharers.resize(self.sharers.len() + self.words, 0);
+            self.all.len() as u32 - 1
+        });
+        self.all[line as usize].maker = cpu;
         line
     }
 
     /// Removes a line to which nothing refers any more. Its number is used again.
-    pub(super) fn remove(&mut self, line: u32, cpu: u32) {
-        if let Some(kept) = self.kept.get_mut(cpu as usize)
+    pub(super) fn remove(&mut self, line: u32) {
+        let maker = self.all[line as usize].maker;
+        if let Some(kept) = self.kept.get_mut(maker as usize)
             && kept.len() < KEPT_MAX
         {
             self.all[line as usize].spinner = NOBODY;
@@ -350,7 +354,7 @@ mod tests {
         let line = lines.add(0);
         let _ = lines.write(line, 0, 0, &mut rng);
         let version = lines.version(line);
-        lines.remove(line, 0);
+        lines.remove(line);
         assert_eq!(lines.add(0), line);
         assert_eq!(
             (lines.version(line), lines.spinner(line)),
@@ -360,28 +364,41 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_reused_comes_from_the_cache_of_the_cpu_that_freed_it() {
+    fn a_line_that_is_reused_comes_from_the_cache_that_has_it() {
         let (mut lines, mut rng) = (Lines::new(&spec(), true), Rng::new(0, 0));
         let costs = lines.costs;
         let line = lines.add(0);
         assert_eq!(lines.write(line, 0, 0, &mut rng), costs.memory_ns);
-        lines.remove(line, 0);
+        lines.remove(line);
         assert_eq!(lines.add(0), line);
         assert_eq!(lines.write(line, 0, 10_000, &mut rng), costs.own_hit_ns);
-        lines.remove(line, 2);
-        assert_ne!(lines.add(0), line);
-        assert_eq!(lines.add(2), line);
+        // Another CPU wrote it last, as the one that frees it does.
         assert_eq!(lines.write(line, 2, 10_000, &mut rng), costs.llc_ns);
+        lines.remove(line);
+        assert_eq!(lines.add(0), line);
+        assert_eq!(lines.write(line, 0, 20_000, &mut rng), costs.llc_ns);
     }
 
     #[test]
-    fn a_cpu_keeps_no_more_lines_than_it_has_room_for() {
+    fn a_line_goes_back_to_the_cpu_that_made_it() {
+        let mut lines = Lines::new(&spec(), true);
+        let line = lines.add(0);
+        lines.remove(line);
+        assert_ne!(lines.add(2), line);
+        assert_eq!(lines.add(0), line);
+    }
+
+    #[test]
+    fn a_line_for_which_its_maker_has_no_room_goes_to_any_cpu() {
         let mut lines = Lines::new(&spec(), true);
         let made: Vec<u32> = (0..=KEPT_MAX).map(|_| lines.add(0)).collect();
         for line in &made {
-            lines.remove(*line, 1);
+            lines.remove(*line);
         }
-        assert_eq!(lines.add(0), made[KEPT_MAX]);
-        assert_eq!(lines.add(1), made[KEPT_MAX - 1]);
+        assert_eq!(lines.add(1), made[KEPT_MAX]);
+        assert_eq!(lines.add(0), made[KEPT_MAX - 1]);
+        // Now it is the other CPU's.
+        lines.remove(made[KEPT_MAX]);
+        assert_eq!(lines.add(1), made[KEPT_MAX]);
     }
 }

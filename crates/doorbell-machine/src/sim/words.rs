@@ -85,7 +85,7 @@ impl Tag {
     pub(super) fn leave(&self, world: &mut World) {
         let is_own = self.place.load(Ordering::Relaxed) & 1 != 0;
         if let Some(line) = self.line_in(world.number).filter(|_| is_own) {
-            world.lines.remove(line, world.cpu);
+            world.lines.remove(line);
         }
         self.place.store(DROPPED, Ordering::Relaxed);
     }
