@@ -9,12 +9,18 @@ macro_rules! on_its_machine {
     }};
 }
 
+/// The simulated machine. In tests of this crate each of its mutants can be chosen, so that the oracle is tested.
+#[cfg(all(feature = "sim", not(test)))]
+pub(crate) type Simulated = doorbell_machine::Sim;
+#[cfg(all(feature = "sim", test))]
+pub(crate) type Simulated = doorbell_machine::Sim<{ doorbell_machine::sim::CHOSEN }>;
+
 /// Evaluates an expression with a name for the machine of the calling thread: inside a simulation the simulated one.
 #[cfg(feature = "sim")]
 macro_rules! on_its_machine {
     ($machine:ident => $ask:expr) => {{
         if doorbell_machine::sim::is_inside() {
-            type $machine = doorbell_machine::Sim;
+            type $machine = crate::here::Simulated;
             $ask
         } else {
             type $machine = doorbell_machine::Host;

@@ -31,7 +31,7 @@ use std::time::Duration;
 /// Owns the threads of the workers and the thread that looks for stalls. Dropping it ends the runtime.
 #[derive(Debug)]
 pub(crate) struct Owner<M: Machine> {
-    rt: Arc<Rt<M>>,
+    pub(crate) rt: Arc<Rt<M>>,
     threads: Vec<M::Thread>,
     /// Whether the drop waits for blocking closures that are under way.
     waits_for_blocking: bool,

@@ -317,6 +317,9 @@ pub enum Failure {
         /// What that one did: `read` or `wrote`.
         does: &'static str,
     },
+    /// What an oracle of the runtime found wrong ([`watch`](super::seeds::watch)).
+    #[error("the runtime broke a promise of its own, so please report this: {0}")]
+    Runtime(String),
     /// What the program itself found wrong ([`fail`](super::fail)).
     #[error("{0}")]
     Oracle(String),

@@ -122,6 +122,11 @@ pub fn fail(why: impl Into<String>) {
     let _ = step(|world| world.fail(Failure::Oracle(why.into())));
 }
 
+/// Ends the run with a failure that is the runtime's, not the program's.
+pub fn fail_runtime(why: String) {
+    let _ = step(|world| world.fail(Failure::Runtime(why)));
+}
+
 /// Ends all faults, so that from here on the program can finish what it has begun.
 pub fn end_faults() {
     let _ = look(world::World::end_faults);

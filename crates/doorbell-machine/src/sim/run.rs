@@ -169,7 +169,8 @@ unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
         // SAFETY: the caller's promise; the reference ends before a thread of the world runs.
         let it = unsafe { &mut *world };
         let Some(due) = it.pop() else {
-            return it.check_end();
+            // SAFETY: passed on from the caller.
+            return unsafe { end(world) };
         };
         if due.time_ns > it.config.time_max_ns {
             return it.check_time();
@@ -213,6 +214,22 @@ unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
     if placed != NOBODY {
         // SAFETY: this gives the thread its own slots back.
         unsafe { slots::swap(&it.threads[placed as usize].slots) };
+    }
+}
+
+/// Nothing happens any more. If threads wait for ever, that may be the fault of the runtime.
+///
+/// # Safety
+/// As for [`go_on`].
+unsafe fn end(world: *mut World) {
+    // SAFETY: the caller's promise; the reference ends before the oracle looks at what lies in the world.
+    let it = unsafe { &mut *world };
+    it.check_end();
+    let oracle = it.oracle.take();
+    let oracle = oracle.filter(|_| matches!(it.failure, Some(Failure::Deadlock(_))));
+    if let Some(Err(why)) = oracle.map(|oracle| oracle()) {
+        // SAFETY: as above; the oracle has returned.
+        unsafe { &mut *world }.failure = Some(Failure::Runtime(why));
     }
 }
 
@@ -306,6 +323,9 @@ impl World {
             .collect();
         if !left.is_empty() {
             self.fail(Failure::Deadlock(left.join(", ")));
+        } else if !self.tasks.have_ended() {
+            let why = "a task has not ended, although all threads have";
+            self.fail(Failure::Runtime(why.to_owned()));
         }
     }
 
@@ -342,7 +362,9 @@ impl World {
         };
         let has_no_end = matches!(
             outcome.failure,
-            Some(Failure::Deadlock(_) | Failure::Events(_) | Failure::Time(_))
+            Some(
+                Failure::Deadlock(_) | Failure::Events(_) | Failure::Time(_) | Failure::Runtime(_)
+            )
         );
         if has_no_end {
             outcome.tasks = self.tasks.shown(outcome.end_ns());

@@ -7,7 +7,7 @@ use super::queue::{Due, Queue, What};
 use super::races::Races;
 use super::rng::Rng;
 use super::sched::Cpu;
-use super::seeds::Tasks;
+use super::seeds::{Oracle, Tasks};
 use super::thread::{Doing, Thread};
 use super::{Sink, words};
 use crate::mark::Marks;
@@ -278,6 +278,8 @@ pub(super) struct World {
     pub(super) clock_ahead_ns: u64,
     /// The tasks of the program.
     pub(super) tasks: Tasks,
+    /// What the runtime is asked if all threads wait for ever.
+    pub(super) oracle: Option<Oracle>,
     pub(super) tally: Tally,
     /// The first panics.
     pub(super) panics: Vec<String>,
@@ -339,6 +341,7 @@ impl World {
             is_faulty: true,
             clock_ahead_ns: 0,
             tasks: Tasks::default(),
+            oracle: None,
             tally: Tally::default(),
             panics: Vec::new(),
             failure: None,

@@ -29,6 +29,7 @@
 
 mod config;
 mod offline;
+mod oracle;
 mod plan;
 mod run;
 mod verdict;

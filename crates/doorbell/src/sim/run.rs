@@ -1,13 +1,15 @@
 //! [`run()`]: an async program with each seed, twice.
 
 use super::offline::with_cores_off;
+use super::oracle;
 use super::watch::watched;
 use super::{Config, Failed, Fault, Place, Report, Verdict};
 use crate::Builder;
+use crate::here::Simulated;
 use crate::owner::Owner;
+use doorbell_machine::Machine;
 use doorbell_machine::sim::seeds::{self, Setup};
 use doorbell_machine::sim::{self as machine, Witness};
-use doorbell_machine::{Machine, Sim};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -57,12 +59,13 @@ where
         let builder = watched(builder.clone(), &tasks, witness);
         let owner = builder
             .plan_simulated(setup.cores)
-            .and_then(|plan| Owner::<Sim>::start(&plan));
+            .and_then(|plan| Owner::<Simulated>::start(&plan));
         let owner = match owner {
             Ok(owner) => owner,
             Err(error) => return machine::fail(error.to_string()),
         };
-        let bound = <Sim as Machine>::bind_thread(&[setup.cpu_of_program()]);
+        oracle::watch(&owner.rt);
+        let bound = Simulated::bind_thread(&[setup.cpu_of_program()]);
         debug_assert!(bound.is_ok(), "the machine has that CPU");
         // Made inside the runtime, as the rest of the program.
         let run = async { program().await.failure() };
@@ -86,6 +89,8 @@ where
             )),
         }
         machine::end_faults();
+        let rt = Arc::clone(&owner.rt);
         drop(owner);
+        oracle::check_ended(&rt);
     })
 }

@@ -1,8 +1,8 @@
 //! The tasks and locks of a run, told to its [`Tasks`].
 
+use crate::here::Simulated;
 use crate::{Builder, TaskId};
 use doorbell_core::worker::Local;
-use doorbell_machine::Sim;
 use doorbell_machine::sim::seeds::{self, Holder, Tasks};
 use doorbell_machine::sim::{self, Witness};
 
@@ -25,7 +25,7 @@ pub(super) fn watched(builder: Builder, tasks: &Tasks, witness: Option<Witness>)
 
 /// The number of the calling task.
 fn task() -> Option<u64> {
-    sim::unseen(|| Local::<Sim>::with_current(|worker| worker.and_then(Local::task_id)))
+    sim::unseen(|| Local::<Simulated>::with_current(|worker| worker.and_then(Local::task_id)))
 }
 
 /// The caller has the [`Mutex`](crate::sync::Mutex) at this address.

@@ -22,16 +22,17 @@ pub(super) use either::{RawLock, Wait, wait_of};
 mod either {
     use super::{Host, lock};
     use crate::TaskId;
+    use crate::here::Simulated;
     use crate::sim::watch;
     use doorbell_core::lock::TryLock;
-    use doorbell_machine::{Sim, sim};
+    use doorbell_machine::sim;
     use std::task::{Context, Poll};
 
     /// A lock of this computer or of a simulated machine.
     #[derive(Debug)]
     pub(in super::super) enum RawLock {
         Host(lock::RawLock<Host>),
-        Sim(lock::RawLock<Sim>),
+        Sim(lock::RawLock<Simulated>),
     }
 
     /// The state of a future that waits for it.
@@ -39,7 +40,7 @@ mod either {
     pub(in super::super) enum Wait {
         Host(lock::Wait<Host>),
         /// With the task that has polled it last.
-        Sim(lock::Wait<Sim>, Option<TaskId>),
+        Sim(lock::Wait<Simulated>, Option<TaskId>),
     }
 
     pub(in super::super) fn wait_of(lock: &RawLock) -> Wait {

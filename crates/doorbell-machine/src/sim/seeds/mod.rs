@@ -13,4 +13,4 @@ pub use failed::{Failed, Found, Problem};
 pub use repeat::{Place, test};
 pub use run::{Report, run};
 pub use setup::{Fault, Setup};
-pub use tasks::{Holder, Tasks, keep, kept};
+pub use tasks::{Holder, Oracle, Tasks, keep, kept, watch};

@@ -65,6 +65,14 @@ pub fn keep() -> Tasks {
     tasks
 }
 
+/// Says what a runtime broke that is at rest: an error if that is anything.
+pub type Oracle = Box<dyn FnOnce() -> Result<(), String>>;
+
+/// Asks this if all threads of this run wait for ever. It is called outside of the run, so it reads without steps.
+pub fn watch(oracle: Oracle) {
+    let _ = world::look(|world| world.oracle = Some(oracle));
+}
+
 /// The tasks of this run; `None` outside of one.
 #[must_use]
 pub fn kept() -> Option<Tasks> {
@@ -89,6 +97,11 @@ impl Tasks {
             spawned_ns: sim::time_ns(),
         };
         known.by_id.insert(id, added);
+    }
+
+    /// Whether all tasks that were spawned have ended.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.known().by_id.is_empty()
     }
 
     /// A task has ended.

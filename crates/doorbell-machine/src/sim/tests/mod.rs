@@ -4,6 +4,7 @@ mod costs;
 mod faults;
 mod litmus;
 mod masks;
+mod oracle;
 mod parkers;
 mod place;
 mod poller;
