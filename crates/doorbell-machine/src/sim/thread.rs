@@ -84,6 +84,8 @@ pub(super) struct Thread {
     pub(super) slots: Slots,
     /// How many calls of a user's code it is inside of, if those are whole ([`Config::whole_polls`](super::Config)).
     pub(super) in_user: u32,
+    /// The task of the program that it polls.
+    pub(super) task: Option<u64>,
     /// Ends the pool in its slot.
     pub(super) pool_end: Option<unsafe fn(*const ())>,
     /// It takes no pool any more.
@@ -130,6 +132,7 @@ impl Thread {
             seen: Seen::default(),
             slots: Slots::new(),
             in_user: 0,
+            task: None,
             pool_end: None,
             ending: false,
             making: None,

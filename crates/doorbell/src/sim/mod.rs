@@ -33,7 +33,7 @@ mod oracle;
 mod plan;
 mod run;
 mod verdict;
-pub(crate) mod watch;
+mod watch;
 
 pub use config::Config;
 #[doc(hidden)]

@@ -21,11 +21,9 @@ pub(super) use either::{RawLock, Wait, wait_of};
 #[cfg(feature = "sim")]
 mod either {
     use super::{Host, lock};
-    use crate::TaskId;
     use crate::here::Simulated;
-    use crate::sim::watch;
     use doorbell_core::lock::TryLock;
-    use doorbell_machine::sim;
+    use doorbell_machine::sim::{self, seeds};
     use std::task::{Context, Poll};
 
     /// A lock of this computer or of a simulated machine.
@@ -40,7 +38,7 @@ mod either {
     pub(in super::super) enum Wait {
         Host(lock::Wait<Host>),
         /// With the task that has polled it last.
-        Sim(lock::Wait<Simulated>, Option<TaskId>),
+        Sim(lock::Wait<Simulated>, Option<u64>),
     }
 
     pub(in super::super) fn wait_of(lock: &RawLock) -> Wait {
@@ -67,7 +65,7 @@ mod either {
                 RawLock::Sim(raw) => {
                     let tried = raw.try_lock();
                     if tried == TryLock::Locked {
-                        watch::taken(self.address());
+                        seeds::taken(self.address());
                     }
                     tried
                 }
@@ -85,8 +83,8 @@ mod either {
                 (RawLock::Sim(raw), Wait::Sim(wait, task)) => {
                     let polled = raw.poll_lock(wait, urgency, cx);
                     match polled {
-                        Poll::Ready(()) => watch::taken(self.address()),
-                        Poll::Pending => *task = watch::waited_for(self.address()),
+                        Poll::Ready(()) => seeds::taken(self.address()),
+                        Poll::Pending => *task = seeds::waited_for(self.address()),
                     }
                     polled
                 }
@@ -98,7 +96,7 @@ mod either {
             match (self, wait) {
                 (RawLock::Host(raw), Wait::Host(wait)) => raw.withdraw(wait),
                 (RawLock::Sim(raw), Wait::Sim(wait, task)) => {
-                    watch::given_up(self.address(), task.take());
+                    seeds::given_up(self.address(), task.take());
                     raw.withdraw(wait);
                 }
                 _ => unreachable!("a wait is made for its lock"),
@@ -112,7 +110,7 @@ mod either {
                 // SAFETY: passed on from the caller.
                 RawLock::Host(raw) => unsafe { raw.unlock() },
                 RawLock::Sim(raw) => {
-                    watch::let_go(self.address());
+                    seeds::let_go(self.address());
                     // SAFETY: passed on from the caller.
                     unsafe { raw.unlock() }
                 }

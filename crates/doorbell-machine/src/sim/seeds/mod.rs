@@ -13,4 +13,4 @@ pub use failed::{Failed, Found, Problem};
 pub use repeat::{Place, test};
 pub use run::{Report, run};
 pub use setup::{Fault, Setup};
-pub use tasks::{Holder, Oracle, Tasks, keep, kept, watch};
+pub use tasks::{Oracle, Tasks, given_up, keep, let_go, polls, taken, waited_for, watch};

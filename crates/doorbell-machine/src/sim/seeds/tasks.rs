@@ -49,7 +49,7 @@ struct Lock {
 
 /// What holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
+enum Holder {
     /// The task with this number.
     Task(u64),
     /// Code outside of tasks, such as the program itself.
@@ -73,10 +73,57 @@ pub fn watch(oracle: Oracle) {
     let _ = world::look(|world| world.oracle = Some(oracle));
 }
 
-/// The tasks of this run; `None` outside of one.
+/// The calling thread begins to poll this task, or no longer polls one.
+pub fn polls(task: Option<u64>) {
+    let _ = world::look_anyway(|world| world.threads[world.current as usize].task = task);
+}
+
+/// The task that the calling thread polls.
+fn polled() -> Option<u64> {
+    world::look_anyway(|world| world.threads[world.current as usize].task).flatten()
+}
+
+/// The caller has the lock at this address.
+pub fn taken(lock: usize) {
+    let by = polled().map_or(Holder::NoTask, Holder::Task);
+    change(lock, |lock| {
+        lock.holder = Some(by);
+        lock.waiting.retain(|task| Holder::Task(*task) != by);
+    });
+}
+
+/// The caller waits for it. Returns the number of its task.
 #[must_use]
-pub fn kept() -> Option<Tasks> {
-    world::look_anyway(|world| world.tasks.clone())
+pub fn waited_for(lock: usize) -> Option<u64> {
+    let by = polled()?;
+    change(lock, |lock| {
+        if !lock.waiting.contains(&by) {
+            lock.waiting.push(by);
+        }
+    });
+    Some(by)
+}
+
+/// A task that waited for it does so no longer.
+pub fn given_up(lock: usize, by: Option<u64>) {
+    change(lock, |lock| lock.waiting.retain(|task| Some(*task) != by));
+}
+
+/// Its holder lets go of it.
+pub fn let_go(lock: usize) {
+    change(lock, |lock| lock.holder = None);
+}
+
+fn change(lock: usize, change: impl FnOnce(&mut Lock)) {
+    let Some(tasks) = world::look_anyway(|world| world.tasks.clone()) else {
+        return;
+    };
+    let mut known = tasks.known();
+    let it = known.locks.entry(lock).or_default();
+    change(it);
+    if it.holder.is_none() && it.waiting.is_empty() {
+        known.locks.remove(&lock);
+    }
 }
 
 impl fmt::Debug for Tasks {
@@ -109,45 +156,8 @@ impl Tasks {
         self.known().by_id.remove(&id);
     }
 
-    /// This code has the lock at this address.
-    pub fn taken(&self, lock: usize, by: Holder) {
-        self.change(lock, |lock| {
-            lock.holder = Some(by);
-            lock.waiting.retain(|task| Holder::Task(*task) != by);
-        });
-    }
-
-    /// A task waits for it.
-    pub fn waited_for(&self, lock: usize, by: u64) {
-        self.change(lock, |lock| {
-            if !lock.waiting.contains(&by) {
-                lock.waiting.push(by);
-            }
-        });
-    }
-
-    /// A task that waited for it does so no longer.
-    pub fn given_up(&self, lock: usize, by: u64) {
-        self.change(lock, |lock| lock.waiting.retain(|task| *task != by));
-    }
-
-    /// Its holder lets go of it.
-    pub fn let_go(&self, lock: usize) {
-        self.change(lock, |lock| lock.holder = None);
-    }
-
-    fn change(&self, lock: usize, change: impl FnOnce(&mut Lock)) {
-        let mut known = self.known();
-        let it = known.locks.entry(lock).or_default();
-        change(it);
-        if it.holder.is_none() && it.waiting.is_empty() {
-            known.locks.remove(&lock);
-        }
-    }
-
     /// The oldest tasks, on a line each, at the end of a run that ended at this time.
-    #[must_use]
-    pub fn shown(&self, end_ns: u64) -> String {
+    pub(crate) fn shown(&self, end_ns: u64) -> String {
         let known = self.known();
         let mut oldest: Vec<_> = known.by_id.iter().collect();
         oldest.sort_by_key(|(_, task)| task.order);
