@@ -26,13 +26,10 @@ pub(super) fn check_ended(rt: &Rt<Simulated>) {
 }
 
 fn check(rt: &Rt<Simulated>, rest: Rest) -> Result<(), String> {
-    let schedulers = rt
-        .classes
-        .iter()
-        .map(|class| class.workers[0].remote().scheduler());
-    schedulers
-        .map(|scheduler| scheduler.check_at_rest(rest))
-        .collect()
+    rt.classes.iter().try_for_each(|class| {
+        let scheduler = class.workers[0].remote().scheduler();
+        scheduler.check_at_rest(rest)
+    })
 }
 
 #[cfg(test)]
