@@ -32,7 +32,6 @@ mod offline;
 mod oracle;
 mod plan;
 mod run;
-mod verdict;
 mod watch;
 
 pub use config::Config;
@@ -41,12 +40,11 @@ pub use doorbell_machine::sim::os;
 #[doc(hidden)]
 pub use doorbell_machine::sim::seeds::Place;
 #[doc(inline)]
-pub use doorbell_machine::sim::seeds::{Failed, Fault, Found, Problem, Report};
+pub use doorbell_machine::sim::seeds::{Failed, Fault, Found, Problem, Report, Verdict};
 pub use doorbell_machine::sim::{Costs, MachineSpec, NotSimulated, Range as CostRange};
 pub use run::run;
 #[doc(hidden)]
 pub use run::test;
-pub use verdict::Verdict;
 
 use crate::here::on_its_machine;
 use doorbell_machine::{Machine, sim as machine};

@@ -8,9 +8,11 @@ mod run;
 mod setup;
 mod smaller;
 mod tasks;
+mod verdict;
 
 pub use failed::{Failed, Found, Problem};
 pub use repeat::{Place, test};
 pub use run::{Report, run};
 pub use setup::{Fault, Setup};
 pub use tasks::{Oracle, Tasks, given_up, keep, let_go, polls, taken, waited_for, watch};
+pub use verdict::Verdict;
