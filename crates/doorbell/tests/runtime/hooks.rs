@@ -2,7 +2,6 @@
 
 #![allow(
     clippy::disallowed_types,
-    clippy::disallowed_macros,
     clippy::disallowed_methods,
     reason = "tests play the outside world"
 )]

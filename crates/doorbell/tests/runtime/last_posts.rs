@@ -1,7 +1,6 @@
 //! Posts of an ending thread whose own memory for posts has been freed.
 
 #![allow(
-    clippy::disallowed_macros,
     clippy::disallowed_types,
     clippy::disallowed_methods,
     reason = "threads of the user's, and what they keep for themselves"
