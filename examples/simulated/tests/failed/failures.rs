@@ -1,7 +1,6 @@
 //! What a failure says.
 
-mod lost;
-
+use crate::lost;
 use doorbell::sim::{self, Config, Problem};
 use doorbell::time::{Duration, Instant, sleep};
 use std::sync::{Arc, Mutex};
@@ -330,7 +329,7 @@ fn a_range_without_seeds_is_no_run() {
 fn the_variable_takes_no_seed_that_has_no_range() {
     let of_this = std::env::current_exe().unwrap();
     let ran = std::process::Command::new(of_this)
-        .args(["--exact", "a_program_of_nothing"])
+        .args(["--exact", "failures::a_program_of_nothing"])
         .env("DOORBELL_SIM_SEED", u64::MAX.to_string())
         .output()
         .unwrap();

@@ -1,7 +1,6 @@
 //! A failure is made smaller: fewer faults, then fewer cores.
 
-mod lost;
-
+use crate::lost;
 use doorbell::sim::{self, Config, Failed, Fault, Problem};
 use doorbell::time::{Duration, Instant, sleep};
 use std::process::Command;
@@ -98,7 +97,7 @@ fn without_time_a_failure_stays_as_it_was_found() {
 /// Runs a test of this file with these variables; returns whether it passed, and what it said.
 fn with_variables(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let ran = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test])
+        .args(["--exact", &format!("smaller::{test}")])
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -137,7 +136,7 @@ fn the_variables_choose_the_machine() {
 
 #[doorbell::test(sim, cores = 2, seeds = 7..9, faults(late_wakes))]
 #[should_panic(
-    expected = "once more: DOORBELL_SIM_SEED=7 DOORBELL_SIM_CORES=1 DOORBELL_SIM_FAULTS=none cargo test -p doorbell-simulated -- --exact a_failure"
+    expected = "once more: DOORBELL_SIM_SEED=7 DOORBELL_SIM_CORES=1 DOORBELL_SIM_FAULTS=none cargo test -p doorbell-simulated -- --exact smaller::a_failure"
 )]
 async fn a_failure_names_the_command_that_repeats_it() {
     sim::check(

@@ -1,5 +1,5 @@
-//! Programs on simulated cores. One program: each has the whole runtime in it, and takes longer to build than to run. What
-//! failures say is in programs of its own.
+//! Programs on simulated cores. One program: each has the whole runtime in it, and takes longer to build than to run. Runs that
+//! fail are in a program of their own.
 
 mod options;
 mod os;
