@@ -1,7 +1,7 @@
 //! The cost of generic code: post, take and run of calls on one thread, beside the same steps written by
 //! hand with std atomics. callgrind counts the instructions.
 //!
-//! `cargo bench --bench call_path` prints both and their ratio. The instructions of a
+//! `cargo bench -p doorbell-torture --bench call_path` prints both and their ratio. The instructions of a
 //! single-threaded path do not vary between runs, so there are no rounds. With the argument `check` it
 //! fails if generic code costs over one per cent more.
 
