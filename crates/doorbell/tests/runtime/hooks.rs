@@ -359,9 +359,12 @@ fn two_runtimes_whose_hooks_of_stalls_end_each_other_end() {
     let mut others = [1, 0].map(|other| Arc::clone(&slots[other])).into_iter();
     let handles = slots.each_ref().map(|slot| {
         let (other, says) = (others.next().unwrap(), says.clone());
+        let is_told = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&is_told);
         let rt = Builder::new()
             .cores(1)
             .on_stall(Duration::from_millis(1), move |_| {
+                tells.store(true, SeqCst);
                 // Both are inside their hooks.
                 std::thread::sleep(Duration::from_millis(20));
                 let Some(rt) = other.lock().unwrap().take() else {
@@ -373,10 +376,18 @@ fn two_runtimes_whose_hooks_of_stalls_end_each_other_end() {
             .unwrap();
         let handle = rt.handle().clone();
         *slot.lock().unwrap() = Some(rt);
-        handle
+        (handle, is_told)
     });
-    for handle in handles {
-        drop(handle.spawn(async { std::thread::sleep(Duration::from_millis(10)) }));
+    for (handle, is_told) in handles {
+        // On a busy machine the reporting thread may get no CPU for a while. It is told nothing once its runtime has ended.
+        drop(handle.spawn(async move {
+            for _ in 0..1_000 {
+                if is_told.load(SeqCst) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }));
     }
     for _ in 0..2 {
         assert!(
