@@ -215,7 +215,7 @@ fn ten_thousand_idle_connections_cost_what_is_given_back() {
     let more_kib = second[2].saturating_sub(first[2]);
     assert!(more_kib <= cost_kib / 4 + 2_048, "{first:?}, {second:?}");
     let served = site.end();
-    assert!(served.accepted >= 2 * (count + 100) + 20, "{served:?}");
+    assert!(served.accepted > 2 * (count + 100), "{served:?}");
     assert_eq!((served.refused, served.cut), (0, 0), "{served:?}");
     Has::wait_for(|now| *now == fresh, "after the server");
 }

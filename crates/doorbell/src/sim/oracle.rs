@@ -1,4 +1,4 @@
-//! The oracle: tells where doorbell itself broke a promise from where the program waits for ever.
+//! The oracle: distinguishes a promise that doorbell itself broke from a program that waits for ever.
 
 use crate::here::Simulated;
 use crate::rt::Rt;
