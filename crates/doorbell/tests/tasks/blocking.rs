@@ -6,6 +6,7 @@
     reason = "tests play the outside world"
 )]
 
+use crate::eventually;
 use crate::shuffled::Builder;
 use doorbell::{Runtime, spawn_blocking};
 use std::pin::Pin;
@@ -17,17 +18,6 @@ use std::time::Duration;
 fn runtime(threads: usize) -> Runtime {
     let builder = Builder::new().cores(2).blocking_threads(threads);
     builder.build().unwrap()
-}
-
-/// Waits far longer than it can take for something that happens by itself.
-fn eventually(what: impl Fn() -> bool) {
-    for _ in 0..6_000 {
-        if what() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("it did not come");
 }
 
 struct CountsDrops(Arc<AtomicUsize>);

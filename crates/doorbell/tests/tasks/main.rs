@@ -28,3 +28,18 @@ mod shuffled;
 fn runtime(cores: usize) -> doorbell::Runtime {
     shuffled::Builder::new().cores(cores).build().unwrap()
 }
+
+/// Waits far longer than it can take for something that happens by itself.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "it waits as a user's thread does"
+)]
+fn eventually(what: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if what() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("it did not come");
+}

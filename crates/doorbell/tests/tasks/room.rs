@@ -6,6 +6,7 @@
     reason = "tests play the outside world"
 )]
 
+use crate::eventually;
 use crate::hostile;
 use crate::shuffled::Builder;
 use doorbell::{BuildError, CallError, CoreId, Runtime, call::Call};
@@ -110,17 +111,6 @@ fn a_withdrawn_call_gives_its_place_back() {
 fn a_mailbox_without_room_is_refused() {
     let error = Builder::new().mailbox_limit(0).build().unwrap_err();
     assert!(matches!(error, BuildError::NoRoom));
-}
-
-/// Waits for something that happens by itself.
-fn eventually(what: impl Fn() -> bool) {
-    for _ in 0..6_000 {
-        if what() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("it did not come");
 }
 
 /// A waker that counts, and then calls its closure.
