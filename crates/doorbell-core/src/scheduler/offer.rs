@@ -96,10 +96,10 @@ impl<M: Machine> Scheduler<M> {
         self.wake_watchdogs(from);
     }
 
-    /// As [`Scheduler::offer_now`], for a caller that must not claim. The worker that is told, if it has nothing of
-    /// its own, looks at the others before it sleeps again. Then it becomes a watchdog if there are too few, because
+    /// Asks an idle worker for a pass, if there is one, and claims none. That worker, if it has nothing of its own, looks at
+    /// the others before it sleeps again, and sleeps in the poller if nobody does. It becomes a watchdog if there are too few:
     /// a worker that searches may get no CPU.
-    fn tell_one(&self, from: usize) {
+    pub(crate) fn tell_one(&self, from: usize) {
         if let Some(worker) = self.idle().find(Wish::of(from), |_| true) {
             self.remotes()[worker].request_pass();
         }

@@ -26,7 +26,7 @@ unsafe impl<M: Machine> Station<M> for RemoteRef<M> {
             Rouse::First | Rouse::Another if !is_worker() => {
                 scheduler.find_idle(self).request_pass();
             }
-            Rouse::First => scheduler.wake_idle(self),
+            Rouse::First => scheduler.tell_one(self.worker()),
             Rouse::Another => {}
         }
     }

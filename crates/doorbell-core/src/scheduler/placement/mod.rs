@@ -104,13 +104,6 @@ impl<M: Machine> Scheduler<M> {
         found.map_or(prefer, |worker| &self.remotes()[worker])
     }
 
-    /// Has an idle worker near `prefer` make a pass, if there is one.
-    pub(crate) fn wake_idle(&self, prefer: &Member<M>) {
-        if let Some(worker) = self.idle().find(Self::wish(prefer.worker()), |_| true) {
-            self.remotes()[worker].request_pass();
-        }
-    }
-
     /// The worker to prefer for a task that slept, and that `last` ran before: `last`, unless a hardware thread beside
     /// it is busy and an idle worker has a core to itself. Else the task would be slow, and come back to the same place
     /// after each sleep.
