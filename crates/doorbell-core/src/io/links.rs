@@ -1,10 +1,10 @@
-//! The lists of a driver's sources: stacks that any thread pushes to, and lists of the worker's own.
+//! The lists of a driver's sources: stacks that any thread pushes to, and lists of the sweeper's own.
 
 use super::source::Source;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::ptr::{NonNull, null_mut};
 
-/// The links of a source: two of stacks that any thread pushes to, two of the worker's own list.
+/// The links of a source: two of stacks that any thread pushes to, two of the sweeper's list.
 pub(super) struct SourceLinks<M: Machine> {
     /// By number of the stack.
     stacks: [M::Cell<*mut Source<M>>; 2],
@@ -19,7 +19,7 @@ impl<M: Machine> std::fmt::Debug for SourceLinks<M> {
 }
 
 // SAFETY: each link belongs to who pushes until the push, then to who takes the stack; those of the
-// list to the worker.
+// list to the sweeper.
 unsafe impl<M: Machine> Send for SourceLinks<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for SourceLinks<M> {}
@@ -53,7 +53,7 @@ pub(super) enum StackPushed {
     Closed,
 }
 
-/// A stack of sources, which uses the link with this number. Any thread pushes; only the worker takes, all
+/// A stack of sources, which uses the link with this number. Any thread pushes; only the sweeper takes, all
 /// at once.
 pub(super) struct Stack<M: Machine, const LINK: usize>(M::Ptr<Source<M>>);
 
@@ -105,7 +105,7 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
 
     /// Takes all, the last one first.
     pub(super) fn take(&self) -> TakenSources<M, LINK> {
-        // ORDER: Relaxed; only the worker, whose thread this is, closes it.
+        // ORDER: Relaxed; the last worker closes it, when no thread sweeps any more.
         if self.0.load(Ordering::Relaxed) == Self::closed() {
             return TakenSources(null_mut());
         }
@@ -139,7 +139,7 @@ impl<M: Machine, const LINK: usize> Iterator for TakenSources<M, LINK> {
     }
 }
 
-/// The worker's own list.
+/// The sweeper's list.
 pub(super) struct SourceList<M: Machine>(M::Cell<*mut Source<M>>);
 
 impl<M: Machine> Default for SourceList<M> {
@@ -150,7 +150,7 @@ impl<M: Machine> Default for SourceList<M> {
 
 impl<M: Machine> SourceList<M> {
     /// # Safety
-    /// The caller is the worker, and the source is alive and in no list.
+    /// No other thread sweeps, and the source is alive and in no list.
     pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) {
         let first = get::<M>(&self.0);
         // SAFETY: the caller's promise.
@@ -165,7 +165,7 @@ impl<M: Machine> SourceList<M> {
     }
 
     /// # Safety
-    /// The caller is the worker, and the source is in this list.
+    /// No other thread sweeps, and the source is in this list.
     pub(super) unsafe fn remove(&self, source: NonNull<Source<M>>) {
         // SAFETY: the caller's promise.
         let links = unsafe { &source.as_ref().links };
@@ -184,7 +184,7 @@ impl<M: Machine> SourceList<M> {
     /// All sources of the list. The link of each is read before it is handed out.
     ///
     /// # Safety
-    /// The caller is the worker.
+    /// No other thread sweeps.
     pub(super) unsafe fn iter(&self) -> impl Iterator<Item = NonNull<Source<M>>> {
         let mut next = get::<M>(&self.0);
         std::iter::from_fn(move || {

@@ -118,7 +118,7 @@ impl<M: Machine> Source<M> {
     /// returns something other than [`io::ErrorKind::WouldBlock`]. Waits as [`Source::poll_ready`] does.
     ///
     /// # Errors
-    /// Those of `f`; and [`gone`] if the worker has ended.
+    /// Those of `f`; and [`gone`] if the workers have ended.
     pub fn poll_io<R>(
         &self,
         cx: &Context<'_>,
@@ -282,7 +282,7 @@ impl<M: Machine> Source<M> {
         self.waiters.wake(said);
     }
 
-    /// The worker ends: no event will come, and all waiting tasks are woken.
+    /// The workers have ended: no event will come, and all waiting tasks are woken.
     pub(super) fn shut(&self) {
         if self.word.shut() == Shut::Now {
             // As for an event.
@@ -321,7 +321,7 @@ impl<M: Machine> Source<M> {
 )]
 pub struct RuntimeEnded;
 
-/// The error of a task that waits for a descriptor whose worker has ended: [`RuntimeEnded`].
+/// The error of a task that waits for a descriptor whose workers have ended: [`RuntimeEnded`].
 pub fn gone() -> io::Error {
     io::Error::other(RuntimeEnded)
 }

@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "a hunt of minutes: each night (HACKING.md)"]
+    #[ignore = "a hunt of minutes, by hand (HACKING.md)"]
     fn marks_that_are_rare_are_explained_and_no_others() {
         rare_ones_are_explained_and_no_others("0..200", Memory::Sc);
     }
 
     #[test]
-    #[ignore = "a hunt of minutes: each night (HACKING.md)"]
+    #[ignore = "a hunt of minutes, by hand (HACKING.md)"]
     fn marks_that_are_rare_under_tso_are_explained_and_no_others() {
         rare_ones_are_explained_and_no_others("200..400", Memory::Tso);
     }

@@ -1,4 +1,5 @@
-//! A worker asks others to look after what waits here: before a poll that may be long, and before it is throttled. (A thread that finds work behind a poll under way asks in `scheduler/offer.rs`.)
+//! A worker asks others to look after what waits here: before a poll that may be long, and before it is throttled. (A
+//! thread that finds work behind a poll under way asks in `scheduler/offer.rs`.)
 
 use crate::worker::{Local, Worker};
 use doorbell_machine::Machine;
