@@ -266,6 +266,7 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
         Bug::IoSweepBlind => ("io::loom::mutant_sweep_blind", Race),
         Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),
         Bug::IoNeverLeft => ("io::loom::mutant_never_left", Deadlock),
+        Bug::IoSleepsUnkept => ("worker::loom::keeper::mutant_sleeps_unkept", Deadlock),
         Bug::IoMuteBlind => ("io::loom::mutant_mute_blind", LOST),
         _ => killer_of_the_tree(bug),
     }

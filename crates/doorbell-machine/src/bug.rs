@@ -113,6 +113,8 @@ pub enum Bug {
     IoNoNoteFence,
     /// io: a keeper that wakes does not give up its right.
     IoNeverLeft,
+    /// io: a worker that falls asleep does not look again whether the poller has a keeper.
+    IoSleepsUnkept,
     /// io: a descriptor is muted without checking whether a task has begun to wait for it.
     IoMuteBlind,
     /// spin: a spinning worker that finds tasks at its descriptors steals nevertheless.
@@ -200,7 +202,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 92] = [
+    pub const ALL: [Bug; 93] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -252,6 +254,7 @@ impl Bug {
         Bug::IoSweepBlind,
         Bug::IoNoNoteFence,
         Bug::IoNeverLeft,
+        Bug::IoSleepsUnkept,
         Bug::IoMuteBlind,
         Bug::SpinStealsFull,
         Bug::IdleClaimNeverLapses,

@@ -28,6 +28,8 @@ const SWEPT: u32 = 0;
 const LEFT: u32 = 1;
 /// A thread sweeps.
 const SWEEPING: u32 = 2;
+/// A worker has ended: nobody begins to sweep any more.
+const ENDED: u32 = 3;
 
 /// The words that any thread writes.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ struct DriverShared<M: Machine> {
     keeper: M::U32,
     /// How many threads are between a poll and the end of their work on its events.
     visitors: M::U32,
-    /// Whether a worker sweeps: [`SWEPT`], [`LEFT`] or [`SWEEPING`].
+    /// Whether a worker sweeps: [`SWEPT`], [`LEFT`], [`SWEEPING`] or [`ENDED`].
     sweep: M::U32,
     /// How many sources were given up.
     gone: M::U32,
@@ -86,7 +88,7 @@ pub enum Swept {
     Nothing,
     /// So many sources were freed.
     Freed(usize),
-    /// A visitor is there: sweep again later.
+    /// A visitor is there, or another thread sweeps: sweep again later. After a worker has ended it is always this.
     Later,
 }
 
@@ -384,21 +386,38 @@ impl<M: Machine> Driver<M> {
     pub fn sweep(&self) -> Swept {
         // ORDER: Relaxed; a hint, the exchange decides.
         let state = self.shared.sweep.load(Ordering::Relaxed);
-        if state == SWEPT && self.gone.is_empty() {
-            return Swept::Nothing;
+        match state {
+            SWEPT if self.gone.is_empty() => return Swept::Nothing,
+            SWEPT | LEFT => {}
+            _ => return Swept::Later,
         }
         // ORDER: Acquire pairs with the Release of the last sweeper: its lists. A read-modify-write, so of two threads one is
         // refused.
-        if self.shared.sweep.swap(SWEEPING, Ordering::Acquire) == SWEEPING {
+        if self
+            .change_sweep(state, SWEEPING, Ordering::Acquire)
+            .is_err()
+        {
             return Swept::Later;
         }
         // SAFETY: of all threads this one sweeps.
         let swept = unsafe { self.sweep_alone() };
         let state = if swept == Swept::Later { LEFT } else { SWEPT };
-        // ORDER: Release pairs with the Acquire of the next sweeper. A read-modify-write, so that it follows those of others
-        // that were refused.
-        self.shared.sweep.swap(state, Ordering::Release);
+        // ORDER: Release pairs with the Acquire of the next sweeper, or of the worker that ends.
+        if self
+            .change_sweep(SWEEPING, state, Ordering::Release)
+            .is_err()
+        {
+            // A worker has ended meanwhile, and has left this to the sweeper.
+            // SAFETY: of all threads this one swept, and nobody sweeps any more.
+            unsafe { self.shut() };
+        }
         swept
+    }
+
+    fn change_sweep(&self, from: u32, to: u32, order: Ordering) -> Result<u32, u32> {
+        let sweep = &self.shared.sweep;
+        // ORDER: that of the caller. Relaxed on failure: nothing of the other thread is used then.
+        sweep.compare_exchange(from, to, order, Ordering::Relaxed)
     }
 
     /// # Safety
@@ -453,16 +472,27 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// A worker ends, and will not sweep, look or park again. The last one refuses registrations from here on, and wakes all
-    /// waiting tasks. The sources stay until the driver goes.
+    /// A worker ends, and will not sweep, look or park again. After the first one, registrations are refused, and all
+    /// waiting tasks are woken: the other workers may be inside polls that wait for these. The sources stay until the driver
+    /// goes.
     pub fn end_worker(&self) {
-        // ORDER: AcqRel; the last worker acquires what the others released: their lists, and that they sweep no more.
-        if self.workers.fetch_sub(1, Ordering::AcqRel) != 1 {
-            return;
+        // ORDER: Relaxed; only a count.
+        self.workers.fetch_sub(1, Ordering::Relaxed);
+        // ORDER: Acquire pairs with the Release of the last sweeper: its lists. A read-modify-write: a thread that sweeps now
+        // finds it when it ends.
+        let state = self.shared.sweep.swap(ENDED, Ordering::Acquire);
+        if state != SWEEPING && state != ENDED {
+            // SAFETY: nobody sweeps, and nobody begins to any more.
+            unsafe { self.shut() };
         }
-        // Wakers are foreign code; as a visitor this thread frees nothing meanwhile.
-        let _visit = self.visit();
-        // SAFETY: the others have ended, so no other thread sweeps.
+    }
+
+    /// Refuses registrations from here on, and wakes who waits. Wakers are foreign code, but nothing is freed any more.
+    ///
+    /// # Safety
+    /// No other thread sweeps.
+    unsafe fn shut(&self) {
+        // SAFETY: the caller's promise.
         unsafe { self.keep(self.fresh.close()) };
         // SAFETY: as above.
         for source in unsafe { self.kept.iter() } {
@@ -474,7 +504,7 @@ impl<M: Machine> Driver<M> {
     /// Called by each worker when it has ended. Once all have, gives the poller back to the OS: a handle or a waker may keep
     /// the driver for ever.
     pub fn close_poller(&self) {
-        // ORDER: Relaxed; the thread that ends last has seen all others end.
+        // ORDER: Relaxed; of the workers one counts last, and sees its own count.
         if self.workers.load(Ordering::Relaxed) == 0
             && let Some(poller) = self.poller()
         {

@@ -199,8 +199,8 @@ fn two_sweep() {
     assert_eq!(place.driver().sweep(), Swept::Nothing);
 }
 
-/// Two workers end, one of them after a sweep: the last one wakes who waits.
-fn two_end() {
+/// A worker ends while another one sweeps, and does not end: who waits is woken.
+fn end_against_sweep() {
     let place: Place = Arc::new(Post::of(2));
     let [first, second] = [0, 1].map(|fd| register(&place, fd));
     let (count, waker) = Count::waker();
@@ -210,12 +210,27 @@ fn two_end() {
     let theirs = Arc::clone(&place);
     let other = thread::spawn(move || {
         let _ = theirs.driver().sweep();
-        theirs.driver().end_worker();
     });
     place.driver().end_worker();
     other.join().unwrap();
     assert_eq!(count.get(), 1, "a wake-up was lost");
     drop(second);
+    assert_eq!(place.driver().sweep(), Swept::Later);
+}
+
+/// Two workers end at one moment.
+fn two_end() {
+    let place: Place = Arc::new(Post::of(2));
+    let registration = register(&place, 0);
+    let (count, waker) = Count::waker();
+    let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
+    assert!(polled.is_pending());
+    let theirs = Arc::clone(&place);
+    let other = thread::spawn(move || theirs.driver().end_worker());
+    place.driver().end_worker();
+    other.join().unwrap();
+    assert_eq!(count.get(), 1, "a wake-up was lost");
+    drop(registration);
 }
 
 /// A class that did not wait any more begins to again while another one mutes its registration: it hears
@@ -437,7 +452,8 @@ fn of_two_who_sweep_one_frees_each_source() {
 }
 
 #[test]
-fn who_waits_when_the_last_of_two_workers_ends_is_woken() {
+fn who_waits_when_one_of_two_workers_ends_is_woken() {
+    check(end_against_sweep);
     check(two_end);
 }
 

@@ -51,12 +51,8 @@ impl<M: Machine> Worker<M> {
         self.looks.after_ready.get() && self.spinning.governor().parks() && self.must_look()
     }
 
-    /// Makes this worker the keeper, if there is none. Not if it has just woken another worker for a pinned task: that one is
-    /// awake and keeps the poller next, so the task's next descriptor wakes its own worker.
+    /// Makes this worker the keeper, if there is none.
     pub(super) fn try_keep(&self) -> Option<Keeper<'_, M>> {
-        if self.local.take_roused() {
-            return None;
-        }
         self.driver().try_keep(self.shared.remote().worker())
     }
 

@@ -255,7 +255,6 @@ impl<M: Machine> Worker<M> {
     fn note_posts(&self) {
         self.spinning.set_after_deadline(false);
         self.looks.set_after_ready(false);
-        let _ = self.local.take_roused();
     }
 
     /// Takes the mailbox. Calls run at once; tasks join the ready queue.

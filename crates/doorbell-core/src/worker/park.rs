@@ -18,7 +18,7 @@ use crate::bell::Announced;
 use crate::io::Keeper;
 use crate::switches::IdleClaim;
 use crate::wheel::Ended;
-use doorbell_machine::{Counter, Machine, Mark, ParkEnd, WaitEnd};
+use doorbell_machine::{Bug, Counter, Machine, Mark, ParkEnd, WaitEnd};
 
 impl<M: Machine> Worker<M> {
     /// Spins, then parks, until there is something to do.
@@ -82,9 +82,11 @@ impl<M: Machine> Worker<M> {
         }
         // The next look begins with the idle set: from then on a thread with work for others finds this worker there,
         // and the look sees earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would
-        // not end the sleep. The clock comes last: a worker that has handed it over counts as asleep until `block` ends.
+        // not end the sleep. A keeper may have left, or the first descriptor may have come, since `try_keep`. The clock comes
+        // last: a worker that has handed it over counts as asleep until `block` ends.
         let stays_awake = self.look_for_the_last_time()
             || self.local.needs_a_look()
+            || (self.must_look() && !M::breaks(Bug::IoSleepsUnkept))
             || self.hands_over_the_clock() == Ended::Resumed;
         if stays_awake {
             tally.parks_avoided.add_owned(1);

@@ -180,6 +180,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoSweepBlind: not_here IO,
     IoNoNoteFence: not_here IO,
     IoNeverLeft: not_here IO,
+    IoSleepsUnkept: not_here IO,
     IoMuteBlind: not_here IO,
     SpinStealsFull: Sc,
     IdleClaimNeverLapses: Sc,

@@ -15,8 +15,6 @@ pub(super) struct Pushing {
     brings: Cell<bool>,
     /// It is so to fire the timers of a worker that sleeps.
     for_sleeper: Cell<bool>,
-    /// It has woken a pinned task of a worker that slept, and has taken no mail since.
-    has_roused: Cell<bool>,
 }
 
 impl Pushing {
@@ -57,17 +55,6 @@ impl<M: Machine> Local<M> {
     /// Whether what is pushed now comes between two polls, by [`Local::bring`].
     pub(in crate::worker) fn brings(&self) -> bool {
         self.pushing.brings.get()
-    }
-
-    /// Between two polls this worker has woken a pinned task of another one that slept.
-    pub(in crate::worker) fn note_roused(&self) {
-        self.pushing.has_roused.set(true);
-    }
-
-    /// The worker takes mail, or falls asleep. Returns whether it has woken a pinned task of a sleeping worker, and taken no
-    /// mail since.
-    pub(in crate::worker) fn take_roused(&self) -> bool {
-        self.pushing.has_roused.replace(false)
     }
 
     /// Calls `f`, which only wakes tasks: it polls nothing and runs no call, because those may take long.

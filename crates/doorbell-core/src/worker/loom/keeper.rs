@@ -2,13 +2,10 @@
 
 use super::pair::Pair;
 use crate::io::{Direction, Registration};
-use crate::task::{About, Kind};
-use crate::testing::launch_about;
 use crate::testing::model::{check_large, mutant};
 use ::loom::thread;
 use doorbell_machine::Readiness;
 use doorbell_machine::loom::LoomFd;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
@@ -39,34 +36,25 @@ fn ready_while_both_fall_asleep() {
     drop(registration);
 }
 
-/// A pinned task waits for two descriptors, one after the other. The worker that brings the first event to it may leave the
-/// poller to the task's own worker.
-fn ready_twice_for_a_pinned_task() {
+/// The first descriptor comes from outside while one worker falls asleep. The other one looks at nothing, as if it were inside
+/// a poll.
+fn first_while_one_falls_asleep() {
     let workers = Pair::<4>::new(0);
-    let remote = workers.0[1].remote().clone();
-    let [first, second] = [0, 1].map(|fd| Registration::new(remote.clone(), LoomFd(fd)).unwrap());
-    let theirs = workers.clone();
-    let waits = async move {
-        for registration in [first, second] {
-            poll_fn(|cx| registration.poll_ready(cx, Direction::Read)).await;
-        }
-        theirs.close();
-    };
-    drop(launch_about(&remote, Kind::Pinned, About::default(), waits));
-    let world = thread::spawn(move || {
-        let poller = remote.driver().poller().unwrap();
-        for fd in [0, 1] {
-            poller.set_ready(LoomFd(fd), Readiness::READABLE);
-        }
-    });
-    let second = workers.run();
+    let remote = workers.0[0].remote().clone();
+    let second = workers.start(1);
+    let registration = Registration::new(remote.clone(), LoomFd(0)).unwrap();
+    let waker = Waker::from(Arc::new(Closes(workers)));
+    let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
+    assert!(polled.is_pending());
+    let poller = remote.driver().poller().unwrap();
+    poller.set_ready(LoomFd(0), Readiness::READABLE);
     second.join().unwrap();
-    world.join().unwrap();
+    drop(registration);
 }
 
 #[test]
-fn what_becomes_ready_for_a_pinned_task_is_brought_twice() {
-    check_large(ready_twice_for_a_pinned_task);
+fn the_first_descriptor_reaches_a_worker_that_falls_asleep_beside_a_stuck_one() {
+    check_large(first_while_one_falls_asleep);
 }
 
 #[test]
@@ -77,4 +65,9 @@ fn what_becomes_ready_while_both_workers_fall_asleep_is_brought() {
 #[test]
 fn mutant_never_left_by_two() {
     mutant!(IoNeverLeft, ready_while_both_fall_asleep);
+}
+
+#[test]
+fn mutant_sleeps_unkept() {
+    mutant!(IoSleepsUnkept, first_while_one_falls_asleep);
 }

@@ -69,7 +69,7 @@ impl<const RING: usize> Pair<RING> {
         Pair(with_one_clock(remotes, IdlePolicy::Spin { spin_ns }))
     }
 
-    fn start(&self, worker: usize) -> JoinHandle<()> {
+    pub(super) fn start(&self, worker: usize) -> JoinHandle<()> {
         let shared = Arc::clone(&self.0[worker]);
         thread::spawn(move || Worker::new(shared).run())
     }

@@ -2,7 +2,7 @@
 //! (`../below/`).
 
 use super::place::{finish_placement, place};
-use crate::bell::{Look, WorkerState};
+use crate::bell::Look;
 use crate::group::DEFAULT;
 use crate::mailbox::Posted;
 use crate::scheduler::telemetry::Telemetry;
@@ -248,12 +248,6 @@ impl<M: Machine> TaskRef<M> {
         let remote = self.last();
         if let Some(local) = local.filter(|local| local.is(remote)) {
             return self.push_here(local);
-        }
-        let rouses = |local: &&Local<M>| local.brings() && local.is_of(remote.scheduler());
-        if let Some(local) = local.filter(rouses)
-            && remote.state() == WorkerState::Parked
-        {
-            local.note_roused();
         }
         // SAFETY: as in `submit_new`.
         self.unless_refused(unsafe { remote.post(self.node()) });

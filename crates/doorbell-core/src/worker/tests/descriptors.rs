@@ -1,27 +1,27 @@
 //! Workers whose tasks wait for descriptors.
 
 use super::threads::Running;
-use super::{by_hand, scheduler_by_hand};
+use super::{by_hand, scheduler_by_hand, scheduler_that_idles_by};
 use crate::bell::WorkerState;
 use crate::io::{Direction, Registration};
-use crate::scheduler::Scheduler;
-use crate::switches::{SwitchWord, Switches};
+use crate::switches::Switches;
 use crate::task::{About, Join, Kind};
 use crate::testing::{call, launch_about, spawn};
 use crate::wait::block_on;
-use crate::wheel::Clock;
+use crate::worker::spin::SpinEnd;
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Host, Machine};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::task::{Context, Poll};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 type Remote = crate::scheduler::RemoteRef<Host>;
@@ -163,6 +163,8 @@ fn a_spinning_worker_gets_a_descriptor_from_another_thread() {
         std::thread::yield_now();
     }
     let (socket, mut theirs) = Socket::pair(worker.shared.remote());
+    // Not in the pass that the registration asks for.
+    std::thread::sleep(Duration::from_millis(5));
     theirs.write_all(&[7]).unwrap();
     assert_eq!(block_on::<Host, _>(socket.byte(), 0).unwrap(), 7);
     drop(socket);
@@ -209,38 +211,144 @@ fn a_worker_that_runs_looks_at_its_descriptors() {
     });
 }
 
+/// Two workers of one scheduler on their threads.
+struct TwoRunning {
+    shared: [Arc<WorkerShared<Host>>; 2],
+    threads: [JoinHandle<()>; 2],
+}
+
+impl TwoRunning {
+    fn start() -> Self {
+        let workers: [Worker<Host>; 2] = scheduler_by_hand();
+        // A worker belongs to the thread that makes it.
+        let shared = workers.map(|worker| {
+            let (remote, clock) = (worker.shared.remote().clone(), Arc::default());
+            drop(worker);
+            let idle = IdlePolicy::Park;
+            Arc::new(WorkerShared::with(WorkerConfig { idle }, remote, clock))
+        });
+        let threads = shared.each_ref().map(|shared| {
+            let shared = Arc::clone(shared);
+            std::thread::spawn(move || Worker::new(shared).run())
+        });
+        TwoRunning { shared, threads }
+    }
+
+    fn end(self) {
+        self.shared.iter().for_each(|worker| worker.close());
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// A worker is inside a poll that waits for a thread, and that one waits for a descriptor. The other worker's end frees both.
+#[test]
+fn a_poll_that_waits_for_a_descriptor_elsewhere_does_not_hold_up_the_end() {
+    let workers = TwoRunning::start();
+    let (socket, _theirs) = Socket::pair(workers.shared[0].remote());
+    let (inside, told) = mpsc::channel();
+    let waits = spawn(workers.shared[0].remote(), async move {
+        let reader = std::thread::spawn(move || {
+            inside.send(()).unwrap();
+            block_on::<Host, _>(socket.byte(), 0)
+        });
+        reader.join().unwrap().unwrap_err().kind()
+    });
+    told.recv().unwrap();
+    workers.end();
+    assert_eq!(block_on::<Host, _>(waits, 0).unwrap(), io::ErrorKind::Other);
+}
+
+/// A socket of the first of two workers by hand, with a byte to read, and whether its reader was woken.
+fn ready_socket(worker: &Worker<Host>) -> (Socket, UnixStream, Arc<Woken>) {
+    let (socket, mut theirs) = Socket::pair(worker.shared.remote());
+    let woken = Arc::<Woken>::default();
+    let waker = Waker::from(Arc::clone(&woken));
+    let polled = socket.poll_byte(&Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    theirs.write_all(&[7]).unwrap();
+    (socket, theirs, woken)
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// The keeper may get no CPU.
+#[test]
+fn a_full_pass_looks_at_descriptors_also_while_another_worker_keeps_the_poller() {
+    let [first, second] = scheduler_by_hand();
+    let keeper = first.try_keep();
+    assert!(keeper.is_none(), "there is no descriptor");
+    let (socket, _theirs, woken) = ready_socket(&first);
+    let keeper = first.try_keep();
+    assert!(keeper.is_some());
+    second.local.enter(|| {
+        assert!(matches!(second.pass(), Pass::Nothing(_)));
+        assert!(woken.0.load(Relaxed));
+        second.local.close();
+    });
+    drop((keeper, socket));
+    first.local.enter(|| first.local.close());
+}
+
+#[test]
+fn a_worker_that_spins_looks_at_descriptors_also_while_another_one_keeps_the_poller() {
+    let [first, second] = scheduler_that_idles_by(IdlePolicy::NeverPark);
+    let (socket, _theirs, woken) = ready_socket(&first);
+    let keeper = first.try_keep();
+    assert!(keeper.is_some());
+    second.local.enter(|| {
+        assert_eq!(second.spin(), SpinEnd::Busy);
+        assert!(woken.0.load(Relaxed));
+        second.local.close();
+    });
+    drop((keeper, socket));
+    first.local.enter(|| first.local.close());
+}
+
+/// A descriptor that makes no event: nobody who uses it wakes a worker.
+#[test]
+fn the_keeper_is_told_of_each_256_sources_that_went() {
+    let worker = Running::start(0, Switches::default());
+    let remote = worker.shared.remote();
+    let (silent, _writes) = io::pipe().unwrap();
+    let register = || {
+        // SAFETY: it is dropped before the pipe.
+        let fd = unsafe { BorrowedFd::borrow_raw(silent.as_raw_fd()) };
+        Registration::<Host, Remote>::new(remote.clone(), fd).unwrap()
+    };
+    let (other, _other_writes) = io::pipe().unwrap();
+    // SAFETY: it is dropped before the pipe.
+    let fd = unsafe { BorrowedFd::borrow_raw(other.as_raw_fd()) };
+    let kept = Registration::<Host, Remote>::new(remote.clone(), fd).unwrap();
+    until_in_poller(&worker.shared);
+    let before = worker.shared.counts();
+    for _ in 0..256 {
+        drop(register());
+    }
+    until_in_poller(&worker.shared);
+    assert_eq!(worker.shared.counts().since(&before).rings, 1);
+    drop(kept);
+    let _ = worker.end();
+}
+
 #[test]
 fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
-    let switches = Arc::new(SwitchWord::new(Switches::default()));
-    let clock = Arc::new(Clock::default());
-    let remotes = Scheduler::new(2, &switches, |_, _| 0);
-    let config = WorkerConfig {
-        idle: IdlePolicy::Park,
-    };
-    let workers: Vec<_> = remotes
-        .into_iter()
-        .map(|remote| {
-            Arc::new(WorkerShared::<Host>::with(
-                config,
-                remote,
-                Arc::clone(&clock),
-            ))
-        })
-        .collect();
-    let threads: Vec<_> = workers
-        .iter()
-        .map(|worker| {
-            let worker = Arc::clone(worker);
-            std::thread::spawn(move || Worker::new(worker).run())
-        })
-        .collect();
-    let (read, mut theirs) = read_and_park(&workers[0]);
+    let workers = TwoRunning::start();
+    let (read, mut theirs) = read_and_park(&workers.shared[0]);
     let done = Arc::new(AtomicBool::new(false));
     let (inside, ours) = (Arc::new(AtomicBool::new(false)), Arc::clone(&done));
     let begun = Arc::clone(&inside);
     // Until the other task has run, it ends not.
     let stuck = launch_about(
-        workers[0].remote(),
+        workers.shared[0].remote(),
         Kind::Pinned,
         About::default(),
         async move {
@@ -269,12 +377,7 @@ fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
     assert_eq!(block_on::<Host, _>(read, 0).unwrap().unwrap(), 7);
     done.store(true, Relaxed);
     block_on::<Host, _>(stuck, 0).unwrap();
-    for worker in &workers {
-        worker.close();
-    }
-    for thread in threads {
-        thread.join().unwrap();
-    }
+    workers.end();
 }
 
 #[test]

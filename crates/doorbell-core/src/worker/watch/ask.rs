@@ -11,16 +11,18 @@ impl<M: Machine> Local<M> {
         let remote = self.remote();
         remote.set_expects_long(true);
         let scheduler = remote.scheduler();
-        if scheduler.remotes().len() == 1 || self.is_off() || self.clock().is_frozen() {
+        if scheduler.remotes().len() == 1 {
             return;
         }
-        // A worker that leaves its timers to this one from now on finds it listed; others are seen here.
-        self.list_behind_fence();
-        let has_timers = || {
+        // Others fire no timer of a worker that is off, and none of a paused clock.
+        let mut has_timers = !self.is_off() && !self.clock().is_frozen();
+        if has_timers {
+            // A worker that leaves its timers to this one from now on finds it listed; others are seen here.
+            self.list_behind_fence();
             let left_ns = scheduler.tree().map(|tree| tree.next_ns(remote.worker()));
-            remote.next_global_ns().min(left_ns.unwrap_or(u64::MAX)) != u64::MAX
-        };
-        if remote.driver().lacks_keeper() || has_timers() {
+            has_timers = remote.next_global_ns().min(left_ns.unwrap_or(u64::MAX)) != u64::MAX;
+        }
+        if has_timers || remote.driver().lacks_keeper() {
             scheduler.ask_for_look(remote.worker());
         }
     }

@@ -1,6 +1,7 @@
 //! A worker gets its first descriptor inside a poll that then goes on for long, or has one while it polls a task whose last
 //! poll was long. Another worker must look at the poller meanwhile.
 
+use super::pull::take_off;
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
 use crate::scenario::timer::Sleep;
@@ -149,10 +150,20 @@ fn somebody_looks_at_the_first_descriptor_of_a_worker_that_is_stuck() {
 /// between them. Then no worker has been awake for long.
 const KNOWN_NS: u64 = 2 * MS;
 
-fn behind_a_known_task(workers: &Arc<Workers<0>>, ready_after_ns: u64) {
+/// Whether the worker is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Its {
+    On,
+    Off,
+}
+
+fn behind_a_known_task(workers: &Arc<Workers<0>>, its: Its, ready_after_ns: u64) {
     sim::sleep(RESTED_NS);
     let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
     let kept = register(workers, fd, &woken);
+    if its == Its::Off {
+        take_off(workers, 0);
+    }
     let inside = Arc::new(SimCounter::default());
     let (mine, begun) = (Arc::clone(workers), Arc::clone(&inside));
     let stuck = workers.launch(0, Kind::Pinned, async move {
@@ -167,7 +178,7 @@ fn behind_a_known_task(workers: &Arc<Workers<0>>, ready_after_ns: u64) {
             fd,
             ready_after_ns,
             &woken,
-            &format!("ready after {ready_after_ns}"),
+            &format!("{its:?}, ready after {ready_after_ns}"),
         );
         drop(kept);
     });
@@ -179,10 +190,60 @@ fn behind_a_known_task(workers: &Arc<Workers<0>>, ready_after_ns: u64) {
 fn a_descriptor_behind_a_task_whose_last_poll_was_long_is_looked_at_while_others_slept() {
     for ready_after_ns in [0, READY_NS, STUCK_NS / 2] {
         for workers in [2, 4, 16] {
-            with_workers(one_scheduler(workers), move |workers, close| {
-                behind_a_known_task(workers, ready_after_ns);
-                close();
-            });
+            for its in [Its::On, Its::Off] {
+                with_workers(one_scheduler(workers), move |workers, close| {
+                    behind_a_known_task(workers, its, ready_after_ns);
+                    close();
+                });
+            }
         }
     }
+}
+
+/// A pinned task that works, waits for a descriptor, and works for so long.
+fn waits_then_works(
+    workers: &Arc<Workers<0>>,
+    worker: usize,
+    known_ns: u64,
+    fd: SimFd,
+    for_ns: u64,
+) {
+    let mine = Arc::clone(workers);
+    let waits = async move {
+        sim::work(known_ns);
+        let registered = Registration::new(mine.remote(worker).clone(), fd).unwrap();
+        poll_fn(|cx| registered.poll_ready(cx, Direction::Read)).await;
+        sim::work(for_ns);
+    };
+    drop(workers.launch(worker, Kind::Pinned, waits));
+}
+
+/// The keeper brings an event to a pinned task of a worker that sleeps, whose poll is then long, as was its last one; and one to a
+/// task of its own.
+#[test]
+fn who_wakes_a_pinned_task_with_a_long_poll_keeps_the_poller_for_the_rest() {
+    with_workers(one_scheduler(2), |workers, close| {
+        let [long, short, third] = [(); 3].map(|()| SimFd::open());
+        waits_then_works(workers, 1, KNOWN_NS, long, STUCK_NS);
+        waits_then_works(workers, 0, 0, short, 20_000);
+        sim::sleep(RESTED_NS);
+        let woken = Arc::<Woken>::default();
+        let kept = register(workers, third, &woken);
+        // Worker 0 falls asleep while the other one is awake.
+        for (worker, for_ns) in [(1, MS), (0, 10_000)] {
+            drop(workers.launch(worker, Kind::Call, async move { sim::work(for_ns) }));
+            sim::sleep(MS / 10);
+        }
+        sim::sleep(RESTED_NS);
+        let driver = workers.remote(0).driver();
+        if sim::unseen(|| driver.keeper()) != Some(0) {
+            sim::fail("worker 0 does not keep the poller".to_owned());
+        }
+        long.set_ready(Readiness::READABLE);
+        short.set_ready(Readiness::READABLE);
+        becomes_ready(third, READY_NS, &woken, "pinned");
+        drop(kept);
+        sim::sleep(STUCK_NS);
+        close();
+    });
 }

@@ -178,7 +178,7 @@ fn arm<const BUG: u8>(
 }
 
 /// Takes a worker off, which sleeps again soon.
-fn take_off<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
+pub(super) fn take_off<const BUG: u8>(workers: &Arc<Workers<BUG>>, worker: usize) {
     if !workers.take_off(worker) {
         sim::fail("it was off");
     }
