@@ -313,6 +313,26 @@ fn a_worker_that_spins_looks_at_descriptors_also_while_another_one_keeps_the_pol
     first.local.enter(|| first.local.close());
 }
 
+#[test]
+fn a_worker_that_is_about_to_be_throttled_has_another_one_look_if_nobody_keeps_the_poller() {
+    let [first, second] = scheduler_by_hand();
+    let (socket, _theirs) = Socket::pair(first.shared.remote());
+    let (theirs, keeper) = (second.shared.remote(), first.try_keep());
+    theirs.scheduler().idle().enter(1);
+    let asks = || {
+        first.local.enter(|| first.leave_to_others());
+        theirs.bell().signalled()
+    };
+    assert!(keeper.is_some() && !asks());
+    drop(keeper);
+    assert!(asks());
+    drop(socket);
+    let _ = theirs.scheduler().idle().leave(1);
+    for worker in [&first, &second] {
+        worker.local.enter(|| worker.local.close());
+    }
+}
+
 /// A descriptor that makes no event: nobody who uses it wakes a worker.
 #[test]
 fn the_keeper_is_told_of_each_256_sources_that_went() {
