@@ -57,8 +57,8 @@ pub struct Driver<M: Machine> {
     fresh: Stack<M, FRESH>,
     gone: Stack<M, GONE>,
     /// The sweeper's: what was taken out of `fresh`.
-    kept: SourceList<M>,
-    /// The sweeper's: what was taken out of `gone`, and out of `kept`.
+    known: SourceList<M>,
+    /// The sweeper's: what was taken out of `gone`, and out of `known`.
     leaving: SourceList<M>,
     /// Of a model: what would have been freed.
     buried: SourceList<M>,
@@ -157,7 +157,7 @@ impl<M: Machine> Driver<M> {
             workers: M::U32::new(workers),
             fresh: Stack::default(),
             gone: Stack::default(),
-            kept: SourceList::default(),
+            known: SourceList::default(),
             leaving: SourceList::default(),
             buried: SourceList::default(),
             stranded: M::Counter::default(),
@@ -424,12 +424,12 @@ impl<M: Machine> Driver<M> {
     /// No other thread sweeps.
     unsafe fn sweep_alone(&self) -> Swept {
         let taken = self.gone.take();
-        // A source that went was registered before, so after `keep` it is in `kept`.
+        // A source that went was registered before, so after `take_in` it is in `known`.
         // SAFETY: the caller's promise.
-        unsafe { self.keep(self.fresh.take()) };
+        unsafe { self.take_in(self.fresh.take()) };
         for source in taken {
-            // SAFETY: as above; each is in `kept`, and went once.
-            unsafe { self.kept.remove(source) };
+            // SAFETY: as above; each is in `known`, and went once.
+            unsafe { self.known.remove(source) };
             // SAFETY: as above.
             unsafe { self.leaving.push(source) };
         }
@@ -451,10 +451,10 @@ impl<M: Machine> Driver<M> {
 
     /// # Safety
     /// No other thread sweeps.
-    unsafe fn keep(&self, fresh: impl Iterator<Item = NonNull<Source<M>>>) {
+    unsafe fn take_in(&self, fresh: impl Iterator<Item = NonNull<Source<M>>>) {
         for source in fresh {
             // SAFETY: the caller's promise; taken, so in no list yet.
-            unsafe { self.kept.push(source) };
+            unsafe { self.known.push(source) };
         }
     }
 
@@ -493,9 +493,9 @@ impl<M: Machine> Driver<M> {
     /// No other thread sweeps.
     unsafe fn shut(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.keep(self.fresh.close()) };
+        unsafe { self.take_in(self.fresh.close()) };
         // SAFETY: as above.
-        for source in unsafe { self.kept.iter() } {
+        for source in unsafe { self.known.iter() } {
             // SAFETY: what is in the list is alive.
             unsafe { source.as_ref() }.shut();
         }
@@ -523,8 +523,8 @@ impl<M: Machine> Drop for Driver<M> {
             drop(unsafe { Box::from_raw(poller) });
         }
         // SAFETY: no other thread has the driver.
-        unsafe { self.keep(fresh) };
-        for list in [&self.kept, &self.leaving, &self.buried] {
+        unsafe { self.take_in(fresh) };
+        for list in [&self.known, &self.leaving, &self.buried] {
             // SAFETY: as above.
             while let Some(source) = unsafe { list.take_first() } {
                 // SAFETY: leaked by `register`; each is in one of the lists.
