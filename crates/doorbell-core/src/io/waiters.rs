@@ -122,9 +122,9 @@ impl<M: Machine> Waiters<M> {
     pub(super) fn wake(&self, ready: Readiness) {
         // ORDER: Relaxed, after the fence of the event: see `next_turn`. A wait that begins later sees the event.
         let last = self.turns.load(Ordering::Relaxed);
-        let mut from = 0;
+        let (mut from, mut batch) = (0, [None; BATCH]);
         while from <= last {
-            let batch = self.oldest(ready, from..=last);
+            self.find_oldest(ready, from..=last, &mut batch);
             for (turn, cell) in batch.iter().flatten() {
                 if let Some(waker) = cell.end(*turn)
                     && let Err(payload) =
@@ -140,9 +140,14 @@ impl<M: Machine> Waiters<M> {
         }
     }
 
-    /// The oldest waits of these turns that some of `ready` ends, in their order.
-    fn oldest(&self, ready: Readiness, turns: RangeInclusive<u64>) -> Batch<'_, M> {
-        let mut batch: Batch<'_, M> = [None; BATCH];
+    /// Finds the oldest waits of these turns that some of `ready` ends, in their order.
+    fn find_oldest<'a>(
+        &'a self,
+        ready: Readiness,
+        turns: RangeInclusive<u64>,
+        batch: &mut Batch<'a, M>,
+    ) {
+        batch.fill(None);
         let mut len = 0;
         for cell in self.all() {
             let Some(turn) = cell.waits_for(ready) else {
@@ -157,7 +162,6 @@ impl<M: Machine> Waiters<M> {
             batch[at..len].rotate_right(1);
             batch[at] = Some((turn, cell));
         }
-        batch
     }
 
     /// Whether any waker waits. After a fence: either this sees the arming, or the arming thread sees what the

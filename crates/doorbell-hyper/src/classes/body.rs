@@ -24,8 +24,17 @@ pin_project! {
     #[project = WayParts]
     enum Way<B, D> {
         Here { #[pin] body: B },
-        Elsewhere { first: Option<Frame<D>>, hint: SizeHint, rest: Option<Rest<D>>, handler: Option<Handler> },
+        // Boxed: hyper moves each answer several times, and most have a body of the other kind.
+        Elsewhere { sent: Box<Sent<D>> },
     }
+}
+
+/// What the handler's task has sent, and will send.
+struct Sent<D> {
+    first: Option<Frame<D>>,
+    hint: SizeHint,
+    rest: Option<Rest<D>>,
+    handler: Option<Handler>,
 }
 
 impl<B: Body> fmt::Debug for Handed<B> {
@@ -59,10 +68,12 @@ impl<B: Body> Handed<B> {
         };
         Handed {
             way: Way::Elsewhere {
-                first,
-                hint,
-                rest,
-                handler,
+                sent: Box::new(Sent {
+                    first,
+                    hint,
+                    rest,
+                    handler,
+                }),
             },
             ending: Ending::default(),
         }
@@ -82,33 +93,28 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, HandlerError>>> {
         let this = self.project();
-        let (first, hint, rest, handler) = match this.way.project() {
+        let sent = match this.way.project() {
             WayParts::Here { body } => {
                 let frame = ready!(this.ending.note(body.poll_frame(cx), cx));
                 let failed = |error: B::Error| HandlerError::Failed(error.into());
                 return Poll::Ready(frame.map(|frame| frame.map_err(failed)));
             }
-            WayParts::Elsewhere {
-                first,
-                hint,
-                rest,
-                handler,
-            } => (first, hint, rest, handler),
+            WayParts::Elsewhere { sent } => sent,
         };
-        if let Some(frame) = first.take() {
-            reduce(hint, &frame);
+        if let Some(frame) = sent.first.take() {
+            reduce(&mut sent.hint, &frame);
             return Poll::Ready(Some(Ok(frame)));
         }
-        let Some(receiver) = rest else {
+        let Some(receiver) = &mut sent.rest else {
             return Poll::Ready(None);
         };
         let next = ready!(this.ending.note(receiver.poll_next(cx), cx));
         if let Some(Ok(frame)) = &next {
-            reduce(hint, frame);
+            reduce(&mut sent.hint, frame);
         } else {
             // The task has sent its last frame, and ends by itself.
-            *rest = None;
-            if let Some(handler) = handler.take() {
+            sent.rest = None;
+            if let Some(handler) = sent.handler.take() {
                 handler.let_go();
             }
         }
@@ -118,14 +124,14 @@ where
     fn is_end_stream(&self) -> bool {
         match &self.way {
             Way::Here { body } => body.is_end_stream(),
-            Way::Elsewhere { first, rest, .. } => first.is_none() && rest.is_none(),
+            Way::Elsewhere { sent } => sent.first.is_none() && sent.rest.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.way {
             Way::Here { body } => body.size_hint(),
-            Way::Elsewhere { hint, .. } => *hint,
+            Way::Elsewhere { sent } => sent.hint,
         }
     }
 }

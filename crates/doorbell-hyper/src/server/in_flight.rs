@@ -127,8 +127,9 @@ pin_project! {
         ending: Ending,
         // Number of bytes of data so far.
         len: u64,
-        // The end of the body, with its trailers, if hyper does not have it yet.
-        end: Option<Option<HeaderMap>>,
+        // The end of the body, with its trailers, if hyper does not have it yet. Boxed: hyper moves an answer several
+        // times.
+        end: Option<Option<Box<HeaderMap>>>,
         in_flight: InFlight,
     }
 }
@@ -170,7 +171,7 @@ impl<B: Body> Body for Counted<B> {
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
             *this.end = Some(match frame {
-                Some(Ok(trailers)) => Some(trailers),
+                Some(Ok(trailers)) => Some(Box::new(trailers)),
                 Some(Err(data)) => {
                     let owed = data.map_data(|data| {
                         *this.len += data.remaining() as u64;
@@ -183,7 +184,7 @@ impl<B: Body> Body for Counted<B> {
             });
         }
         ready!(this.ending.note(account.poll_end(cx, *this.len), cx));
-        Poll::Ready(this.end.take().flatten().map(|it| Ok(Frame::trailers(it))))
+        Poll::Ready(this.end.take().flatten().map(|it| Ok(Frame::trailers(*it))))
     }
 
     fn is_end_stream(&self) -> bool {
