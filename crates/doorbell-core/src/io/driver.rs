@@ -476,8 +476,9 @@ impl<M: Machine> Driver<M> {
     /// waiting tasks are woken: the other workers may be inside polls that wait for these. The sources stay until the driver
     /// goes.
     pub fn end_worker(&self) {
-        // ORDER: Relaxed; only a count.
-        self.workers.fetch_sub(1, Ordering::Relaxed);
+        // ORDER: AcqRel with the read-modify-write of `close_poller`: of the last worker and a thread that has opened the
+        // poller, the second one sees what the first one did; unshown because the poller of a model is never closed.
+        self.workers.fetch_sub(1, Ordering::AcqRel);
         // ORDER: Acquire pairs with the Release of the last sweeper: its lists. A read-modify-write: a thread that sweeps now
         // finds it when it ends.
         let state = self.shared.sweep.swap(ENDED, Ordering::Acquire);
@@ -501,11 +502,11 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Called by each worker when it has ended. Once all have, gives the poller back to the OS: a handle or a waker may keep
-    /// the driver for ever.
+    /// Called by each worker when it has ended, and by a thread that was refused a registration. Once all workers have
+    /// ended, gives the poller back to the OS: a handle or a waker may keep the driver for ever. Before, a worker may sleep in it.
     pub fn close_poller(&self) {
-        // ORDER: Relaxed; of the workers one counts last, and sees its own count.
-        if self.workers.load(Ordering::Relaxed) == 0
+        // ORDER: AcqRel; see `end_worker`; unshown because the poller of a model is never closed.
+        if self.workers.fetch_add(0, Ordering::AcqRel) == 0
             && let Some(poller) = self.poller()
         {
             poller.close();

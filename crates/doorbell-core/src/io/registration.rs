@@ -78,7 +78,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         let source = Driver::register(&station, poller, fd).map_err(|refused| match refused {
             Refused::Shut => {
                 // The poller may have been opened after the workers' last step, which closes it.
-                poller.close();
+                station.driver().close_poller();
                 RegisterError::WorkerGone
             }
             Refused::Os(source) => RegisterError::Refused { source },

@@ -8,16 +8,16 @@ mod turns;
 use super::{
     Cleared, Direction, Driver, Event, Interest, Place, Registration, Rouse, Source, Station, Swept,
 };
-use crate::bell::{Bell, Kick, Look, Notified};
+use crate::bell::{Announced, Bell, Kick, Look, Notified};
 use crate::class::Standing;
-use doorbell_machine::{Host, Machine, Parker, PollEvents, Readiness};
+use doorbell_machine::{Host, Machine, Parker, PollEvents, Readiness, WaitEnd};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 
 /// A worker without tasks.
@@ -437,6 +437,51 @@ fn a_poller_is_opened_once_whoever_is_first() {
         threads.into_iter().map(|it| it.join().unwrap()).collect()
     });
     assert_eq!(opened, [open(); 4]);
+}
+
+/// Gives up a descriptor and sweeps when it is called; notes what it found.
+struct Sweeps {
+    place: Here,
+    given_up: Mutex<Option<Pair>>,
+    found: Mutex<Option<(bool, Swept)>>,
+}
+
+impl Wake for Sweeps {
+    fn wake(self: Arc<Self>) {
+        drop(self.given_up.lock().unwrap().take());
+        let found = (self.place.driver.is_kept(), sweep(&self.place));
+        *self.found.lock().unwrap() = Some(found);
+    }
+}
+
+/// Both are ready in one poll of the keeper. The waker of the one gives up the other, whose event comes next.
+#[test]
+fn a_waker_that_the_keeper_calls_finds_no_keeper_and_frees_nothing() {
+    let place = Here::default();
+    let (mut one, mut other) = (pair(&place), pair(&place));
+    one.theirs.write_all(b"a").unwrap();
+    other.theirs.write_all(b"b").unwrap();
+    let sweeps = Arc::new(Sweeps {
+        place: Arc::clone(&place),
+        given_up: Mutex::new(Some(other)),
+        found: Mutex::new(None),
+    });
+    let waker = Waker::from(Arc::clone(&sweeps));
+    let cx = Context::from_waker(&waker);
+    assert!(
+        one.registration
+            .poll_ready(&cx, Direction::Read)
+            .is_pending()
+    );
+    assert_eq!(place.bell.announce_spin(), Announced::Yes);
+    let keeper = place.driver.try_keep(0).expect("there are descriptors");
+    assert_eq!(place.bell.announce_park(), Announced::Yes);
+    let ended = keeper.park(&place.bell, None, &mut PollEvents::new(), || {});
+    assert_eq!(ended, WaitEnd::Ready);
+    let _ = place.bell.end_idle();
+    let found = sweeps.found.lock().unwrap().take();
+    assert_eq!(found, Some((false, Swept::Later)));
+    assert_eq!(sweep(&place), Swept::Freed(1));
 }
 
 #[test]

@@ -208,7 +208,8 @@ impl<M: Machine> Worker<M> {
             return Ended::Yes;
         }
         self.local.note_next();
-        if self.local.needs_a_look() {
+        // What a task of this process has written is ready by now: the clock does not jump past it.
+        if self.local.needs_a_look() || self.look_at_descriptors() {
             return Ended::Resumed;
         }
         clock.end_worker(self.shared.remote().worker(), self.local.wake_ns())

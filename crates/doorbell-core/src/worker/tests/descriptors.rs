@@ -10,7 +10,7 @@ use crate::testing::{call, launch_about, spawn};
 use crate::wait::block_on;
 use crate::worker::spin::SpinEnd;
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerShared};
-use doorbell_machine::{Host, Machine};
+use doorbell_machine::{Host, Machine, Poller};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -234,6 +234,15 @@ impl TwoRunning {
         TwoRunning { shared, threads }
     }
 
+    /// Waits until both sleep, one of them in the poller.
+    fn until_at_rest(&self) {
+        let is_parked = |it: &Arc<WorkerShared<Host>>| it.state() == WorkerState::Parked;
+        let driver = self.shared[0].remote().driver();
+        while !self.shared.iter().all(is_parked) || !driver.is_kept() {
+            std::thread::yield_now();
+        }
+    }
+
     fn end(self) {
         self.shared.iter().for_each(|worker| worker.close());
         for thread in self.threads {
@@ -333,30 +342,70 @@ fn a_worker_that_is_about_to_be_throttled_has_another_one_look_if_nobody_keeps_t
     }
 }
 
-/// A descriptor that makes no event: nobody who uses it wakes a worker.
+/// A worker alone registers a descriptor in its own poll, and spins for as long as nothing comes.
+#[test]
+fn a_worker_that_spins_for_ever_looks_at_the_descriptor_that_it_has_registered() {
+    let [worker] = scheduler_that_idles_by(IdlePolicy::NeverPark);
+    worker.local.enter(|| {
+        let (socket, _theirs, woken) = ready_socket(&worker);
+        worker.local.pace().note_look(Host::now_ns());
+        assert_eq!(worker.spin(), SpinEnd::Busy);
+        assert!(woken.0.load(Relaxed));
+        drop(socket);
+        worker.local.close();
+    });
+}
+
+/// The end of a pipe that is read. It makes no event: nobody who uses it wakes a worker.
+fn silent(remote: &Remote, pipe: &io::PipeReader) -> Registration<Host, Remote> {
+    // SAFETY: each test drops it before the pipe.
+    let fd = unsafe { BorrowedFd::borrow_raw(pipe.as_raw_fd()) };
+    Registration::new(remote.clone(), fd).unwrap()
+}
+
 #[test]
 fn the_keeper_is_told_of_each_256_sources_that_went() {
-    let worker = Running::start(0, Switches::default());
-    let remote = worker.shared.remote();
-    let (silent, _writes) = io::pipe().unwrap();
-    let register = || {
-        // SAFETY: it is dropped before the pipe.
-        let fd = unsafe { BorrowedFd::borrow_raw(silent.as_raw_fd()) };
-        Registration::<Host, Remote>::new(remote.clone(), fd).unwrap()
-    };
-    let (other, _other_writes) = io::pipe().unwrap();
-    // SAFETY: it is dropped before the pipe.
-    let fd = unsafe { BorrowedFd::borrow_raw(other.as_raw_fd()) };
-    let kept = Registration::<Host, Remote>::new(remote.clone(), fd).unwrap();
-    until_in_poller(&worker.shared);
-    let before = worker.shared.counts();
+    let workers = TwoRunning::start();
+    let remote = workers.shared[0].remote();
+    let [(one, _writes), (other, _other_writes)] = [(); 2].map(|()| io::pipe().unwrap());
+    let kept = silent(remote, &one);
+    workers.until_at_rest();
+    let keeper = remote.driver().keeper().expect("there is a descriptor");
+    let before = workers.shared.each_ref().map(|it| it.counts().rings);
     for _ in 0..256 {
-        drop(register());
+        drop(silent(remote, &other));
     }
-    until_in_poller(&worker.shared);
-    assert_eq!(worker.shared.counts().since(&before).rings, 1);
+    workers.until_at_rest();
+    let rings = |worker: usize| workers.shared[worker].counts().rings - before[worker];
+    assert_eq!([keeper, 1 - keeper].map(rings), [1, 0]);
     drop(kept);
-    let _ = worker.end();
+    workers.end();
+}
+
+/// The first of two workers has ended, the second one goes on. A thread is refused a registration.
+#[test]
+fn a_refused_registration_leaves_the_poller_to_the_workers_that_live() {
+    let workers = TwoRunning::start();
+    let (socket, _theirs) = Socket::pair(workers.shared[0].remote());
+    let TwoRunning { shared, threads } = workers;
+    let [first, second] = threads;
+    shared[0].close();
+    first.join().unwrap();
+    let (silent, _writes) = io::pipe().unwrap();
+    // SAFETY: nothing is registered beyond this test.
+    let fd = unsafe { BorrowedFd::borrow_raw(silent.as_raw_fd()) };
+    let remote = shared[1].remote();
+    assert!(Registration::<Host, Remote>::new(remote.clone(), fd).is_err());
+    let poller = remote.driver().poller().unwrap();
+    assert!(poller.add(fd, 7).is_ok(), "it is closed");
+    poller.remove(fd).unwrap();
+    shared[1].close();
+    second.join().unwrap();
+    drop(socket);
+    assert!(
+        remote.driver().poller().unwrap().add(fd, 7).is_err(),
+        "it is open"
+    );
 }
 
 #[test]
