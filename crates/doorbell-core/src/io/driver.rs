@@ -273,7 +273,7 @@ impl<M: Machine> Driver<M> {
             // SAFETY: alive until it is given up.
             let is_shut = unsafe { source.as_ref() }.look().is_shut();
             driver.give_up(station, source);
-            // The worker may have ended meanwhile, and closed the poller.
+            // The workers may have ended meanwhile, and closed the poller.
             return Err(if is_shut {
                 Refused::Shut
             } else {

@@ -105,7 +105,7 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
 
     /// Takes all, the last one first.
     pub(super) fn take(&self) -> TakenSources<M, LINK> {
-        // ORDER: Relaxed; the last worker closes it, when no thread sweeps any more.
+        // ORDER: Relaxed; a worker that ends closes it, when no thread sweeps any more.
         if self.0.load(Ordering::Relaxed) == Self::closed() {
             return TakenSources(null_mut());
         }

@@ -20,7 +20,7 @@ const _: () = assert!(SHUT << 2 == TICK);
 /// | bits | name | set by | cleared by |
 /// |---|---|---|---|
 /// | 0–5 | readiness, as in [`Readiness`] | an event | a task whose syscall would have waited, if no event came since |
-/// | 6 | `SHUT` | the registration that goes, or the last worker that ends | never |
+/// | 6 | `SHUT` | the registration that goes, or the first worker that ends | never |
 /// | 7 | zero | | |
 /// | 8–63 | tick | each event adds one | |
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Event {
         self.tick
     }
 
-    /// Whether no more events will come: its workers have ended, or its registration is gone.
+    /// Whether no more events will come: a worker has ended, or its registration is gone.
     pub fn is_shut(self) -> bool {
         self.is_shut
     }

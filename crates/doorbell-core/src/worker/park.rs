@@ -208,7 +208,7 @@ impl<M: Machine> Worker<M> {
             return Ended::Yes;
         }
         self.local.note_next();
-        // What a task of this process has written is ready by now: the clock does not jump past it.
+        // What a task has written to a loopback socket is ready by now: the clock does not jump past it.
         if self.local.needs_a_look() || self.look_at_descriptors() {
             return Ended::Resumed;
         }
