@@ -428,28 +428,3 @@ fn the_clock_stands_while_a_worker_that_falls_asleep_gets_a_descriptor() {
     });
     drop(far);
 }
-
-/// What a task has written to a socket is there for the other one before the clock goes on.
-#[test]
-fn the_clock_does_not_jump_past_what_a_task_has_written_to_a_socket() {
-    for cores in [1, 2] {
-        let rt = paused(cores);
-        rt.block_on(async {
-            let (ours, theirs) = doorbell::net::UnixStream::pair().unwrap();
-            let echo = doorbell::spawn(async move {
-                while let Ok(1) = theirs.read(&mut [0]).await {
-                    theirs.write_all(&[1]).await.unwrap();
-                }
-            });
-            let asks = doorbell::spawn(async move {
-                for _ in 0..200 {
-                    ours.write_all(&[1]).await.unwrap();
-                    let read = timeout(Duration::from_secs(1), ours.read(&mut [0])).await;
-                    assert_eq!(read.expect("the clock has jumped").unwrap(), 1);
-                }
-            });
-            asks.await.unwrap();
-            echo.await.unwrap();
-        });
-    }
-}

@@ -104,6 +104,18 @@ impl<M: Machine> Scheduler<M> {
         found.map_or(prefer, |worker| &self.remotes()[worker])
     }
 
+    /// In place of a worker that sleeps in the poller another idle one, if there is one. The task's next poll may be long,
+    /// and nobody would take over the poller.
+    fn spare_keeper<'a>(&'a self, prefer: &'a Member<M>) -> &'a Member<M> {
+        let worker = prefer.worker();
+        if prefer.driver().keeper() != Some(worker) {
+            return prefer;
+        }
+        let others = |other: usize| other != worker;
+        let found = self.idle().find(Self::wish(worker), others);
+        found.map_or(prefer, |other| &self.remotes()[other])
+    }
+
     /// The worker to prefer for a task that slept, and that `last` ran before: `last`, unless a hardware thread beside
     /// it is busy and an idle worker has a core to itself. Else the task would be slow, and come back to the same place
     /// after each sleep.
@@ -111,8 +123,8 @@ impl<M: Machine> Scheduler<M> {
         &self.remotes()[self.idle().beside_nobody(Self::wish(last.worker()))]
     }
 
-    /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free and
-    /// nobody else chooses it; else to another idle worker; if there is none, to `prefer`, or where tasks run by rank
+    /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free,
+    /// nobody else chooses it, and it does not sleep in the poller; else to another idle worker; if there is none, to `prefer`, or where tasks run by rank
     /// to the worker that runs lowest. `is_own_core`: the caller is a worker of another class on the core of `prefer`;
     /// an urgent task may interrupt it, and then no other core.
     ///
@@ -124,7 +136,10 @@ impl<M: Machine> Scheduler<M> {
         is_own_core: bool,
         node: NonNull<Node<M>>,
     ) -> Placed<'a, M> {
-        let prefer = self.nearest_on(prefer.worker());
+        let mut prefer = self.nearest_on(prefer.worker());
+        if !is_own_core {
+            prefer = self.spare_keeper(prefer);
+        }
         // SAFETY: passed on.
         let placed = unsafe { self.post_to_idle(prefer, is_own_core, node) };
         // SAFETY: passed on; it was not posted.

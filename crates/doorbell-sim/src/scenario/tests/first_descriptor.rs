@@ -247,3 +247,22 @@ fn who_wakes_a_pinned_task_with_a_long_poll_keeps_the_poller_for_the_rest() {
         close();
     });
 }
+
+/// A thread outside gives a task to the worker that sleeps in the poller, while another one idles. Its first poll is long.
+#[test]
+fn a_task_from_outside_leaves_the_poller_its_keeper() {
+    for workers in [2, 4, 16] {
+        with_workers(one_scheduler(workers), |workers, close| {
+            let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
+            let kept = register(workers, fd, &woken);
+            sim::sleep(RESTED_NS);
+            let driver = workers.remote(0).driver();
+            let keeper = sim::unseen(|| driver.keeper()).expect("there is a descriptor");
+            let stuck = workers.launch(keeper, Kind::Task, async { sim::work(STUCK_NS) });
+            becomes_ready(fd, READY_NS, &woken, "from outside");
+            drop(kept);
+            workers.wait_for(stuck, 0).unwrap();
+            close();
+        });
+    }
+}
