@@ -375,8 +375,8 @@ fn a_request_that_is_in_flight_at_the_signal_is_still_upgraded() {
                 thread::sleep(Duration::from_millis(1));
             }
             echoes.end.cancel();
-            // Until the server has heard of it.
-            while TcpStream::connect(echoes.address).is_ok() {
+            // Until the server has heard of it. The kernel asks again after a second if the listener is closed meanwhile.
+            while TcpStream::connect_timeout(&echoes.address, WHILE / 3).is_ok() {
                 assert!(start.elapsed() < LONG);
                 thread::sleep(Duration::from_millis(1));
             }
