@@ -503,7 +503,8 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Called by each worker when it has ended, and by a thread that was refused a registration. Once all workers have
-    /// ended, gives the poller back to the OS: a handle or a waker may keep the driver for ever. Before, a worker may sleep in it.
+    /// ended, gives the poller back to the OS: a handle or a waker may keep the driver for ever. Before, a worker may sleep
+    /// in it.
     pub fn close_poller(&self) {
         // ORDER: AcqRel; see `end_worker`; unshown because the poller of a model is never closed.
         if self.workers.fetch_add(0, Ordering::AcqRel) == 0

@@ -83,6 +83,11 @@ impl Pace {
         self.read_ns.set(now_ns);
         self.ran.set(0);
         self.until.set(self.every.get());
+        self.takes_look(now_ns)
+    }
+
+    /// Whether it is time for a look at the descriptors. If so, the worker makes it now.
+    pub(super) fn takes_look(&self, now_ns: u64) -> bool {
         let is_due = self.is_due(now_ns);
         if is_due {
             self.note_look(now_ns);

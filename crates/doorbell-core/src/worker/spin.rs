@@ -222,24 +222,15 @@ impl<M: Machine> Worker<M> {
             let parks = self.spinning.governor.parks() && !self.local.needs_a_look();
             return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
         }
-        let has_events = self.looks_while_spinning(now_ns) && self.look_at_descriptors();
+        // Also while another worker sleeps in the poller, because that one may get no CPU.
+        let must_look = self.local.pace().takes_look(now_ns) || self.must_look();
+        let has_events = must_look && self.look_at_descriptors();
         if has_events || self.pull_timers() || self.look_around() {
             return Some(SpinEnd::Busy);
         }
         // The looks took time.
         progress.looked_ns = M::now_ns();
         None
-    }
-
-    /// Whether it is time to look at the descriptors: also while another worker sleeps in the poller, because that one may
-    /// get no CPU.
-    fn looks_while_spinning(&self, now_ns: u64) -> bool {
-        let pace = self.local.pace();
-        let is_due = pace.is_due(now_ns);
-        if is_due {
-            pace.note_look(now_ns);
-        }
-        is_due || self.must_look()
     }
 
     /// Takes what came. Returns whether there is more to do than calls.

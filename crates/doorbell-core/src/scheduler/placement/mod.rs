@@ -100,7 +100,12 @@ impl<M: Machine> Scheduler<M> {
         if self.is_free(prefer.worker()) {
             return prefer;
         }
-        let found = self.idle().find(Self::wish(prefer.worker()), |_| true);
+        self.idle_or(prefer, |_| true)
+    }
+
+    /// The idle worker nearest to `prefer` that fits, or `prefer`. It is not claimed.
+    fn idle_or<'a>(&'a self, prefer: &'a Member<M>, fits: impl Fn(usize) -> bool) -> &'a Member<M> {
+        let found = self.idle().find(Self::wish(prefer.worker()), fits);
         found.map_or(prefer, |worker| &self.remotes()[worker])
     }
 
@@ -108,12 +113,11 @@ impl<M: Machine> Scheduler<M> {
     /// and nobody would take over the poller.
     fn spare_keeper<'a>(&'a self, prefer: &'a Member<M>) -> &'a Member<M> {
         let worker = prefer.worker();
-        if prefer.driver().keeper() != Some(worker) {
-            return prefer;
+        if prefer.driver().keeper() == Some(worker) {
+            self.idle_or(prefer, |other| other != worker)
+        } else {
+            prefer
         }
-        let others = |other: usize| other != worker;
-        let found = self.idle().find(Self::wish(worker), others);
-        found.map_or(prefer, |other| &self.remotes()[other])
     }
 
     /// The worker to prefer for a task that slept, and that `last` ran before: `last`, unless a hardware thread beside
@@ -124,8 +128,8 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// Posts a task from outside that prefers `prefer`: to that worker or the nearest one that is on, if it is free,
-    /// nobody else chooses it, and it does not sleep in the poller; else to another idle worker; if there is none, to `prefer`, or where tasks run by rank
-    /// to the worker that runs lowest. `is_own_core`: the caller is a worker of another class on the core of `prefer`;
+    /// nobody else chooses it, and it does not sleep in the poller; else to another idle worker; if there is none, to
+    /// `prefer`, or where tasks run by rank to the worker that runs lowest. `is_own_core`: the caller is a worker of another class on the core of `prefer`;
     /// an urgent task may interrupt it, and then no other core.
     ///
     /// # Safety

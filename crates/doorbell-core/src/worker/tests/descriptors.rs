@@ -289,17 +289,15 @@ impl Wake for Woken {
     }
 }
 
-/// The keeper may get no CPU.
-#[test]
-fn a_full_pass_looks_at_descriptors_also_while_another_worker_keeps_the_poller() {
-    let [first, second] = scheduler_by_hand();
-    let keeper = first.try_keep();
-    assert!(keeper.is_none(), "there is no descriptor");
+/// What `look` does on the second worker, while the first one keeps the poller and gets no CPU, wakes who waits.
+fn brings_beside_a_keeper(idle: IdlePolicy, look: impl FnOnce(&Worker<Host>)) {
+    let [first, second] = scheduler_that_idles_by(idle);
+    assert!(first.try_keep().is_none(), "there is no descriptor");
     let (socket, _theirs, woken) = ready_socket(&first);
     let keeper = first.try_keep();
     assert!(keeper.is_some());
     second.local.enter(|| {
-        assert!(matches!(second.pass(), Pass::Nothing(_)));
+        look(&second);
         assert!(woken.0.load(Relaxed));
         second.local.close();
     });
@@ -308,18 +306,17 @@ fn a_full_pass_looks_at_descriptors_also_while_another_worker_keeps_the_poller()
 }
 
 #[test]
-fn a_worker_that_spins_looks_at_descriptors_also_while_another_one_keeps_the_poller() {
-    let [first, second] = scheduler_that_idles_by(IdlePolicy::NeverPark);
-    let (socket, _theirs, woken) = ready_socket(&first);
-    let keeper = first.try_keep();
-    assert!(keeper.is_some());
-    second.local.enter(|| {
-        assert_eq!(second.spin(), SpinEnd::Busy);
-        assert!(woken.0.load(Relaxed));
-        second.local.close();
+fn a_full_pass_looks_at_descriptors_also_while_another_worker_keeps_the_poller() {
+    brings_beside_a_keeper(IdlePolicy::Park, |worker| {
+        assert!(matches!(worker.pass(), Pass::Nothing(_)));
     });
-    drop((keeper, socket));
-    first.local.enter(|| first.local.close());
+}
+
+#[test]
+fn a_worker_that_spins_looks_at_descriptors_also_while_another_one_keeps_the_poller() {
+    brings_beside_a_keeper(IdlePolicy::NeverPark, |worker| {
+        assert_eq!(worker.spin(), SpinEnd::Busy);
+    });
 }
 
 #[test]
