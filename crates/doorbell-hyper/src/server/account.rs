@@ -213,4 +213,24 @@ mod tests {
             assert_eq!(request.account().poll_room(&cx).is_pending(), is_two);
         }
     }
+
+    #[test]
+    fn an_answer_waits_for_its_turn_until_a_poll_of_the_connection_ends_with_room() {
+        let shared = Shared::new(Limits::DEFAULT, Settings::new());
+        let progress = Progress::new(shared);
+        let request = InFlight::two(&progress);
+        let _held = request.piece(AHEAD);
+        assert!(!request.account().waits_for_turn());
+        progress.blocks(|written| written);
+        assert!(request.account().waits_for_turn());
+        // The next poll writes a frame and flushes it. Another worker may look at the answer now.
+        progress.flushed();
+        assert!(request.account().waits_for_turn());
+        progress.blocks(|written| written);
+        progress.polled();
+        assert!(request.account().waits_for_turn());
+        progress.flushed();
+        progress.polled();
+        assert!(!request.account().waits_for_turn());
+    }
 }

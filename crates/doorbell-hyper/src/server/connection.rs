@@ -223,6 +223,7 @@ where
             if protocol.poll(cx, &shared.settings, executor).is_ready() {
                 return Poll::Ready(());
             }
+            this.alarm.progress().polled();
             let known = this.woken.as_ref();
             let known = known.is_some_and(|it| it.will_wake(cx.waker()));
             if !known {

@@ -25,6 +25,19 @@ pub(super) enum Phase {
     Idle2,
 }
 
+/// Whether the socket takes what hyper wants to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Room {
+    /// It took everything in the last poll of the connection.
+    Free,
+    /// It has not taken all.
+    Full,
+    /// It was full, and has taken everything since; the poll of the connection that wrote this goes on. h2
+    /// flushes each frame before it writes the next one, so the socket may be full again at the end of the poll.
+    Flushed,
+}
+
 /// The state of a connection, shared by its task, its IO, its service, each request in flight, and each piece
 /// of an answer that hyper has not written. The task, the IO and the service write `phase`; one task polls
 /// all three.
@@ -46,8 +59,8 @@ pub(super) struct Progress {
     pieces: AtomicCell<usize>,
     /// Number of bytes of these pieces that were written so far; it wraps.
     taken: AtomicCell<u64>,
-    /// Whether the socket has not taken all that hyper wanted to write.
-    is_blocked: AtomicCell<bool>,
+    /// The task and the IO write it.
+    room: AtomicCell<Room>,
     /// Number of bytes that the socket took so far; it wraps.
     written: AtomicCell<u64>,
     /// How many of them the client had acknowledged when the socket last took nothing.
@@ -87,7 +100,7 @@ impl Progress {
             requests: AtomicCell::new(0),
             pieces: AtomicCell::new(0),
             taken: AtomicCell::new(0),
-            is_blocked: AtomicCell::new(false),
+            room: AtomicCell::new(Room::Free),
             written: AtomicCell::new(0),
             acknowledged: AtomicCell::new(0),
             open_head: AtomicCell::new(0),
@@ -166,7 +179,7 @@ impl Progress {
     /// What the client has taken so far; `None` if it has taken all that there is.
     pub(super) fn owes(&self) -> Option<Taken> {
         let has_pieces = self.pieces.load() > 0;
-        let is_blocked = self.is_blocked.load();
+        let is_blocked = self.is_blocked();
         (has_pieces || is_blocked).then(|| Taken {
             answers: self.taken.load(),
             acknowledged: is_blocked.then(|| self.acknowledged.load()),
@@ -204,9 +217,9 @@ impl Progress {
         self.taken.fetch_add(count as u64);
     }
 
-    /// Whether the socket has not taken all that hyper wanted to write.
+    /// Whether the socket has not taken all that hyper wanted to write by the end of a poll of the connection.
     pub(super) fn is_blocked(&self) -> bool {
-        self.is_blocked.load()
+        self.room.load() != Room::Free
     }
 
     /// Notes bytes from the client, over HTTP/1.
@@ -225,13 +238,20 @@ impl Progress {
     /// acknowledged, by the number that was written.
     pub(super) fn blocks(&self, acknowledged: impl FnOnce(u64) -> u64) {
         self.acknowledged.store(acknowledged(self.written.load()));
-        self.is_blocked.store(true);
+        self.room.store(Room::Full);
     }
 
     /// Notes that the socket took everything.
     pub(super) fn flushed(&self) {
-        if self.is_blocked.load() {
-            self.is_blocked.store(false);
+        if self.room.load() == Room::Full {
+            self.room.store(Room::Flushed);
+        }
+    }
+
+    /// Notes that a poll of the connection has ended.
+    pub(super) fn polled(&self) {
+        if self.room.load() == Room::Flushed {
+            self.room.store(Room::Free);
         }
     }
 
