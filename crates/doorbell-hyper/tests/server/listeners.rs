@@ -87,20 +87,30 @@ const DEFAULT: Settings = Settings {
     limit: None,
 };
 
+/// What `/late` waits for.
+struct Gate {
+    /// Has a permit for each `/late` that has begun.
+    begun: Semaphore,
+    /// `/late` answers once this has a permit.
+    open: Semaphore,
+}
+
 /// A running server.
 struct Site {
     kind: Kind,
     address: Address,
     end: CancellationToken,
-    /// `/late` answers once this has a permit.
-    gate: Arc<Semaphore>,
+    gate: Arc<Gate>,
     task: JoinHandle<Result<Served, ServeError>>,
 }
 
 impl Site {
     fn start(kind: Kind, settings: Settings) -> Site {
         let end = CancellationToken::new();
-        let gate = Arc::new(Semaphore::new(0));
+        let gate = Arc::new(Gate {
+            begun: Semaphore::new(0),
+            open: Semaphore::new(0),
+        });
         let (address, task) = if kind.unix {
             // An abstract name: that of a socket without a file.
             let name = format!("\0doorbell-listeners-{}-{:p}", std::process::id(), &*gate);
@@ -179,7 +189,7 @@ fn start(
     kind: Kind,
     settings: Settings,
     end: &CancellationToken,
-    gate: &Arc<Semaphore>,
+    gate: &Arc<Gate>,
 ) -> JoinHandle<Result<Served, ServeError>> {
     if kind.tls {
         serve(TlsListener::new(listener, tls()), settings, end, gate)
@@ -192,11 +202,12 @@ fn serve(
     listener: impl Listener,
     settings: Settings,
     end: &CancellationToken,
-    gate: &Arc<Semaphore>,
+    gate: &Arc<Gate>,
 ) -> JoinHandle<Result<Served, ServeError>> {
     let gate = Arc::clone(gate);
     let late = async move || {
-        gate.acquire().await.unwrap().forget();
+        gate.begun.add_permits(1);
+        gate.open.acquire().await.unwrap().forget();
         "late"
     };
     let big = async || Body::from(vec![b'x'; BIG]);
@@ -376,6 +387,8 @@ async fn each_kind_drains_requests_in_flight_and_waits_for_no_handshake() {
         let held = dawdlers(&site, 2).await;
         // All are accepted before this is.
         within(site.ask("/")).await;
+        let begun = within(site.gate.begun.acquire()).await;
+        begun.unwrap().forget();
         site.end.cancel();
         // It refuses connections before it has ended.
         within(async {
@@ -385,7 +398,7 @@ async fn each_kind_drains_requests_in_flight_and_waits_for_no_handshake() {
         })
         .await;
         assert!(!site.task.is_finished(), "{kind:?}");
-        site.gate.add_permits(1);
+        site.gate.open.add_permits(1);
         let answer = within(late).await.unwrap();
         assert_eq!(answer.headers()["connection"], "close");
         assert_eq!(
