@@ -336,7 +336,7 @@ fn a_blocking_call_is_served_before_the_close() {
 
 #[test]
 fn a_wake_reaches_an_idle_worker() {
-    check(wake_then_close);
+    check_large(wake_then_close);
 }
 
 #[test]
@@ -358,12 +358,12 @@ fn what_was_accepted_before_the_close_is_delivered() {
 
 #[test]
 fn a_task_is_spawned_joined_and_the_worker_closed() {
-    check(spawn_join_close);
+    check_large(spawn_join_close);
 }
 
 #[test]
 fn a_task_is_spawned_against_the_close() {
-    check(spawn_against_close);
+    check_large(spawn_against_close);
 }
 
 #[test]
