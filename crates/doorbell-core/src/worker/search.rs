@@ -193,7 +193,7 @@ impl<M: Machine> Worker<M> {
         self.look_at_list();
         let shares_one = self.local.turns().shares_one::<M>();
         let now_ns = M::now_ns();
-        let found = self.listed().any(|victim| {
+        self.listed().any(|victim| {
             let seen = self.observe(victim, now_ns);
             let greed = if seen.stood_still || (shares_one && seen.is_inside) {
                 Greed::One
@@ -201,19 +201,7 @@ impl<M: Machine> Worker<M> {
                 Greed::Half
             };
             self.rob(victim, greed) || self.expire_for(victim, seen)
-        });
-        // A worker that gets its first task before the next look may have been stuck since this look.
-        let remote = self.shared.remote();
-        if !found && remote.is_watchdog() {
-            let (others, work) = (
-                remote.scheduler().others(remote.worker()),
-                remote.scheduler().work(),
-            );
-            for other in others.filter(|other| !work.held(&self.looking.seen, other.worker())) {
-                let _ = self.observe(other, now_ns);
-            }
-        }
-        found
+        })
     }
 
     /// Steals from one worker. Returns whether there was something to take.

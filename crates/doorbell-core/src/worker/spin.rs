@@ -250,7 +250,7 @@ impl<M: Machine> Worker<M> {
         // A look takes the cache line from the posters. If no caller waits, look less often.
         let only_posts = served.delivered > 0 && returns.take_fresh() == served.delivered;
         if only_posts && progress.in_burst && served.delivered < BURST_TAKE {
-            (0..BURST_PAUSE).for_each(|_| M::relax());
+            M::relax(BURST_PAUSE);
         }
         progress.in_burst = only_posts;
         false

@@ -202,9 +202,9 @@ fn what_was_posted_to_a_worker_that_spins_is_left_to_it() {
     end(workers);
 }
 
-/// That worker was in no list: it slept, or had nothing.
+/// At the first look that worker was in no list: it slept, or had nothing.
 #[test]
-fn a_watchdog_finds_one_task_at_a_worker_that_is_inside_the_same_poll_as_at_its_last_look() {
+fn a_watchdog_finds_the_first_task_of_a_worker_at_its_second_look_after_the_task_came() {
     let workers = scheduler_by_hand();
     let [stuck, watchdog] = &workers;
     let remote = watchdog.shared.remote();
@@ -214,6 +214,7 @@ fn a_watchdog_finds_one_task_at_a_worker_that_is_inside_the_same_poll_as_at_its_
     stuck.local.unlist();
     assert!(!watchdog.look_for_the_last_time());
     gets(stuck, 1, 0);
+    assert!(!watchdog.look_for_the_last_time(), "its poll is new here");
     assert!(watchdog.look_for_the_last_time(), "it is left there");
     assert_eq!(counts(watchdog).stolen, 1);
     end(workers);
