@@ -290,8 +290,8 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     }
     /// After this, [`Machine::now_ns`] returns no time before what the OS's clock shows now.
     fn catch_up() {}
-    /// A hint that the caller spins.
-    fn relax();
+    /// A hint that the caller spins, so many times.
+    fn relax(times: u32);
     /// Spins until `changed` holds of the line's content, for about `for_ns` nanoseconds. The host looks many
     /// times before it first reads the clock. A simulated machine blocks until another CPU writes to the
     /// line.

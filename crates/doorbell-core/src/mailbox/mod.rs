@@ -53,6 +53,9 @@ pub enum Posted {
 const LINE_BYTES: usize = 64;
 const LINES_AHEAD: usize = 8;
 
+/// From so many failures of a push in a row on its wait no longer grows: 4^7 pauses take some hundred microseconds.
+const FAILURES_MAX: u32 = 9;
+
 /// What a push found.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +136,7 @@ impl<M: Machine> Mailbox<M> {
         };
         // ORDER: Relaxed; a first guess, the exchange below decides.
         let mut head = self.head.load(Ordering::Relaxed);
+        let mut failures = 0;
         loop {
             if head == Self::closed() {
                 link.leave();
@@ -155,7 +159,8 @@ impl<M: Machine> Mailbox<M> {
                 Ok(_) => break,
                 Err(seen) => {
                     M::mark(Mark::MailboxMet);
-                    head = seen;
+                    failures += 1;
+                    head = self.back_off(failures).unwrap_or(seen);
                 }
             }
         }
@@ -164,6 +169,19 @@ impl<M: Machine> Mailbox<M> {
         } else {
             Pushed::Behind
         }
+    }
+
+    /// After so many failures in a row: waits four times as long as after the one before, and returns the next guess.
+    /// `None` after the first failure. Where hundreds of threads push at once, each attempt takes the line from those that
+    /// could succeed.
+    #[cold]
+    fn back_off(&self, failures: u32) -> Option<*mut Node<M>> {
+        if M::MODEL || failures == 1 {
+            return None;
+        }
+        M::relax(4_u32.pow(failures.min(FAILURES_MAX) - 2));
+        // ORDER: Relaxed; the exchange decides.
+        Some(self.head.load(Ordering::Relaxed))
     }
 
     /// Pushes a node if the mailbox is empty. [`Pushed::Behind`] if it is not: then the node is the caller's still, and

@@ -117,7 +117,7 @@ impl<M: Machine> Quiescence<M> {
             // ORDER: Acquire pairs with the Release of the step: its time is seen. No other step can begin,
             // because the caller is busy.
             while self.word.load(Ordering::Acquire) & STEPPING != 0 {
-                M::relax();
+                M::relax(1);
             }
         }
     }

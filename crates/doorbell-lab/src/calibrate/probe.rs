@@ -113,7 +113,7 @@ impl Bench {
             "clock" => stand.mean_ns(CALLS, |_| {
                 black_box(Host::now_ns());
             }),
-            "relax" => stand.mean_ns(CALLS, |_| Host::relax()),
+            "relax" => stand.mean_ns(CALLS, |_| Host::relax(1)),
             "trip_sibling" => return self.trip(sibling),
             "trip_cache" => return self.trip(cache),
             "trip_socket" => return self.trip(socket),

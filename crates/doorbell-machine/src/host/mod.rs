@@ -81,8 +81,8 @@ impl Machine for Host {
     }
 
     #[inline(always)]
-    fn relax() {
-        std::hint::spin_loop();
+    fn relax(times: u32) {
+        (0..times).for_each(|_| std::hint::spin_loop());
     }
 
     fn os_now_ns() -> u64 {

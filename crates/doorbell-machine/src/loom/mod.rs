@@ -237,7 +237,7 @@ impl<const RING: usize> Machine for Loom<RING> {
     fn now_ns() -> u64 {
         NOW_NS.with(std::cell::Cell::get)
     }
-    fn relax() {
+    fn relax(_: u32) {
         ::loom::thread::yield_now();
     }
     fn spin<T: Send + Sync>(line: &LoomLine<T>, for_ns: u64, changed: impl Fn(&T) -> bool) -> Spun {

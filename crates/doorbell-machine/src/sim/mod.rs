@@ -335,9 +335,9 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         .unwrap_or(0)
     }
 
-    fn relax() {
+    fn relax(times: u32) {
         let _ = step(|world| {
-            let cost = world.config.machine.costs.relax_ns;
+            let cost = world.config.machine.costs.relax_ns * u64::from(times);
             world.event(EventKind::Relax, 0, cost);
         });
     }

@@ -24,7 +24,7 @@ fn every_step_costs_what_the_machine_says() {
     let costs = costs();
     assert_eq!(takes(|| sim::work(777)), 777);
     assert_eq!(takes(|| assert!(Sim::<0>::now_ns() > 0)), costs.clock_ns);
-    assert_eq!(takes(Sim::<0>::relax), costs.relax_ns);
+    assert_eq!(takes(|| Sim::<0>::relax(1)), costs.relax_ns);
     let word = || U32::new(0);
     let (cold, hot) = (costs.memory_ns, costs.own_hit_ns);
     let load = move || assert_eq!(word().load(Ordering::Relaxed), 0);

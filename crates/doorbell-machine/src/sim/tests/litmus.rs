@@ -150,7 +150,7 @@ fn stores_drain_in_order() {
         let theirs = Arc::clone(&words);
         let thread = spawn(1, move || {
             while theirs[1].load(Ordering::Acquire) == 0 {
-                Sim::<0>::relax();
+                Sim::<0>::relax(1);
             }
             assert_eq!(theirs[0].load(Ordering::Relaxed), 1, "message passing");
         });

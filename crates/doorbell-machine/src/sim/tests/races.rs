@@ -28,7 +28,7 @@ impl Shared {
 
     fn await_at_least(&self, value: u32, order: Ordering) {
         while self.word.load(order) < value {
-            Sim::<0>::relax();
+            Sim::<0>::relax(1);
         }
     }
 }
@@ -150,7 +150,7 @@ fn a_read_modify_write_hands_on_what_it_found_and_a_store_does_not() {
 fn an_exchange_that_fails_is_a_load() {
     fn fails(it: &Shared, fail: Ordering) {
         while it.word.compare_exchange(7, 8, AcqRel, fail) != Err(1) {
-            Sim::<0>::relax();
+            Sim::<0>::relax(1);
         }
         it.read();
     }

@@ -97,7 +97,7 @@ fn steps_of_all_kinds_are_slower_beside_a_busy_sibling() {
                 theirs.note(A[0]);
                 for _ in 0..1_000 {
                     word.fetch_add(1, Ordering::Relaxed);
-                    Sim::<0>::relax();
+                    Sim::<0>::relax(1);
                 }
                 theirs.note(A[1]);
             });

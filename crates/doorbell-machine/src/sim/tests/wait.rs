@@ -184,7 +184,7 @@ fn a_panic_ends_the_run_and_nothing_is_switched_while_it_unwinds() {
         });
         while theirs.load(Ordering::Relaxed) < 1_000 {
             assert!(!std::thread::panicking());
-            Sim::<0>::relax();
+            Sim::<0>::relax(1);
         }
         thread.join().unwrap();
     });
@@ -201,7 +201,7 @@ fn what_has_no_end_is_ended() {
     config.events_max = 5_000;
     let outcome = sim::run(config.clone(), || {
         loop {
-            Sim::<0>::relax();
+            Sim::<0>::relax(1);
         }
     });
     assert_eq!(outcome.unwrap().failure, Some(Failure::Events(5_000)));

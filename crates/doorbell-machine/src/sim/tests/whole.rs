@@ -25,7 +25,7 @@ fn lost_updates(config: Config, times: u32) -> u32 {
                 for _ in 0..times {
                     Sim::<0>::user(|| {
                         let seen = word.load(Ordering::Relaxed);
-                        Sim::<0>::relax();
+                        Sim::<0>::relax(1);
                         word.store(seen + 1, Ordering::Relaxed);
                     });
                 }

@@ -19,15 +19,17 @@ fn per_call(workers: usize) -> [u64; 2] {
     [span_ns / count, lines_moved / count]
 }
 
-/// Sixteen times as many workers make a call less than ten times as dear: a call that another one overtakes moves the
-/// mailbox's line once more.
+/// Who fails to push waits longer each time: sixteen times as many callers move hardly more lines for a call.
 #[test]
-fn a_flood_costs_less_than_in_proportion_to_the_workers() {
+fn a_flood_of_many_callers_moves_hardly_more_lines_for_a_call_than_one_of_few() {
     let [few, many] = [4, 64].map(per_call);
     let so = format!("{few:?}, {many:?}");
     assert!(
-        (10..=2_000).contains(&few[0]) && many[0] <= 10 * few[0],
+        (10..=2_000).contains(&few[0]) && many[0] <= 6 * few[0],
         "{so}"
     );
-    assert!(few[1] >= 1 && (few[1]..=2 * 64).contains(&many[1]), "{so}");
+    assert!(
+        few[1] >= 1 && (few[1]..=2 * few[1]).contains(&many[1]),
+        "{so}"
+    );
 }
