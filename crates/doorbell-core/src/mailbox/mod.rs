@@ -53,8 +53,9 @@ pub enum Posted {
 const LINE_BYTES: usize = 64;
 const LINES_AHEAD: usize = 8;
 
-/// From so many failures of a push in a row on its wait no longer grows: 4^7 pauses take some hundred microseconds.
-const FAILURES_MAX: u32 = 9;
+/// From so many failures of a push in a row on its wait no longer grows: 4^5 pauses take 15 to 50 µs, as long as it takes to
+/// wake a thread. An urgent task may post to a mailbox that others flood.
+const FAILURES_MAX: u32 = 7;
 
 /// What a push found.
 #[must_use]
@@ -171,8 +172,8 @@ impl<M: Machine> Mailbox<M> {
         }
     }
 
-    /// After so many failures in a row: waits four times as long as after the one before, and returns the next guess.
-    /// `None` after the first failure. Where hundreds of threads push at once, each attempt takes the line from those that
+    /// After so many failures in a row: waits four times as long as after the one before, up to a bound, and returns the
+    /// next guess. `None` after the first failure. Where hundreds of threads push at once, each attempt takes the line from those that
     /// could succeed.
     #[cold]
     fn back_off(&self, failures: u32) -> Option<*mut Node<M>> {

@@ -217,7 +217,8 @@ impl Progress {
         self.taken.fetch_add(count as u64);
     }
 
-    /// Whether the socket has not taken all that hyper wanted to write by the end of a poll of the connection.
+    /// Whether the socket has not taken all that hyper wanted to write. It stays so until a poll of the connection ends
+    /// with nothing left to write.
     pub(super) fn is_blocked(&self) -> bool {
         self.room.load() != Room::Free
     }

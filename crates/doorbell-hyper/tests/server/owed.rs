@@ -124,6 +124,20 @@ async fn a_client_that_takes_nothing_is_dropped_and_counted() {
 }
 
 #[doorbell::test]
+async fn a_client_that_has_taken_a_long_answer_owes_nothing_more() {
+    let limit = SHORT * 10;
+    let site = Site::owing(|server| server.write_timeout(Some(limit)));
+    let stream = site.one().await;
+    // The sockets are full by then.
+    sleep(SHORT).await;
+    // What it has read before has the head, which is shorter.
+    assert!(rest(&stream, LEN - LITTLE).await >= LEN - LITTLE);
+    sleep(2 * limit).await;
+    let served = site.end().await;
+    assert_eq!((served.timed_out, served.cut), (0, 0));
+}
+
+#[doorbell::test]
 async fn a_client_that_takes_little_at_a_time_is_not_dropped() {
     let site = Site::owing(|server| server.write_timeout(Some(SHORT * 20)));
     let one = site.one().await;

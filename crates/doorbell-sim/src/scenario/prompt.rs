@@ -17,7 +17,7 @@ const PROMPT_NS: u64 = 50_000;
 /// How much longer a worker may look for work, for each worker: groups of eight have two words in the sets that it
 /// reads, and a word of another socket takes 0.4 µs.
 const LOOK_NS: u64 = 100;
-/// The same for class Batch, whose worker first waits until the Fair worker of its core stops spinning.
+/// As `PROMPT_NS`, for class Batch, whose worker first waits until the Fair worker of its core stops spinning.
 const BATCH_PROMPT_NS: u64 = 150_000;
 /// How much later a sleeping worker's timer may be beside one that makes short polls. That looks at each reading
 /// of its clock, after at most 8 polls. Then the task may have to wait for another worker's

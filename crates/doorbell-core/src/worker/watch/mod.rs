@@ -20,7 +20,7 @@ use std::cell::Cell;
 /// What a worker knows as one that looks after others.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// What was seen of each worker at the last look.
+    /// What was seen of each worker at the last look at which it was listed in the work set.
     observed: Box<[Cell<Observed>]>,
     /// The worker was claimed since it parked last, maybe to be a watchdog.
     owes_look: Cell<bool>,
