@@ -94,18 +94,20 @@ fn verdict(goal: &str, ratio: Option<f64>) -> &'static str {
     as_word(both.map(|((words, bound), ratio)| meets(ratio, words, bound)))
 }
 
-/// Doorbell's change beside the patch's; `-` where the patch changes nothing.
+/// Doorbell's change beside the patch's; `-` where the patch changes as little as its runs deviate.
 fn change(patch_x: Option<f64>, ours_x: Option<f64>, share_percent: Option<f64>) -> String {
-    let Some((patch_x, ours_x)) = patch_x.zip(ours_x) else {
+    if patch_x.is_none() {
         return String::new();
+    }
+    let Some((ours_x, percent)) = ours_x.zip(share_percent) else {
+        return "-".to_owned();
     };
-    let of_both = (patch_x - 1.0) * (ours_x - 1.0);
-    match share_percent {
-        _ if (ours_x - 1.0).abs() < CHANGE_MIN => "none".to_owned(),
-        _ if of_both < 0.0 => "opposite sign".to_owned(),
-        Some(percent) => format!("same sign, {percent:.0} %"),
-        None if of_both > 0.0 => "same sign".to_owned(),
-        None => "-".to_owned(),
+    if (ours_x - 1.0).abs() < CHANGE_MIN {
+        "none".to_owned()
+    } else if percent < 0.0 {
+        "opposite sign".to_owned()
+    } else {
+        format!("same sign, {percent:.0} %")
     }
 }
 
