@@ -128,6 +128,26 @@ impl<M: Machine> Mailbox<M> {
     /// marked as queued before. If it is refused, it is marked as free.
     #[inline]
     pub unsafe fn push_entered(&self, node: NonNull<Node<M>>) -> Pushed {
+        // ORDER: Relaxed; a first guess, the exchange decides.
+        let head = self.head.load(Ordering::Relaxed);
+        // SAFETY: passed on from the caller.
+        match unsafe { self.push_behind(node, head) } {
+            Ok(pushed) => pushed,
+            // SAFETY: the same; it is in no queue yet.
+            Err(seen) => unsafe { self.push_again(node, seen) },
+        }
+    }
+
+    /// Pushes the node if `head` is the newest one still, or closed. Otherwise returns the newest one.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push_entered`]. On an error the node is in no queue.
+    #[inline]
+    unsafe fn push_behind(
+        &self,
+        node: NonNull<Node<M>>,
+        head: *mut Node<M>,
+    ) -> Result<Pushed, *mut Node<M>> {
         // SAFETY: the caller promises that the node is alive.
         let link = unsafe { node.as_ref() };
         let publish = if M::breaks(Bug::MailboxPushRelaxed) {
@@ -135,54 +155,51 @@ impl<M: Machine> Mailbox<M> {
         } else {
             Ordering::Release
         };
-        // ORDER: Relaxed; a first guess, the exchange below decides.
-        let mut head = self.head.load(Ordering::Relaxed);
-        let mut failures = 0;
-        loop {
-            if head == Self::closed() {
-                link.leave();
-                M::mark(Mark::MailboxClosed);
-                return Pushed::Closed;
-            }
-            link.set_next(head);
-            if M::breaks(Bug::MailboxPushBlind) {
-                // ORDER: the mutant; a node pushed since the load is overwritten.
-                self.head.store(node.as_ptr(), Ordering::Release);
-                break;
-            }
+        if head == Self::closed() {
+            link.leave();
+            M::mark(Mark::MailboxClosed);
+            return Ok(Pushed::Closed);
+        }
+        link.set_next(head);
+        if M::breaks(Bug::MailboxPushBlind) {
+            // ORDER: the mutant; a node pushed since the load is overwritten.
+            self.head.store(node.as_ptr(), Ordering::Release);
+        } else {
             // ORDER: Release pairs with the taker's Acquire: node and content are visible. The fence in
             // `tell` decides what the poster sees of the bell. Relaxed on failure: only the
             // next guess.
-            match self
-                .head
-                .compare_exchange_weak(head, node.as_ptr(), publish, Ordering::Relaxed)
-            {
-                Ok(_) => break,
-                Err(seen) => {
-                    M::mark(Mark::MailboxMet);
-                    failures += 1;
-                    head = self.back_off(failures).unwrap_or(seen);
-                }
-            }
+            self.head
+                .compare_exchange_weak(head, node.as_ptr(), publish, Ordering::Relaxed)?;
         }
-        if head.is_null() {
+        Ok(if head.is_null() {
             Pushed::First
         } else {
             Pushed::Behind
-        }
+        })
     }
 
-    /// After so many failures in a row: waits four times as long as after the one before, up to a bound, and returns the
-    /// next guess. `None` after the first failure. Where hundreds of threads push at once, each attempt takes the line from those that
-    /// could succeed.
+    /// Pushes after a failure, which has seen `head`. From the second one on it waits before, four times as long each time,
+    /// up to a bound. Where hundreds of threads push at once, each attempt takes the line from those that could succeed.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push_entered`].
     #[cold]
-    fn back_off(&self, failures: u32) -> Option<*mut Node<M>> {
-        if M::MODEL || failures == 1 {
-            return None;
+    unsafe fn push_again(&self, node: NonNull<Node<M>>, mut head: *mut Node<M>) -> Pushed {
+        let mut failures = 1;
+        loop {
+            M::mark(Mark::MailboxMet);
+            // SAFETY: passed on from the caller.
+            match unsafe { self.push_behind(node, head) } {
+                Ok(pushed) => return pushed,
+                Err(seen) => head = seen,
+            }
+            failures += 1;
+            if !M::MODEL {
+                M::relax(4_u32.pow(FAILURES_MAX.min(failures) - 2));
+                // ORDER: Relaxed; the exchange decides.
+                head = self.head.load(Ordering::Relaxed);
+            }
         }
-        M::relax(4_u32.pow(failures.min(FAILURES_MAX) - 2));
-        // ORDER: Relaxed; the exchange decides.
-        Some(self.head.load(Ordering::Relaxed))
     }
 
     /// Pushes a node if the mailbox is empty. [`Pushed::Behind`] if it is not: then the node is the caller's still, and
