@@ -232,7 +232,7 @@ impl<M: Machine> Mailbox<M> {
         let link = unsafe { node.as_ref() };
         link.set_next(std::ptr::null_mut());
         loop {
-            // ORDER: Release as in `push_entered`; Relaxed on failure: only the next guess.
+            // ORDER: Release as in `push_behind`; Relaxed on failure: only the next guess.
             match self.head.compare_exchange_weak(
                 std::ptr::null_mut(),
                 node.as_ptr(),

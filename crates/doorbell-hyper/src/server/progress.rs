@@ -28,7 +28,7 @@ pub(super) enum Phase {
 /// Whether the socket takes what hyper wants to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Room {
+enum Socket {
     /// It took everything in the last poll of the connection.
     Free,
     /// It has not taken all.
@@ -60,7 +60,7 @@ pub(super) struct Progress {
     /// Number of bytes of these pieces that were written so far; it wraps.
     taken: AtomicCell<u64>,
     /// The task and the IO write it.
-    room: AtomicCell<Room>,
+    socket: AtomicCell<Socket>,
     /// Number of bytes that the socket took so far; it wraps.
     written: AtomicCell<u64>,
     /// How many of them the client had acknowledged when the socket last took nothing.
@@ -100,7 +100,7 @@ impl Progress {
             requests: AtomicCell::new(0),
             pieces: AtomicCell::new(0),
             taken: AtomicCell::new(0),
-            room: AtomicCell::new(Room::Free),
+            socket: AtomicCell::new(Socket::Free),
             written: AtomicCell::new(0),
             acknowledged: AtomicCell::new(0),
             open_head: AtomicCell::new(0),
@@ -220,7 +220,7 @@ impl Progress {
     /// Whether the socket has not taken all that hyper wanted to write. It stays so until a poll of the connection ends
     /// with nothing left to write.
     pub(super) fn is_blocked(&self) -> bool {
-        self.room.load() != Room::Free
+        self.socket.load() != Socket::Free
     }
 
     /// Notes bytes from the client, over HTTP/1.
@@ -239,20 +239,20 @@ impl Progress {
     /// acknowledged, by the number that was written.
     pub(super) fn blocks(&self, acknowledged: impl FnOnce(u64) -> u64) {
         self.acknowledged.store(acknowledged(self.written.load()));
-        self.room.store(Room::Full);
+        self.socket.store(Socket::Full);
     }
 
     /// Notes that the socket took everything.
     pub(super) fn flushed(&self) {
-        if self.room.load() == Room::Full {
-            self.room.store(Room::Flushed);
+        if self.socket.load() == Socket::Full {
+            self.socket.store(Socket::Flushed);
         }
     }
 
     /// Notes that a poll of the connection has ended.
     pub(super) fn polled(&self) {
-        if self.room.load() == Room::Flushed {
-            self.room.store(Room::Free);
+        if self.socket.load() == Socket::Flushed {
+            self.socket.store(Socket::Free);
         }
     }
 

@@ -51,12 +51,12 @@ enum First {
 }
 
 fn prompt_ns<const BUG: u8>(workers: &Workers<BUG>, worker: usize) -> u64 {
-    let look_ns = LOOK_NS * workers.cores() as u64;
-    if worker / workers.cores() < BATCH {
-        PROMPT_NS + look_ns
+    let without_look_ns = if worker / workers.cores() < BATCH {
+        PROMPT_NS
     } else {
-        BATCH_PROMPT_NS + look_ns
-    }
+        BATCH_PROMPT_NS
+    };
+    without_look_ns + LOOK_NS * workers.cores() as u64
 }
 
 /// Checks that posts and timers are prompt.
